@@ -142,12 +142,12 @@ test-platform: $(VENV) ## the full proof of the platforms: make test-platform KU
 
 .PHONY: test-validation
 test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU by its UUID, nobody disturbed
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/unit/test_validation.py tests/unit/test_validation_results.py tests/unit/test_figures.py tests/unit/test_maintenance.py tests/hosts/test_maintenance.py tests/hosts/test_xid.py tests/simulator/test_allocation.py tests/simulator/test_validation.py tests/simulator/test_own_tests.py tests/simulator/test_maintenance.py tests/validation
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/unit/test_validation.py tests/unit/test_validation_results.py tests/unit/test_measurements.py tests/unit/test_maintenance.py tests/hosts/test_maintenance.py tests/hosts/test_xid.py tests/simulator/test_allocation.py tests/simulator/test_validation.py tests/simulator/test_validation_tests.py tests/simulator/test_maintenance.py tests/validation
 
 .PHONY: test-rollout
 test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each step, budgets, B8
 	@$(RUN) lab.benchmarks B8
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/rollout tests/hosts/test_init.py tests/hosts/test_upgrade.py tests/hosts/test_new_cluster.py tests/hosts/test_real_kubeadm.py tests/real/test_bare_cluster.py tests/real/test_cluster_upgrade.py
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/rollout tests/hosts/test_init.py tests/hosts/test_upgrade.py tests/hosts/test_kubeadm_cluster.py tests/hosts/test_real_kubeadm.py tests/real/test_bare_cluster.py tests/real/test_cluster_upgrade.py
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules

@@ -6,7 +6,7 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.outputs import export
 from components.secrets import read_secrets
 from components.workarounds import await_calls_in_turn
-from policies.guard import hold
+from policies.guard import enforce
 
 settings = pulumi.Config("gpu-cluster")
 document = settings.require_object("cluster")
@@ -22,6 +22,6 @@ built = GpuCluster(
         source=f"Pulumi.{pulumi.get_stack()}.yaml",
     ),
 )
-hold(built.desired.rules)  # what else the program declares
+enforce(built.desired.rules)  # what else the program declares
 export(built)
 await_calls_in_turn()

@@ -32,7 +32,7 @@ _UNREACHED = ("connection", "timed out", "resolve", "unreachable", "lookup", "di
 
 
 @dataclass(frozen=True)
-class Result:
+class AuditResult:
     """Of one part. ``judged``: whether it could look; ``text``: what it found, or why not."""
 
     name: str
@@ -45,11 +45,11 @@ class Result:
         return f"{self.name}: {state}" + (f"\n{self.text}" if self.text else "")
 
 
-def _program(name: str, command: list[str], folder: Path = ROOT) -> Result:
+def _program(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
     """Runs one program; a failure to reach its database isn't taken for a finding."""
     program = shutil.which(command[0], path=f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
-        return Result(name, judged=False, clean=False, text=f"found no {command[0]}")
+        return AuditResult(name, judged=False, clean=False, text=f"found no {command[0]}")
     try:
         done = subprocess.run(
             [program, *command[1:]],
@@ -61,28 +61,28 @@ def _program(name: str, command: list[str], folder: Path = ROOT) -> Result:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Result(name, judged=False, clean=False, text=f"no answer in {LIMIT} s")
+        return AuditResult(name, judged=False, clean=False, text=f"no answer in {LIMIT} s")
     text = printable_lines((done.stdout + done.stderr).strip())
     if done.returncode == 0:
-        return Result(name, judged=True, clean=True)
+        return AuditResult(name, judged=True, clean=True)
     lowered = done.stderr.lower()
     reached = not any(word in lowered for word in _UNREACHED)
     own = FOUND.get(command[0])  # `go run` ends with 1 and says what the program ended with
     failed = own is not None and f"exit status {own}" not in lowered
-    return Result(name, judged=reached and not failed, clean=False, text=text[-4000:])
+    return AuditResult(name, judged=reached and not failed, clean=False, text=text[-4000:])
 
 
-def _secrets() -> Result:
+def _secrets() -> AuditResult:
     lines = secret_scan.scan()
-    return Result("secret scan", judged=True, clean=not lines, text="\n".join(lines))
+    return AuditResult("secret scan", judged=True, clean=not lines, text="\n".join(lines))
 
 
-def _workflows() -> Result:
+def _workflows() -> AuditResult:
     command = ["zizmor", "--offline", "--no-progress", "--min-severity", "medium", ".github"]
     return _program("zizmor (workflows)", command)
 
 
-def _python() -> Result:
+def _python() -> AuditResult:
     command = ["pip-audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
     return _program("pip-audit (requirements.lock)", [*command, "-r", "requirements.lock"])
 
@@ -93,12 +93,12 @@ def programs(module: Path) -> list[str]:
     return _IMPORTED.findall(tools.read_text()) if tools.exists() else ["./..."]
 
 
-def _go(module: Path) -> Result:
+def _go(module: Path) -> AuditResult:
     command = ["go", "run", GOVULNCHECK, "-scan", "package", *programs(module)]
     return _program(f"govulncheck ({module.name})", command, module)
 
 
-def parts() -> list[Callable[[], Result]]:
+def parts() -> list[Callable[[], AuditResult]]:
     """All parts, in the order in which they are shown."""
     modules = sorted(file.parent for file in (ROOT / "toolchain" / "go").glob("*/go.mod"))
     in_go = ((lambda module=module: _go(module)) for module in modules)

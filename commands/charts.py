@@ -7,10 +7,10 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-from components.platforms.registry import every
+from components.platforms.discovery import every
 from components.settings.chart_source import is_own
 
-STAND_INS = "lab/simulator/charts"
+FAKE_CHARTS = "lab/simulator/charts"
 
 #: Seconds for a repository's index to begin to arrive.
 LIMIT = 3
@@ -34,4 +34,4 @@ def directory() -> str:
     with ThreadPoolExecutor() as pool:
         places = {platform.repository for platform in every()}
         reached = all(pool.map(_reached, [place for place in places if not is_own(place)]))
-    return "" if reached else STAND_INS
+    return "" if reached else FAKE_CHARTS

@@ -103,7 +103,5 @@ def _tell_origins(environment: dict[str, str]) -> None:
     own = [tool.name for tool in tools if tool.origin == "project's own"]
     if own:
         print(f"In use: the project's own {' and '.join(own)}; no release can be reached.")
-    if environment.get("GPU_CHARTS") == charts.STAND_INS:
-        print(
-            f"In use: substitute charts ({charts.STAND_INS}); no chart repository can be reached."
-        )
+    if environment.get("GPU_CHARTS") == charts.FAKE_CHARTS:
+        print(f"In use: fake charts ({charts.FAKE_CHARTS}); no chart repository can be reached.")

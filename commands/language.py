@@ -42,7 +42,7 @@ SUFFIXES = (".py", ".md", ".sh", ".yaml", ".yml", ".toml", "")
 #: packages: a changed byte of theirs builds all repositories anew.
 LEFT_OUT = (
     *("LICENSE", "commands/language.py", "docs/rules/", "requirements", "tests/"),
-    "lab/simulator/hosts/stand_ins/",
+    "lab/simulator/hosts/fakes/",
 )
 
 

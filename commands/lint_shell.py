@@ -17,9 +17,9 @@ from components.hosts.kubeadm.scripts import access_script, init_script
 from components.hosts.observed.probe import probe
 from components.hosts.phases import prepare_script, runtime_script
 from components.loading.stack_file import load_stack_file
-from components.settings.hosts.kubernetes_packages import KubernetesPackages
-from components.settings.hosts.new_cluster import Init, Network
-from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.kubeadm_init import Init, Network
+from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
+from components.settings.hosts.runtime import Engine, RuntimeSettings
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
@@ -75,7 +75,7 @@ def host_scripts() -> dict[str, str]:
     }
     scripts |= _new_cluster()
     for engine in Engine:
-        sections = host.sections.model_copy(update={"runtime": Runtime(engine=engine)})
+        sections = host.sections.model_copy(update={"runtime": RuntimeSettings(engine=engine)})
         one = replace(host, sections=sections)
         scripts[f"runtime, {engine.value}"] = runtime_script(one, inline=True)
     return scripts
@@ -84,7 +84,7 @@ def host_scripts() -> dict[str, str]:
 def _new_cluster() -> dict[str, str]:
     """What runs on a host of the example stack as the first of a cluster that the stack makes."""
     init = Init(endpoint="192.0.2.1:6443", network=Network(manifest="network/cni.yaml"))
-    packages = KubernetesPackages(version="1.34.4", init=init)
+    packages = KubernetesPackagesSettings(version="1.34.4", init=init)
     declared = load_stack_file(ROOT / "Pulumi.prod.yaml")
     cluster = declared.model_copy(update={"kubernetes_packages": packages})
     first = resolve(cluster, "prod").hosts[0]

@@ -28,7 +28,7 @@ PLACEHOLDERS = {
     "gpu-cluster:kubeadmToken": "000000.0000000000000000",
     "gpu-cluster:registryCredentials": '{"auths": {}}',
 }
-MAKES_ACCESS = "gpucluster:index:NewCluster$command:remote:Command::"
+MAKES_ACCESS = "gpucluster:index:KubeadmCluster$command:remote:Command::"
 """In the URN of a Command that prints the access to a new cluster."""
 FIRST_LINE = re.compile(rf"{TOKEN.pattern}((?: sha256:[0-9a-f]{{64}}){{1,4}})")
 SERVER = re.compile(r"https://[A-Za-z0-9.:\[\]-]{1,300}")

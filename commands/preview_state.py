@@ -191,7 +191,7 @@ class Copy:
         key.write_text(placeholder("gpu-cluster:sshPrivateKey"))
         environment = {
             "RECORDED_INPUTS": str(recorded),
-            "GPU_CLUSTER_LOOK": "off",
+            "GPU_CLUSTER_INSPECTION": "off",
             KEY_FILE: str(key),  # the file of a deployment holds a key that no mark tells of
         }
         self._pulumi(

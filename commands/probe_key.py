@@ -24,7 +24,7 @@ from components.desired.host import Target, working
 from components.desired.resolve import resolve
 from components.hosts.observed.probe import PROBE, probe
 from components.ssh.answers import ANSWER, Channel
-from components.ssh.reach import reached, run
+from components.ssh.client import reached, run
 from policies.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"

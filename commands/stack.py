@@ -66,7 +66,7 @@ class Stack:
         return self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"
 
     @property
-    def stand_in(self) -> bool:
+    def is_fake(self) -> bool:
         """Whether an embedded cluster replaces the stack's real one (``EMBEDDED=1``).
 
         A preview then needs no access to it. Its hosts aren't simulated: a preview reaches none.
@@ -76,7 +76,7 @@ class Stack:
     @property
     def embedded(self) -> bool:
         """Whether it runs on the embedded cluster."""
-        return self._own or self.stand_in
+        return self._own or self.is_fake
 
     @property
     def file(self) -> Path:
@@ -96,7 +96,7 @@ class Stack:
     @property
     def kubeconfig(self) -> Path:
         """The embedded cluster's kubeconfig; a substitute's context bears the real one's name."""
-        return self.folder / ("stand-in.kubeconfig" if self.stand_in else "kubeconfig")
+        return self.folder / ("fake.kubeconfig" if self.is_fake else "kubeconfig")
 
     def embedded_variables(self) -> dict[str, str]:
         """Environment of a stack on the embedded cluster."""
@@ -105,8 +105,8 @@ class Stack:
             "KUBECONFIG": str(self.kubeconfig),
             "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
         }
-        if self.stand_in:
-            result["GPU_CLUSTER_LOOK"] = "cluster"  # its hosts are not simulated
+        if self.is_fake:
+            result["GPU_CLUSTER_INSPECTION"] = "cluster"  # its hosts are not simulated
         result["GPU_CHARTS"] = charts.directory()
         return result
 
@@ -127,7 +127,7 @@ class Stack:
         """
         if self.hardware_file.exists():
             return load_hardware(self.hardware_file)
-        if self.stand_in:
+        if self.is_fake:
             return self._declared_hardware(with_hosts=False)
         write_hardware(self.hardware_file, self.name, self._declared_hardware())
         print(
@@ -163,7 +163,7 @@ class Stack:
             return
         try:
             hardware = self.hardware()
-            if not self.stand_in:
+            if not self.is_fake:
                 _, public_key = simulated_hosts.client_key(self.name)
                 shown = hardware.host_settings()
                 machines = hardware.machines()
@@ -177,7 +177,7 @@ class Stack:
         ) as error:
             print(error, file=sys.stderr)
             sys.exit(1)
-        if self.stand_in:
+        if self.is_fake:
             text = started.kubeconfig.read_text()
             content = yaml.safe_load(text)
             content["contexts"][0]["name"] = self.cluster.kubernetes.context
@@ -192,7 +192,7 @@ class Stack:
         status = simulator.status(self.name)
         if status.ready and self.kubeconfig.exists():
             return
-        first = "EMBEDDED=1 " if self.stand_in else ""
+        first = "EMBEDDED=1 " if self.is_fake else ""
         missing = f" ({', '.join(status.missing)} not running)" if status.running else ""
         print(
             f"The embedded cluster of stack {self.name} does not run{missing}, and a preview "

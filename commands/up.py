@@ -21,10 +21,10 @@ from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
 from commands.watched import Answer, Failed, answering, watched
-from components.inspection.cluster import nodes_by_name
+from components.inspection.observed_cluster import nodes_by_name
 from components.kubernetes.api import ClusterError
 from components.release.clear import await_deletions
-from components.validation.trial import Outcome
+from components.validation.measurement import Outcome
 from lab.simulator import control_plane
 from policies.printable import printable_lines
 

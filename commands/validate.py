@@ -1,6 +1,6 @@
 """`make validate NODES=gpu-[1-2]`: brings the stack up and validates nodes anew, or all of them.
 
-`make validate TESTS=all-reduce` runs tests of one's own on these nodes or on all, and validates
+`make validate TESTS=all-reduce` runs user-defined tests on these nodes or on all, and validates
 only the nodes that are named.
 """
 
@@ -15,7 +15,7 @@ from commands.stack import Stack
 from commands.watched import answering
 from components.settings.nodes.node_range import expand
 from components.settings.nodes.pool import Pool, gpu_pools
-from components.validation.asked import ALL, ASKED, TESTS
+from components.validation.selection import ALL, ASKED, TESTS
 
 
 def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> str:

@@ -19,22 +19,22 @@ from components.hosts.command import HostsArgs
 from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
 from components.hosts.credentials import refused
-from components.hosts.kubeadm.component import NewCluster, NewClusterArgs
-from components.hosts.reboot.component import HostReboot, HostRebootArgs
+from components.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs
+from components.hosts.reboot.component import Reboot, RebootArgs
 from components.inspection.difference import Difference
-from components.inspection.look import inspect
+from components.inspection.observe import inspect
 from components.kubernetes.kubeconfig_contexts import given, missing_context
-from components.loading.advice import advice
 from components.loading.inventory import origins
 from components.loading.loader import check, load
+from components.loading.warnings import warnings
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
 from components.operation import with_kubeconfig
 from components.provider import kubernetes_provider
 from components.release.component import GpuPlatform, PlatformArgs
-from components.release.presence import presence
+from components.release.presence_component import presence
 from components.rollout.component import Rollout, RolloutArgs
-from components.rollout.layout_component import Layouts, LayoutsArgs
+from components.rollout.mig_layouts_component import MigLayouts, MigLayoutsArgs
 from components.settings.cluster import Cluster
 from components.ssh.keys import shortest
 from components.validation.component import Validation, ValidationArgs
@@ -91,7 +91,7 @@ class GpuCluster(pulumi.ComponentResource):
 
     Attributes:
         nodes: what was validated, by node.
-        tests: what tests of one's own measured.
+        tests: what user-defined tests measured.
         charts: versions of the charts.
         kubeconfig: of the cluster that it makes (`kubernetesPackages.init`), a secret; else empty.
         join_token: that cluster's token, likewise.
@@ -107,7 +107,7 @@ class GpuCluster(pulumi.ComponentResource):
         self._called = name
         self.desired = resolve(settings, pulumi.get_stack())
         self._check(args)
-        for warning in (*advice(settings.hosts, self.desired.platform), *self._missing(args)):
+        for warning in (*warnings(settings.hosts, self.desired.platform), *self._missing(args)):
             pulumi.log.warn(str(warning))
         key, kubeconfig = args.private_key, args.kubeconfig
         if isinstance(key, str) and (kubeconfig is None or isinstance(kubeconfig, str)):
@@ -172,7 +172,7 @@ class GpuCluster(pulumi.ComponentResource):
             )
 
     def _missing(self, args: GpuClusterArgs) -> list[str]:
-        parts = self.desired.platform.parts()
+        parts = self.desired.platform.extra_objects()
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
@@ -194,7 +194,7 @@ class GpuCluster(pulumi.ComponentResource):
                     self._kubeconfig or "",
                 )
             )
-        made: NewCluster | None = None
+        made: KubeadmCluster | None = None
 
         def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
             return pulumi.ResourceOptions(
@@ -224,11 +224,11 @@ class GpuCluster(pulumi.ComponentResource):
             gate=rolled.done,
         )
         prepared = HostPreparation(
-            f"{name}-hosts", replace(hosts, findings=difference.hosts.prepare), after()
+            f"{name}-host-preparation", replace(hosts, findings=difference.hosts.prepare), after()
         )
-        rebooted = HostReboot(
+        rebooted = Reboot(
             f"{name}-reboot",
-            HostRebootArgs(
+            RebootArgs(
                 hosts=desired.hosts,
                 rollout=desired.rollout,
                 private_key=key,
@@ -237,7 +237,7 @@ class GpuCluster(pulumi.ComponentResource):
             after(prepared),
         )
         runtime = ContainerRuntime(
-            f"{name}-runtime",
+            f"{name}-container-runtime",
             replace(
                 hosts,
                 findings=difference.hosts.runtime,
@@ -253,14 +253,16 @@ class GpuCluster(pulumi.ComponentResource):
                 after={**prepared.commands, **runtime.commands},
                 gate=rebooted.done,
             )
-            made = NewCluster(
-                f"{name}-cluster",
-                NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=difference.context),
+            made = KubeadmCluster(
+                f"{name}-kubeadm-cluster",
+                KubeadmClusterArgs(
+                    cluster=desired.kubeadm, hosts=members, there=difference.context
+                ),
                 after(),
             )
         joins = any(host.joins for host in desired.hosts)
         scheduling = NodeScheduling(
-            f"{name}-scheduling",
+            f"{name}-node-scheduling",
             NodeSchedulingArgs(scheduling=desired.scheduling, findings=difference.scheduling.pools),
             after(*([prepared] if joins else [])),
         )
@@ -281,8 +283,8 @@ class GpuCluster(pulumi.ComponentResource):
                 site=platform.site,
                 registry_credentials=credentials,
             )
-            ready.append(DriverInstaller(f"{name}-driver", installers, after(*ready)))
-        serving = GpuPlatform(f"{name}-platform", platform, served, after(*ready))
+            ready.append(DriverInstaller(f"{name}-driver-installer", installers, after(*ready)))
+        serving = GpuPlatform(f"{name}-gpu-platform", platform, served, after(*ready))
         checked = presence(
             f"{name}-presence",
             desired.presence,
@@ -290,7 +292,7 @@ class GpuCluster(pulumi.ComponentResource):
             serving.revision,
             after(serving),
         )
-        layouts = LayoutsArgs(
+        layouts = MigLayoutsArgs(
             rollout=desired.rollout,
             layouts=desired.layouts,
             pools=desired.validation.pools,
@@ -300,7 +302,7 @@ class GpuCluster(pulumi.ComponentResource):
         )
         divided: list[pulumi.Resource] = []
         if layouts.needed:
-            divided.append(Layouts(f"{name}-layouts", layouts, after(serving, checked)))
+            divided.append(MigLayouts(f"{name}-mig-layouts", layouts, after(serving, checked)))
         validation = Validation(
             f"{name}-validation",
             ValidationArgs(

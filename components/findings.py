@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from policies.printable import printable
+from policies.printable import printable, shortened
 
 NAMED = 5
 """Names that a line spells out; the others are counted."""
@@ -85,8 +85,7 @@ def lines(findings: Iterable[Finding]) -> list[str]:
 
 def _some(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
-    more = f" and {len(distinct) - NAMED} more" if len(distinct) > NAMED else ""
-    return ", ".join(distinct[:NAMED]) + more
+    return shortened(distinct, NAMED)
 
 
 def told(findings: Iterable[Finding]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pulumi
 
-from components.platforms.registry import every
+from components.platforms.discovery import every
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 

@@ -23,7 +23,7 @@ LIMIT = 60
 Json = dict[str, Any]
 
 
-class Refused(Exception):
+class HelmRefused(Exception):
     """The chart refuses its values; the text is Helm's."""
 
 
@@ -84,7 +84,7 @@ class Helm:
         try:
             answer = self._stub.Invoke(request, timeout=LIMIT)
         except grpc.RpcError as error:
-            raise Refused(error.details()) from None
+            raise HelmRefused(error.details()) from None
         objects: list[Json] = _whole(json_format.MessageToDict(answer)["return"]["result"])
         return objects
 

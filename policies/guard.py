@@ -33,7 +33,7 @@ class RuleBroken(pulumi.RunError):
     """What a program declares breaks a mandatory rule."""
 
 
-def hold(context: Context) -> None:
+def enforce(context: Context) -> None:
     """Hold every resource that the program registers from now on against the mandatory rules.
 
     Registers a stack transformation, so it costs no call to the engine. A resource that breaks a
@@ -43,7 +43,7 @@ def hold(context: Context) -> None:
 
 
 def judging(context: Context) -> pulumi.ResourceTransformation:
-    """Return a transformation that holds each resource against the mandatory rules, as `hold`.
+    """Return a transformation that holds each resource against the mandatory rules, as `enforce`.
 
     For one component's children: `pulumi.ResourceOptions(transformations=[judging(context)])`.
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+from .rules import RULES, Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _CAP = {"type": "integer", "minimum": 0}
@@ -111,8 +111,8 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
     return replace(context, **changes)
 
 
-def _pool(settings: Mapping[str, Any]) -> Pool:
-    return Pool(
+def _pool(settings: Mapping[str, Any]) -> PoolFacts:
+    return PoolFacts(
         name=settings["name"],
         gpus_per_node=int(settings["gpusPerNode"]),
         taints=tuple(map(_taint, settings.get("taints", ()))),
@@ -128,8 +128,8 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _plugin(settings: Mapping[str, Any]) -> Plugin:
-    return Plugin(
+def _plugin(settings: Mapping[str, Any]) -> PluginFacts:
+    return PluginFacts(
         mig=Mig(settings.get("migStrategy", Mig.NONE)),
         sharing=Sharing(settings.get("sharing", Sharing.NONE)),
         renamed=bool(settings.get("renameByDefault", False)),
@@ -137,7 +137,7 @@ def _plugin(settings: Mapping[str, Any]) -> Plugin:
     )
 
 
-def _taint(text: str) -> Taint:
+def _taint(text: str) -> TaintFacts:
     pair, _, effect = text.rpartition(":")
     key, _, value = pair.partition("=")
-    return Taint(key, value, effect)
+    return TaintFacts(key, value, effect)

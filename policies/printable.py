@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 LIMIT = 4096
 """Characters that a finding keeps; Linux takes 128 KiB for one variable (MAX_ARG_STRLEN)."""
@@ -39,3 +40,14 @@ def printable_lines(text: str, limit: int = 64 * LIMIT) -> str:
     """As `printable`, for messages of several lines: those stay lines."""
     cut = text if len(text) <= limit else f"{text[:limit]} (and {len(text) - limit} more)"
     return "\n".join(printable(line, limit) for line in cut.split("\n"))
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """Return the first names in one line, and how many more there are.
+
+    Args:
+        names: each is printable already.
+        most: names to spell out.
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

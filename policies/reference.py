@@ -18,9 +18,9 @@ from .rules import (
     TWINS,
     Context,
     Need,
-    Pool,
+    PoolFacts,
     Rule,
-    Taint,
+    TaintFacts,
     Violation,
     evaluate,
     evaluate_stack,
@@ -29,7 +29,7 @@ from .rules.example import Example
 from .rules.twin import Scope, Twin
 
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
-_KNOWN = Context(pools=(Pool("a100", 8, (Taint("nvidia.com/gpu", "present"),)),))
+_KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "present"),)),))
 
 
 def context_for(example: Example) -> Context:

@@ -34,7 +34,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     none = pulumi.ResourceHookBinding()
     monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
-    monkeypatch.setenv("GPU_CLUSTER_LOOK", "off")
+    monkeypatch.setenv("GPU_CLUSTER_INSPECTION", "off")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
 from components.guardrails.component import GuardrailsArgs
-from components.hosts.reboot.component import HostRebootArgs
+from components.hosts.reboot.component import RebootArgs
 from components.settings.cluster import Cluster
 from components.settings.hosts.host import Host
 
@@ -19,10 +19,10 @@ def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:
     return next(each for each in resolved if each.name == host.name)
 
 
-def rebooting(cluster: Cluster) -> HostRebootArgs:
+def rebooting(cluster: Cluster) -> RebootArgs:
     """Return the arguments of the reboots of a declaration."""
     desired = resolve(cluster, "dev")
-    return HostRebootArgs(hosts=desired.hosts, rollout=desired.rollout, private_key="key")
+    return RebootArgs(hosts=desired.hosts, rollout=desired.rollout, private_key="key")
 
 
 def guarded(cluster: Cluster) -> GuardrailsArgs:

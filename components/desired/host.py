@@ -9,7 +9,7 @@ from enum import StrEnum
 from components.settings.hosts.host import Role
 from components.settings.hosts.kubernetes_packages import Join
 from components.settings.hosts.sections import HostSections
-from components.settings.hosts.ssh import Bastion, Ssh
+from components.settings.hosts.ssh import Bastion, SshSettings
 
 
 class Upgrade(StrEnum):
@@ -66,7 +66,7 @@ class DesiredHost(Target):
         validation_image: image that runs a kernel on its GPUs.
     """
 
-    ssh: Ssh
+    ssh: SshSettings
     sections: HostSections
     in_maintenance: bool
     joins: bool

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.desired.host import DesiredHost
-from components.settings.charts import Charts
-from components.settings.hosts.new_cluster import Init
+from components.settings.charts import ChartsSettings
+from components.settings.hosts.kubeadm_init import Init
 
 
 @dataclass(frozen=True, kw_only=True)
-class KubeadmCluster:
+class DesiredKubeadmCluster:
     """The cluster that `kubernetesPackages.init` declares.
 
     Attributes:
@@ -27,4 +27,4 @@ class KubeadmCluster:
     init: Init
     context: str
     identifier: str
-    charts: Charts
+    charts: ChartsSettings

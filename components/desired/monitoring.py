@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.settings.monitoring import Monitoring
+from components.settings.monitoring import MonitoringSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,5 +31,5 @@ class DesiredMonitoring:
         pools: pools with GPUs whose nodes are declared by name.
     """
 
-    settings: Monitoring
+    settings: MonitoringSettings
     pools: tuple[WatchedPool, ...]

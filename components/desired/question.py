@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.charts.reach import WantedChart
+from components.charts.availability import WantedChart
 from components.desired.pool import PoolScheduling
-from components.desired.rollout import DesiredLayouts
+from components.desired.rollout import DesiredMigLayouts
 from components.desired.validation import PoolValidation
 from components.platforms.requests import PresenceRequest
 
@@ -35,4 +35,4 @@ class Question:
     endpoints: list[str]
     own: list[str]
     chart: WantedChart
-    layouts: DesiredLayouts
+    layouts: DesiredMigLayouts

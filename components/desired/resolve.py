@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from components.charts.reach import WantedChart
+from components.charts.availability import WantedChart
 from components.desired.host import DesiredHost, Upgrade, working
-from components.desired.kubeadm_cluster import KubeadmCluster
+from components.desired.kubeadm_cluster import DesiredKubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.desired.pod_template import pod_spec, template
 from components.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.question import Question
-from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
+from components.desired.rollout import DesiredMigLayouts, DesiredRollout, Operands, PoolLayout
 from components.desired.rules_context import rules_context
 from components.desired.scheduling_classes import (
     is_by_rule,
@@ -36,25 +36,25 @@ from components.desired.validation import (
 )
 from components.kubernetes.resources import LAYOUTS, MIG_LABEL
 from components.platforms.base import Delivery, Platform, Trait
-from components.platforms.judge import Declared
-from components.platforms.namespaces import OwnNamespace, own_namespaces
+from components.platforms.discovery import named, section_of
 from components.platforms.needed import registries
-from components.platforms.registry import named, section_of
+from components.platforms.own_namespaces import OwnNamespace, own_namespaces
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
+from components.platforms.validate_cluster import Declared
 from components.settings.chart_source import ChartSource
-from components.settings.charts import Charts
+from components.settings.charts import ChartsSettings
 from components.settings.cluster import Cluster
-from components.settings.driver_installer import DriverInstaller
-from components.settings.guardrails import Guardrails
+from components.settings.driver_installer import DriverInstallerSettings
+from components.settings.guardrails import GuardrailsSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.reboot import RebootWhen
 from components.settings.hosts.sections import HostSections
-from components.settings.monitoring import Monitoring
+from components.settings.monitoring import MonitoringSettings
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.taint import Effect
-from components.settings.validation import Validation
+from components.settings.validation import ValidationSettings
 from policies.rules import Context
 
 Json = dict[str, Any]
@@ -94,9 +94,9 @@ class Desired:
     identifier: str
     hosts: tuple[DesiredHost, ...]
     platform: Platform
-    kubeadm: KubeadmCluster | None
+    kubeadm: DesiredKubeadmCluster | None
     rollout: DesiredRollout
-    layouts: DesiredLayouts
+    layouts: DesiredMigLayouts
     operands: Operands
     scheduling: DesiredScheduling
     validation: DesiredValidation
@@ -106,9 +106,9 @@ class Desired:
     chart: WantedChart
     presence: PresenceRequest
     rules: Context
-    guardrails: Guardrails | None
-    installer: DriverInstaller | None
-    charts: Charts
+    guardrails: GuardrailsSettings | None
+    installer: DriverInstallerSettings | None
+    charts: ChartsSettings
     wanted: Declared
     maintenance: tuple[str, ...]
 
@@ -273,11 +273,11 @@ class _Resolver:
         }
         return any(host.node not in tainted for host in self.cluster.hosts)
 
-    def kubeadm(self) -> KubeadmCluster | None:
+    def kubeadm(self) -> DesiredKubeadmCluster | None:
         init, first = self.cluster.kubernetes_packages.init, self.first
         if init is None or first is None:
             return None
-        return KubeadmCluster(
+        return DesiredKubeadmCluster(
             first=next(host for host in self.hosts if host.name == first.name),
             joining=tuple(host for host in self.hosts if host.name != first.name),
             init=init,
@@ -298,11 +298,11 @@ class _Resolver:
             boot_timeout_seconds=reboot.timeout_seconds,
         )
 
-    def layouts(self) -> DesiredLayouts:
+    def layouts(self) -> DesiredMigLayouts:
         own = self.cluster.scheduling.nodes
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
         divided = self.platform.layouts
-        return DesiredLayouts(
+        return DesiredMigLayouts(
             manager=self.layouts_manager,
             maintenance=tuple(sorted(self.cluster.nodes_in_maintenance)),
             pools=tuple(
@@ -320,7 +320,9 @@ class _Resolver:
         )
 
     @cached_property
-    def beside(self) -> tuple[Validation, DriverInstaller | None, Monitoring | None]:
+    def beside(
+        self,
+    ) -> tuple[ValidationSettings, DriverInstallerSettings | None, MonitoringSettings | None]:
         """The sections that bring images and namespaces in addition to the platform's."""
         return self.cluster.validation, self.cluster.installer, self.cluster.monitoring
 
@@ -339,7 +341,7 @@ class _Resolver:
         Parts that wait for a secret are left out: where the stack has none, others make them.
         """
         platform, installer = self.platform, self.cluster.installer
-        objects = [_expected(part.manifest) for part in platform.parts() if not part.secret]
+        objects = [_expected(part.manifest) for part in platform.extra_objects() if not part.secret]
         objects += [each for program in platform.programs() for each in program.objects]
         if installer is not None:
             objects += [
@@ -424,7 +426,7 @@ class _Resolver:
             return declared
         declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
-            declared.pop(MIG_LABEL, None)  # it changes in waves (`components.rollout.layouts`)
+            declared.pop(MIG_LABEL, None)  # it changes in waves (`components.rollout.mig_layouts`)
         if self.cluster.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name
         return declared
@@ -455,14 +457,14 @@ class _Resolver:
 
     def pool_scheduling(self, pool: Pool) -> PoolScheduling:
         own = self.cluster.scheduling.nodes
-        offers = self.platform.offers(pool) if pool.starts_closed else ()
+        offers = self.platform.offers(pool) if pool.has_startup_taint else ()
         handed = {MIG_LABEL: self.layouts_manager} if self.platform.layouts else {}
         return PoolScheduling(
             **self.members(pool),
             manager=self.manager(pool),
             labels=self.labels(pool),
             taints=tuple(taint.plain for taint in pool.taints),
-            startup_taint=pool.starts_closed,
+            startup_taint=pool.has_startup_taint,
             resources=tuple(offer.resource for offer in offers),
             namespace=self.cluster.validation.namespace,
             hands_over=handed,

@@ -64,7 +64,7 @@ class PoolLayout(Members):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DesiredLayouts:
+class DesiredMigLayouts:
     """The MIG layouts of the pools with GPUs.
 
     Attributes:
@@ -89,7 +89,7 @@ class DesiredLayouts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayoutsRequest:
+class MigLayoutsRequest:
     """Request of the program ``layouts``.
 
     Attributes:
@@ -99,7 +99,7 @@ class LayoutsRequest:
     """
 
     rollout: DesiredRollout
-    layouts: DesiredLayouts
+    layouts: DesiredMigLayouts
     pools: tuple[PoolValidation, ...]
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from components.platforms.base import Delivery, Platform
-from components.platforms.base import Plugin as RunningPlugin
-from components.platforms.namespaces import OwnNamespace
-from components.settings.guardrails import Guardrails
+from components.platforms.base import Delivery, Platform, RunningPlugin
+from components.platforms.own_namespaces import OwnNamespace
+from components.settings.guardrails import GuardrailsSettings
 from components.settings.nodes.pool import Pool as DeclaredPool
-from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
+from policies.rules import Context, Mig, PluginFacts, PoolFacts, Sharing, TaintFacts
 from policies.rules.context import DAEMON_SET_CONTROLLERS, INFRASTRUCTURE_NAMESPACES
 
 
@@ -20,7 +19,7 @@ def rules_context(
     platform: Platform,
     maintenance: Collection[str],
     namespaces: Iterable[OwnNamespace],
-    guardrails: Guardrails | None,
+    guardrails: GuardrailsSettings | None,
 ) -> Context:
     """Return what the rules know of a stack: its pools, platform, plugin and runtime.
 
@@ -35,10 +34,12 @@ def rules_context(
         guardrails: the section `guardrails`; None: the stack declares none.
     """
     pools = tuple(
-        Pool(
+        PoolFacts(
             name=pool.name,
             gpus_per_node=pool.gpus_per_node,
-            taints=tuple(Taint(taint.key, taint.value, str(taint.effect)) for taint in pool.taints),
+            taints=tuple(
+                TaintFacts(taint.key, taint.value, str(taint.effect)) for taint in pool.taints
+            ),
             labels=dict(pool.labels),
             nodes=pool.size - sum(name in maintenance for name in pool.node_names),
             node_names=frozenset(pool.node_names if pool.nodes else ()),
@@ -69,7 +70,7 @@ def _runtime_class(platform: Platform) -> str | None:
     return platform.runtime_class or ""
 
 
-def _plugin(platform: Platform) -> Plugin | None:
+def _plugin(platform: Platform) -> PluginFacts | None:
     """The plugin's configuration where it is one and the same on all pools with GPUs."""
     described = {
         _plugin_of(plugin, pool) if (plugin := platform.plugin(pool)) else None
@@ -78,12 +79,12 @@ def _plugin(platform: Platform) -> Plugin | None:
     return described.pop() if len(described) == 1 else None
 
 
-def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> Plugin:
+def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> PluginFacts:
     strategy = Mig(plugin.mig_strategy)
     if strategy is Mig.SINGLE and not pool.mig:
         strategy = Mig.NONE  # without MIG devices it advertises whole GPUs, as none does
     kind = Sharing.MPS if plugin.mps else Sharing.TIME_SLICING
-    return Plugin(
+    return PluginFacts(
         mig=strategy,
         sharing=kind if plugin.replicas > 1 else Sharing.NONE,
         renamed=plugin.renamed,

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from components.kubernetes.labels import LABELS
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
 
-LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 FEATURE = "feature.node.kubernetes.io/"
 
 #: Labels of Node Feature Discovery and the features behind them (node-feature-discovery v0.19.0,

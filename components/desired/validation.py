@@ -9,7 +9,7 @@ from typing import Any
 from components.desired.host import Target
 from components.desired.pool import Members
 from components.platforms.base import Offer
-from components.settings.registry import Registry
+from components.settings.registry import RegistrySettings
 
 Json = dict[str, Any]
 
@@ -157,4 +157,4 @@ class DesiredValidation:
     measuring: Measuring
     claim: Json | None
     test_claims: Mapping[int, Json]
-    registry: Registry
+    registry: RegistrySettings

@@ -16,17 +16,17 @@ import pulumi_command as command
 
 from components.charts.images import PAUSE
 from components.desired.pool import POOL_LABEL
-from components.driver_daemonset.rollout import InstallersRequest
+from components.driver_daemonset.driver_daemonset import InstallersRequest
+from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
 from components.operation import command_line
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
 from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
-from components.settings.driver_installer import DriverInstaller as Settings
+from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.nodes.pool import Pool
 
-LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 INSTALLER = "gpu-cluster/driver-installer"
 #: What kubespray asks for (role container_engine_accelerator/nvidia_gpu, driver installer).
 CPU = "150m"
@@ -41,7 +41,7 @@ def node_selector(pool: Pool) -> dict[str, str]:
     return {POOL_LABEL: pool.name}
 
 
-def daemon_set(settings: Settings, site: Site, pool: Pool) -> dict[str, Any]:
+def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dict[str, Any]:
     """A pool's installer.
 
     The image compiles and loads the driver in an init container, so that the pod is Ready only
@@ -133,7 +133,7 @@ class DriverInstallerArgs:
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
     """
 
-    settings: Settings
+    settings: DriverInstallerSettings
     site: Site
     registry_credentials: pulumi.Input[str] | None = None
 
@@ -166,9 +166,9 @@ class DriverInstaller(pulumi.ComponentResource):
             )
             for pool, manifest in sets.items()
         ]
-        line = command_line("rollout", "wait")
+        line = command_line("driver-daemonset", "wait")
         command.local.Command(
-            f"{name}-rollout",
+            f"{name}-driver-daemonset",
             create=line,
             update=line,
             stdin=write(

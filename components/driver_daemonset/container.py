@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
-from components.settings.hosts.driver import Driver
+from components.settings.hosts.driver import DriverSettings
 from policies.faults import Fault
 
 #: Systems of which the operator's image tag keeps the major version only
@@ -21,7 +21,7 @@ def image_tag(facts: HostFacts) -> str:
 
 
 def judge_all(
-    driver: Driver, hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
+    driver: DriverSettings, hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
 ) -> list[Fault]:
     """Return what keeps the operator's driver container from running on the reached hosts."""
     if not driver.managed_by_operator:
@@ -34,7 +34,7 @@ def judge_all(
     return _one_system(driver, reached)
 
 
-def _one_system(driver: Driver, reached: Mapping[str, HostFacts]) -> list[Fault]:
+def _one_system(driver: DriverSettings, reached: Mapping[str, HostFacts]) -> list[Fault]:
     """By its policy the operator takes the image of the first node's system for all nodes; a digest
     is that of one system's image.
     """

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pulumi
 
+from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
-from components.settings.guardrails import GuardrailMode, Quota
-from components.settings.guardrails import Guardrails as Settings
+from components.settings.guardrails import GuardrailMode, GuardrailsSettings, Quota
 from policies.admission import Enforcement, manifests
 from policies.rules import Context, Severity
 from policies.rules.claims import OF_A_CLASS
@@ -42,7 +42,7 @@ class GuardrailsArgs:
 
     context: Context
     own: frozenset[str]
-    guardrails: Settings
+    guardrails: GuardrailsSettings
 
 
 def enforcement(args: GuardrailsArgs) -> Enforcement:
@@ -72,7 +72,7 @@ def quota(declared: Quota) -> dict[str, Any]:
         "metadata": {
             "name": QUOTA,
             "namespace": declared.namespace,
-            "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+            "labels": LABELS,
         },
         "spec": {
             "hard": {

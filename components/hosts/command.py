@@ -85,7 +85,7 @@ def host_commands(
     `HostsArgs.copies` what it reads.
     """
     commands = {}
-    for host in declared(hosts, name):
+    for host in managed_hosts(hosts, name):
         longer = installing(host)
         line = command_line(host, "apply", longer)
         update, ignored = repair_line(line, args.findings.get(host.name, ()), kept)
@@ -179,7 +179,7 @@ def time_limit(host: DesiredHost, installing: int = 0) -> pulumi.CustomTimeouts:
     return pulumi.CustomTimeouts(create=text, update=text, delete=text)
 
 
-def declared(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHost, ...]:
+def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHost, ...]:
     """The hosts of which a command is declared.
 
     Args:

@@ -18,7 +18,7 @@ import pulumi
 from components.desired.host import DesiredHost
 from components.hooks import before_changes
 from components.hosts.script import Bundle
-from components.ssh.upload import Limits, upload
+from components.ssh.upload import UploadLimits, upload
 from policies.faults import Fault, FaultError
 
 AT_ONCE = 64
@@ -93,7 +93,7 @@ class Copies:
             return
         key = str(await pulumi.Output.from_input(self._key).future())
         host = self._hosts[name]
-        limits = Limits(
+        limits = UploadLimits(
             dials=host.ssh.dial_error_limit,
             dial=host.ssh.per_dial_timeout_seconds,
             copying=host.ssh.command_timeout_seconds,

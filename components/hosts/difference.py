@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.desired.host import DesiredHost
-from components.desired.kubeadm_cluster import KubeadmCluster
+from components.desired.kubeadm_cluster import DesiredKubeadmCluster
 from components.findings import Finding, Findings, Kind, Subject
 from components.host_facts import HostFacts
 from components.hosts.kubeadm.scripts import init_script, join_script
@@ -58,7 +58,7 @@ class HostDifference:
 
 def compare(
     hosts: Iterable[DesiredHost],
-    kubeadm: KubeadmCluster | None,
+    kubeadm: DesiredKubeadmCluster | None,
     facts: Mapping[str, HostFacts],
     cordoned: Collection[str] = (),
     validated: Mapping[str, str] | None = None,
@@ -91,7 +91,7 @@ def compare(
 
 
 def desired_phases(
-    host: DesiredHost, kubeadm: KubeadmCluster | None
+    host: DesiredHost, kubeadm: DesiredKubeadmCluster | None
 ) -> dict[str, Declaration | None]:
     """Return the declaration of each phase of a host; None: it should not have that phase."""
     member: Declaration | None = None

@@ -32,7 +32,7 @@ FIRST_WITH_DNF = {
 RHEL 8"; Amazon Linux 2023, "Comparing AL2 and AL2023")."""
 
 
-def judge(host: DesiredHost, facts: HostFacts) -> list[Fault]:
+def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     """Return everything on a host that contradicts its declaration or will probably do harm."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING

@@ -15,7 +15,7 @@ from components.host_facts import HostFacts
 from components.hosts.compatibility import version
 from components.settings.hosts.repository import Repositories
 from components.settings.hosts.runtime import Engine
-from policies.facts.floors import Part, below, wanted
+from policies.facts.floors import Software, below, wanted
 from policies.faults import Fault, Severity
 
 Row = tuple[str, ...]
@@ -121,7 +121,9 @@ def fault(
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 
-def below_floor(host: DesiredHost, part: Part, there: str, severity: Severity) -> Iterator[Fault]:
+def below_floor(
+    host: DesiredHost, part: Software, there: str, severity: Severity
+) -> Iterator[Fault]:
     """Yield a fault where a version, declared or found, is below the security bulletins' floor.
 
     A toolkit stops the run: a container gets out through it. A driver doesn't, since another one

@@ -13,7 +13,7 @@ from components.findings import Finding, Findings, Kind
 from components.hosts.difference import HostDifference
 from components.nodes.difference import PoolGpus, SchedulingDifference
 from components.release.difference import PlatformDifference
-from components.rollout.layout_plan import LayoutPlan
+from components.rollout.mig_layouts_plan import MigLayoutsPlan
 from components.rollout.plan import Plan
 from components.validation.difference import ValidationDifference
 
@@ -38,7 +38,7 @@ class Difference:
     scheduling: SchedulingDifference = field(default_factory=SchedulingDifference)
     validation: ValidationDifference = field(default_factory=ValidationDifference)
     rollout: Plan = field(default_factory=Plan)
-    layouts: LayoutPlan = field(default_factory=LayoutPlan)
+    layouts: MigLayoutsPlan = field(default_factory=MigLayoutsPlan)
     platform: PlatformDifference = field(default_factory=PlatformDifference)
     groups: frozenset[str] = frozenset()
     unknown: str = ""

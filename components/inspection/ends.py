@@ -10,7 +10,7 @@ from components.host_facts import HostFacts
 from components.hosts.observed.hardware import place
 from components.platforms.site import Site
 from components.settings.support import ended, supported
-from policies.facts.floors import Part, below, wanted
+from policies.facts.floors import Software, below, wanted
 from policies.faults import Fault, Severity
 
 Members = Mapping[str, list[Mapping[str, str]]]
@@ -89,8 +89,8 @@ def _nodes(members: Members, inspected: set[str], declared: str, today: date) ->
             found.setdefault(version, set()).add(node)
     for version, nodes in found.items():
         where = _place(sorted(nodes))
-        if border := below(Part.DRIVER, version):
-            fixed = wanted(Part.DRIVER, version, border)
+        if border := below(Software.DRIVER, version):
+            fixed = wanted(Software.DRIVER, version, border)
             cure = f"install or declare that version: {border}"
             yield Fault(where, f"driver {version}", fixed, cure, Severity.WARNING)
         if version != declared:

@@ -8,7 +8,7 @@ from typing import Self
 
 import pulumi
 
-EXTENT = "GPU_CLUSTER_LOOK"
+EXTENT = "GPU_CLUSTER_INSPECTION"
 """Variable that says what is inspected; without it hosts and cluster."""
 
 

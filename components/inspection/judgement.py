@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from components.charts.reach import WantedChart
+from components.charts.availability import WantedChart
 from components.desired.host import DesiredHost
 from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
@@ -14,12 +14,12 @@ from components.driver_daemonset.container import judge_all
 from components.host_facts import HostFacts
 from components.hosts.difference import compare
 from components.hosts.observed import hardware
-from components.hosts.preflight import judge, unequal
-from components.inspection.cluster import ClusterSeen
+from components.hosts.preflight import unequal, validate_host
 from components.inspection.difference import Difference
 from components.inspection.ends import outlived
+from components.inspection.observed_cluster import ClusterSeen
 from components.nodes.difference import declared_gpus
-from components.platforms.judge import judge as judge_platform
+from components.platforms.validate_cluster import validate_cluster
 from components.validation.difference import ValidationDifference, due
 from policies.faults import Fault, Severity
 from policies.printable import printable_lines
@@ -71,17 +71,17 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         finding
         for host in desired.hosts
         if host.name in facts
-        for finding in judge(host, facts[host.name])
+        for finding in validate_host(host, facts[host.name])
     ]
     findings += judge_all(desired.platform.site.driver, desired.hosts, facts)
-    findings += hardware.advice(facts)
+    findings += hardware.warnings(facts)
     findings += _unreached(desired.registries, desired.hosts, facts)
     findings += _gone(desired.newcomers, facts, cluster.nodes)
     findings += _chart(desired.chart, cluster.chart)
     findings += map(_cordoned, cluster.unschedulable)
     findings += _deferred(cluster.deferred)
     if cluster.surroundings is not None:
-        findings += judge_platform(
+        findings += validate_cluster(
             desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
         )
     running = cluster.surroundings.version if cluster.surroundings else ""

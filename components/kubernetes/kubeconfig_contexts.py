@@ -17,7 +17,7 @@ import yaml
 
 from components.base.nesting import LOADER, bound_depth
 from policies.faults import Fault
-from policies.printable import printable
+from policies.printable import printable, shortened
 
 _GIVEN: ContextVar[str | None] = ContextVar("kubeconfig", default=None)
 
@@ -95,9 +95,11 @@ def missing_context(context: str, stack_file: str = "the stack file") -> Fault |
     if context in names:
         return None
     where = ", ".join(map(str, files)) if own is None else "that was given"
-    shown = ", ".join(printable(name, 80) for name in names[:NAMED])
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    has = f"has {shown}{more}" if names else "has none, or can't be read"
+    has = (
+        f"has {shortened([printable(name, 80) for name in names], NAMED)}"
+        if names
+        else "has none, or can't be read"
+    )
     return Fault(
         f"kubernetes.context of {stack_file}",
         f"{context}, which is not in the kubeconfig {where}",

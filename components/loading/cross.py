@@ -11,43 +11,50 @@ from typing import TypeVar
 from pydantic.alias_generators import to_camel
 
 from components.base.address import canonical
-from components.loading import driver, maintenance, namespaces, new_cluster, own_tests, scheduling
-from components.platforms.registry import named
-from components.settings.dra import Dra
-from components.settings.driver_installer import DriverInstaller
+from components.loading import (
+    validate_driver,
+    validate_kubeadm_cluster,
+    validate_maintenance,
+    validate_namespaces,
+    validate_scheduling,
+    validate_tests,
+)
+from components.platforms.discovery import named
+from components.settings.dra import DraSettings
+from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.hosts.host import Host, Role
-from components.settings.parts import Parts
 from components.settings.platform import NAMES
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Location, fault, show
 
 
-def problems(parts: Parts) -> Iterator[Fault]:
+def validate(sections: ValidSections) -> Iterator[Fault]:
     """Every contradiction between parts."""
-    yield from _pools(parts)
-    yield from _hosts(parts)
-    yield from _membership(parts)
-    yield from _platform(parts)
-    yield from _names(parts)
-    yield from driver.problems(parts)
-    yield from scheduling.problems(parts)
-    yield from namespaces.problems(parts)
-    yield from maintenance.problems(parts)
-    yield from new_cluster.problems(parts)
-    yield from own_tests.problems(parts)
-    if parts.platform is not None:
-        yield from named(parts.platform).problems(parts)
+    yield from _pools(sections)
+    yield from _hosts(sections)
+    yield from _membership(sections)
+    yield from _platform(sections)
+    yield from _names(sections)
+    yield from validate_driver.validate(sections)
+    yield from validate_scheduling.validate(sections)
+    yield from validate_namespaces.validate(sections)
+    yield from validate_maintenance.validate(sections)
+    yield from validate_kubeadm_cluster.validate(sections)
+    yield from validate_tests.validate(sections)
+    if sections.platform is not None:
+        yield from named(sections.platform).validate_settings(sections)
 
 
-def _pools(parts: Parts) -> Iterator[Fault]:
+def _pools(sections: ValidSections) -> Iterator[Fault]:
     yield from _repeated(
-        (((("pools", i, "name"), pool.name), pool.name) for i, pool in parts.pools.items()),
+        (((("pools", i, "name"), pool.name), pool.name) for i, pool in sections.pools.items()),
         "each pool name once",
         "rename one of the two pools",
     )
     yield from _repeated(
         (
             ((("pools", i, "nodes"), name), name)
-            for i, pool in parts.pools.items()
+            for i, pool in sections.pools.items()
             for name in pool.node_names
         ),
         "a node in one pool only",
@@ -56,7 +63,7 @@ def _pools(parts: Parts) -> Iterator[Fault]:
     yield from _repeated(
         (
             ((("pools", i, "selector"), "the same selector"), tuple(sorted(pool.selector.items())))
-            for i, pool in parts.pools.items()
+            for i, pool in sections.pools.items()
             if pool.selector is not None
         ),
         "selectors that find different nodes",
@@ -64,8 +71,8 @@ def _pools(parts: Parts) -> Iterator[Fault]:
     )
 
 
-def _hosts(parts: Parts) -> Iterator[Fault]:
-    hosts = parts.hosts.items()
+def _hosts(sections: ValidSections) -> Iterator[Fault]:
+    hosts = sections.hosts.items()
     yield from _repeated(
         (((("hosts", i, "name"), host.name), host.name) for i, host in hosts),
         "each host name once",
@@ -86,15 +93,17 @@ def _hosts(parts: Parts) -> Iterator[Fault]:
     )
 
 
-def _membership(parts: Parts) -> Iterator[Fault]:
+def _membership(sections: ValidSections) -> Iterator[Fault]:
     """The node of a host with GPUs is in a pool with GPUs; another's is not."""
     pairs = ((Role.GPU_WORKER, Role.CPU_WORKER), (Role.GPU_CONTROL_PLANE, Role.CONTROL_PLANE))
     others = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
-    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names}
-    by_label = any(pool.selector is not None for pool in parts.pools.values())
-    for i, host in parts.hosts.items():
+    gpus = {
+        name: pool.gpus_per_node for pool in sections.pools.values() for name in pool.node_names
+    }
+    by_label = any(pool.selector is not None for pool in sections.pools.values())
+    for i, host in sections.hosts.items():
         if host.role.has_gpus and host.node not in gpus:
-            if parts.complete and not by_label:
+            if sections.complete and not by_label:
                 yield fault(
                     ("hosts", i, "node"),
                     f"{show(host.node)}, which is in no pool",
@@ -117,31 +126,31 @@ def _membership(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _platform(parts: Parts) -> Iterator[Fault]:
-    if parts.platform is None:
+def _platform(sections: ValidSections) -> Iterator[Fault]:
+    if sections.platform is None:
         return
     for name in NAMES:
         section = to_camel(name.replace("-", "_"))
-        if name != parts.platform and section in parts.given:
+        if name != sections.platform and section in sections.given:
             yield fault(
                 (section,),
-                f"a section {section} with platform {parts.platform}",
+                f"a section {section} with platform {sections.platform}",
                 "only the section of the chosen platform",
                 f'remove {section}, or write "platform: {name}"',
             )
 
 
-def _names(parts: Parts) -> Iterator[Fault]:
+def _names(sections: ValidSections) -> Iterator[Fault]:
     """Names of pools in other sections."""
-    pools = [pool.name for pool in parts.pools.values()]
-    dra, installer = parts.sections.get("dra"), parts.sections.get("driver_installer")
+    pools = [pool.name for pool in sections.pools.values()]
+    dra, installer = sections.sections.get("dra"), sections.sections.get("driver_installer")
     named: list[tuple[Location, str]] = []
-    if isinstance(dra, Dra):
+    if isinstance(dra, DraSettings):
         named += [(("dra", "selectors", name), name) for name in dra.selectors]
-    if isinstance(installer, DriverInstaller):
+    if isinstance(installer, DriverInstallerSettings):
         named += [(("driverInstaller", "pools", name), name) for name in installer.pools]
     for location, name in named:
-        if name not in pools and parts.complete:
+        if name not in pools and sections.complete:
             known = ", ".join(pools)
             yield fault(location, f"pool {show(name)}", f"one of {known}", "correct the name")
 

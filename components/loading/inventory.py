@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from components.settings.hosts.driver import ON_HOSTS_ONLY, DriverSource
-from components.settings.hosts.ssh import Ssh
+from components.settings.hosts.ssh import SshSettings
 from components.settings.nodes.node_range import expand
 from policies.faults import Fault
 
-SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
+OVERRIDABLE = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
 LEAVING = frozenset(source.value for source in DriverSource) - {"package", "runfile"}
 """Sources of a driver that leave hosts alone: what is said below of drivers on hosts falls away."""
@@ -56,7 +56,7 @@ def _host(document: Document, pools: Mapping[str, Document], host: Document) -> 
 def _merged(document: Document, *levels: Document) -> dict[str, Any]:
     """The sections that a level overrides, over all levels before it."""
     sections = {}
-    for section in SECTIONS:
+    for section in OVERRIDABLE:
         given = [level[section] for level in levels if section in level]
         if not given:
             continue
@@ -80,13 +80,13 @@ def _over(below: Any, above: Any) -> Any:
 
 def _reach(ssh: object) -> dict[str, Any]:
     """`user`, `port` and `bastion`, each where it is given and valid."""
-    if isinstance(ssh, Ssh):
+    if isinstance(ssh, SshSettings):
         return {key: getattr(ssh, key) for key in REACH}
     valid = {}
     for key in REACH:
         if isinstance(ssh, Mapping) and key in ssh:
             with suppress(ValidationError):
-                valid[key] = getattr(Ssh.model_validate({key: ssh[key]}), key)
+                valid[key] = getattr(SshSettings.model_validate({key: ssh[key]}), key)
     return valid
 
 
@@ -128,7 +128,7 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
         values: dict[str, tuple[str, str]] = {}
         for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):
             reach = level.get("ssh", {}) if level is pool else level
-            leaves = {section: level[section] for section in SECTIONS if section in level}
+            leaves = {section: level[section] for section in OVERRIDABLE if section in level}
             # A port of one's own is an address, not a decision.
             leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
             values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
@@ -153,7 +153,7 @@ def own_problems(faults: list[Fault]) -> list[Fault]:
 
     def inherited(fault: Fault) -> bool:
         level, *rest = fault.location
-        if level not in ("pools", "hosts") or len(rest) < 2 or rest[1] not in SECTIONS:
+        if level not in ("pools", "hosts") or len(rest) < 2 or rest[1] not in OVERRIDABLE:
             return False
         below = tuple(rest[1:])
         if (below, fault.found) in told:

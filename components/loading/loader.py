@@ -11,19 +11,19 @@ from pydantic.alias_generators import to_camel
 from components.base.confidential import in_addresses
 from components.base.explain import explain_all
 from components.base.model import Model
-from components.loading.cross import problems
+from components.loading.cross import validate
 from components.loading.inventory import own_problems, resolved
-from components.platforms.registry import named
+from components.platforms.discovery import named
 from components.settings.cluster import Cluster
-from components.settings.device_plugin import DevicePlugin
-from components.settings.gpu_operator import GpuOperator
-from components.settings.hosts.driver import Driver
+from components.settings.device_plugin import DevicePluginSettings
+from components.settings.gpu_operator import GpuOperatorSettings
+from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.host import Host
-from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.node_range import NodeNames
 from components.settings.nodes.pool import Pool
-from components.settings.parts import SECTIONS, Parts
 from components.settings.platform import NAMES
+from components.settings.valid_sections import SECTIONS, ValidSections
 from policies.faults import ConfigError, Fault, fault, show
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
@@ -48,19 +48,19 @@ def load(document: Mapping[str, Any]) -> Cluster:
         cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         faults += explain_all(Cluster, error.errors(include_url=False))
-    faults += problems(_parts(document) if cluster is None else cluster.parts())
+    faults += validate(_parts(document) if cluster is None else cluster.parts())
     if cluster is None or faults:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
     return cluster
 
 
-def check(parts: Parts) -> None:
+def check(sections: ValidSections) -> None:
     """Hold the rules between parts against those of a cluster that was made in Python.
 
     Raises:
         ConfigError: all problems.
     """
-    if faults := list(problems(parts)):
+    if faults := list(validate(sections)):
         raise ConfigError(faults)
 
 
@@ -77,21 +77,21 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def _parts(document: Mapping[str, Any]) -> Parts:
+def _parts(document: Mapping[str, Any]) -> ValidSections:
     """The parts that are valid on their own, for the rules between parts."""
     pools = dict(_valid(Pool, document.get("pools")))
     hosts = dict(_valid(Host, document.get("hosts")))
-    driver = _one(Driver, document.get("driver", {}))
+    driver = _one(DriverSettings, document.get("driver", {}))
     platform = document.get("platform")
     declared, listed = document.get("pools"), document.get("hosts", ())
-    return Parts(
+    return ValidSections(
         pools=pools,
         hosts=hosts,
         platform=platform if isinstance(platform, str) and platform in NAMES else None,
         driver=driver,
-        runtime=_one(Runtime, document.get("runtime", {})),
-        device_plugin=_one(DevicePlugin, document.get("devicePlugin", {})),
-        gpu_operator=_one(GpuOperator, document.get("gpuOperator", {})),
+        runtime=_one(RuntimeSettings, document.get("runtime", {})),
+        device_plugin=_one(DevicePluginSettings, document.get("devicePlugin", {})),
+        gpu_operator=_one(GpuOperatorSettings, document.get("gpuOperator", {})),
         given=frozenset(document),
         complete=_all_valid(pools, declared),
         maintenance=_maintenance(document) if _all_valid(hosts, listed or ()) else (),

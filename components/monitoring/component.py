@@ -16,8 +16,7 @@ from components.manifest import Manifest
 from components.monitoring.values import objects
 from components.platforms.base import Platform
 from components.release.namespace import NamespaceArgs, own_namespace
-from components.settings.monitoring import Monitoring as Settings
-from components.settings.monitoring import OperatorObjects
+from components.settings.monitoring import MonitoringSettings, OperatorObjects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,7 @@ class MonitoringArgs:
     registry_credentials: pulumi.Input[str] | None = None
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> MonitoringSettings:
         """The section `monitoring`."""
         return self.monitoring.settings
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
+from components.kubernetes.labels import LABELS
 from components.platforms.base import Monitored, Platform
-from components.settings.monitoring import Monitoring as Settings
+from components.settings.monitoring import MonitoringSettings
 
 Json = dict[str, Any]
 
 EXPORTER = "dcgm-exporter"
 PORT = 9400
-LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 SELECTED = {"app.kubernetes.io/name": EXPORTER}
 
 #: What the exporter collects: name, kind, help.
@@ -212,7 +212,7 @@ def _metadata(name: str, space: str, **labels: str) -> Json:
     return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
 
 
-def exporter(platform: Platform, settings: Settings) -> Json:
+def exporter(platform: Platform, settings: MonitoringSettings) -> Json:
     """The exporter's DaemonSet on all nodes of pools with GPUs.
 
     Found as the platform's own pods find them; SYS_ADMIN is what DCGM's profiling needs
@@ -296,7 +296,12 @@ def _config_map(name: str, space: str, data: dict[str, str], **labels: str) -> J
 
 
 def _service_monitor(
-    settings: Settings, name: str, labels: dict[str, str], space: str, port: str, path: str
+    settings: MonitoringSettings,
+    name: str,
+    labels: dict[str, str],
+    space: str,
+    port: str,
+    path: str,
 ) -> Json:
     return {
         "apiVersion": "monitoring.coreos.com/v1",

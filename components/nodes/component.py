@@ -50,14 +50,14 @@ class NodeScheduling(pulumi.ComponentResource):
         for pool in args.scheduling.pools:
             if pool.pool in args.scheduling.by_rule:
                 continue
-            line = command_line("scheduling", "apply")
+            line = command_line("node-scheduling", "apply")
             environment, ignored = repair(args.findings.get(pool.pool, ()))
             command.local.Command(
                 f"{name}-{pool.pool}",
                 create=line,
                 update=line,
                 environment=environment,
-                delete=command_line("scheduling", "release"),
+                delete=command_line("node-scheduling", "release"),
                 stdin=write(pool),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from components.kubernetes.api import Client, ClusterError, Json, Refused
 from components.nodes.inspect import CORDONED
 from policies.faults import Fault
-from policies.printable import printable
+from policies.printable import printable, shortened
 
 MERGE = "application/merge-patch+json"
 NAMED = 5
@@ -92,8 +92,7 @@ def losses(pods: list[Json], consent: Collection[str]) -> str:
 def named(pods: list[Json]) -> str:
     """The first of some pods by name; the others are counted."""
     names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return printable(", ".join(names[:NAMED])) + more
+    return printable(shortened(names, NAMED))
 
 
 async def drain(client: Client, name: str, limit: float, consent: Collection[str]) -> None:

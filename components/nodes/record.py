@@ -36,7 +36,7 @@ _NODE_INFO = {
 
 
 @dataclass(frozen=True)
-class Record:
+class ValidationRecord:
     """A node's last validation.
 
     Attributes:
@@ -45,7 +45,7 @@ class Record:
         since: when the last of them did, in UTC.
         missing: devices that did not, because others held them.
         holders: digest of who held them; empty where none is missing.
-        held: who held them, in words (`components.nodes.use.named`).
+        held: who held them, in words (`components.nodes.gpu_holders.named`).
         simulated: whether no GPU ran the kernels.
         manager: field manager of the pool that it belongs to.
         host: the host that was prepared before; empty: the stack has none for the node.
@@ -75,24 +75,24 @@ class Record:
         return sum(len(device) == instances for device in self.devices.values())
 
 
-def encode(record: Record) -> str:
+def encode(record: ValidationRecord) -> str:
     """The annotation's value."""
     return json.dumps(asdict(record), separators=(",", ":"), sort_keys=True)
 
 
-def decode(node: Json) -> Record | None:
+def decode(node: Json) -> ValidationRecord | None:
     """A node's record; None where it has none, or what isn't one."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
     if not text or len(text) > BOUND:
         return None
     try:
-        kept = Record(**json.loads(text))
+        kept = ValidationRecord(**json.loads(text))
     except (ValueError, TypeError, RecursionError):
         return None
     return kept if _is_sound(kept) else None
 
 
-def _is_sound(record: Record) -> bool:
+def _is_sound(record: ValidationRecord) -> bool:
     texts = (record.since, record.holders, record.held, record.manager, record.host)
     return (
         all(isinstance(text, str) for text in texts)
@@ -143,7 +143,7 @@ def _programs(pod: Json) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def changes(record: Record, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
+def changes(record: ValidationRecord, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
     """Return the facts that differ from those of a record: each what it was, and what it is."""
     return tuple(
         (fact, record.facts[fact], value)

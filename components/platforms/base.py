@@ -19,13 +19,12 @@ from components.platforms.requests import Expected
 from components.platforms.site import Site
 from components.settings.hosts.runtime import DefaultRuntime
 from components.settings.nodes.pool import Pool
-from components.settings.parts import Parts
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
 
 Json = dict[str, Any]
 
 RUNTIME_CLASS = "nvidia"
-LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 
 class Delivery(StrEnum):
@@ -58,7 +57,7 @@ class Offer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ExtraObject:
     """An object that a platform has beside its release.
 
     Attributes:
@@ -104,7 +103,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Plugin:
+class RunningPlugin:
     """How NVIDIA's device plugin offers the GPUs of a pool's nodes.
 
     Attributes:
@@ -127,7 +126,7 @@ class Servers:
     Attributes:
         pods: their label selector.
         daemon_set: name of their DaemonSet in the release.
-        beside: whether some of the platform's `parts` are DaemonSets of such pods, too.
+        beside: whether some of the platform's `sections` are DaemonSets of such pods, too.
     """
 
     pods: str
@@ -136,7 +135,7 @@ class Servers:
 
 
 @dataclass(frozen=True)
-class Layouts:
+class PlatformMigLayouts:
     """How a platform divides GPUs by a label of their node.
 
     Attributes:
@@ -240,7 +239,7 @@ class Platform(ABC):
     chart: ClassVar[str]
     repository: ClassVar[str]
     servers: ClassVar[Servers]
-    layouts: ClassVar[Layouts | None] = None
+    layouts: ClassVar[PlatformMigLayouts | None] = None
     delivery: ClassVar[Delivery] = Delivery.RUNTIME
     own_namespace: ClassVar[bool] = True
     traits: ClassVar[frozenset[Trait]] = frozenset()
@@ -269,7 +268,7 @@ class Platform(ABC):
     def images(self) -> Iterator[str]:
         """Yield images that the release needs, where their makers publish them."""
 
-    def parts(self) -> tuple[Part, ...]:
+    def extra_objects(self) -> tuple[ExtraObject, ...]:
         """Return the objects beside the release."""
         return ()
 
@@ -291,7 +290,7 @@ class Platform(ABC):
         """Return the most that a container may ask for, where it may have so many cards."""
         return {GPU: str(int(cards))}
 
-    def plugin(self, pool: Pool) -> Plugin | None:
+    def plugin(self, pool: Pool) -> RunningPlugin | None:
         """Return NVIDIA's device plugin on a pool's nodes; None: there is none, or it can vary."""
         return None
 
@@ -317,11 +316,11 @@ class Platform(ABC):
         return {}
 
     @staticmethod
-    def problems(parts: Parts) -> Iterator[Fault]:
+    def validate_settings(sections: ValidSections) -> Iterator[Fault]:
         """Yield what contradicts the platform in a document."""
         yield from ()
 
-    def advice(self) -> Iterator[Fault]:
+    def warnings(self) -> Iterator[Fault]:
         """Yield what is allowed, and will probably not do what was meant."""
         yield from ()
 
@@ -329,6 +328,8 @@ class Platform(ABC):
         """Return what must answer the platform's nodes: ``host:port`` by what it is."""
         return {}
 
-    def judge(self, seen: Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
-        """Yield what contradicts the platform in a cluster (`components.platforms.judge`)."""
+    def validate_cluster(
+        self, seen: Surroundings, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Fault]:
+        """Yield what contradicts the platform in a cluster."""
         yield from ()

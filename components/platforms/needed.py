@@ -9,10 +9,10 @@ from components.charts.images import PAUSE, UnknownImages
 from components.platforms.base import Platform
 from components.platforms.site import Site
 from components.settings.chart_source import ChartSource, is_own
-from components.settings.charts import Charts
-from components.settings.driver_installer import DriverInstaller
-from components.settings.monitoring import Monitoring
-from components.settings.validation import Validation
+from components.settings.charts import ChartsSettings
+from components.settings.driver_installer import DriverInstallerSettings
+from components.settings.monitoring import MonitoringSettings
+from components.settings.validation import ValidationSettings
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Chart:
 
 def images(
     platform: Platform,
-    validation: Validation,
-    installer: DriverInstaller | None,
-    monitoring: Monitoring | None,
+    validation: ValidationSettings,
+    installer: DriverInstallerSettings | None,
+    monitoring: MonitoringSettings | None,
 ) -> tuple[Image, ...]:
     """Return every image, once, in the order in which they are first needed.
 
@@ -64,9 +64,9 @@ def images(
 
 def registries(
     platform: Platform,
-    validation: Validation,
-    installer: DriverInstaller | None,
-    monitoring: Monitoring | None,
+    validation: ValidationSettings,
+    installer: DriverInstallerSettings | None,
+    monitoring: MonitoringSettings | None,
 ) -> tuple[str, ...]:
     """Return ``host:port`` of each registry; none where the chart's images are not known.
 
@@ -87,7 +87,7 @@ def _registry(name: str) -> str:
     return first if named and first != "docker.io" else "registry-1.docker.io"
 
 
-def charts(platform: Platform, settings: Charts) -> tuple[Chart, ...]:
+def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
     """Return the charts of the platform; none where the project's own is used."""
     if is_own(platform.repository):
         return ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from components.platforms.tolerations import tolerations
-from components.settings.hosts.driver import Driver
-from components.settings.hosts.proxy import Proxy
-from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.driver import DriverSettings
+from components.settings.hosts.proxy import ProxySettings
+from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.pool import Pool, gpu_pools
 from components.settings.nodes.taint import Taint
-from components.settings.registry import Registry
+from components.settings.registry import RegistrySettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +32,10 @@ class Site:
     node_taints: tuple[Taint, ...] = ()
     has_hosts: bool = False
     plugin_memory: str | None = None
-    runtime: Runtime = field(default=Runtime())
-    driver: Driver = field(default=Driver())
-    registry: Registry = field(default=Registry())
-    proxy: Proxy = field(default=Proxy())
+    runtime: RuntimeSettings = field(default=RuntimeSettings())
+    driver: DriverSettings = field(default=DriverSettings())
+    registry: RegistrySettings = field(default=RegistrySettings())
+    proxy: ProxySettings = field(default=ProxySettings())
 
     @property
     def gpu_pools(self) -> tuple[Pool, ...]:

@@ -10,7 +10,7 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 def _taints(pool: Pool) -> tuple[Taint, ...]:
     """All taints that a pool's nodes may bear by us."""
-    return (*pool.taints, *((STARTUP_TAINT,) if pool.starts_closed else ()))
+    return (*pool.taints, *((STARTUP_TAINT,) if pool.has_startup_taint else ()))
 
 
 def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[str, str]]:

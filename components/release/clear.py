@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
+from components.kubernetes.labels import LABELS
 from components.kubernetes.managers import OWNER
 from components.release import runtime_class
 from components.release.helm_record import decode_release, secrets_of, settle
@@ -204,7 +205,7 @@ async def _own_servers_gone(client: Client, others: Collection[str]) -> None:
     pairs = [selector.split("=") for selector in others]
     for item in await client.list("daemonsets", base="/apis/apps"):
         metadata, labels = item["metadata"], item["spec"]["template"]["metadata"].get("labels", {})
-        if runtime_class.LABELS.items() <= (metadata.get("labels") or {}).items() and any(
+        if LABELS.items() <= (metadata.get("labels") or {}).items() and any(
             labels.get(key) == value for key, value in pairs
         ):
             url = f"namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"

@@ -19,14 +19,14 @@ import pulumi_kubernetes as k8s
 from components.findings import Findings, told
 from components.manifest import Manifest
 from components.operation import command_line
-from components.platforms.base import Part, Platform
-from components.platforms.registry import every
+from components.platforms.base import ExtraObject, Platform
+from components.platforms.discovery import every
 from components.release import clear
 from components.release.clearing import clearing
 from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
 from components.settings.chart_source import ChartSource
-from components.settings.charts import Charts
+from components.settings.charts import ChartsSettings
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
 #: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
@@ -44,7 +44,7 @@ class PlatformArgs:
         unfinished: what says that an upgrade of the release did not end.
     """
 
-    charts: Charts
+    charts: ChartsSettings
     registry_credentials: pulumi.Input[str] | None = None
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
     unfinished: Findings = ()
@@ -53,7 +53,7 @@ class PlatformArgs:
 class GpuPlatform(pulumi.ComponentResource):
     """The platform's release and all that is beside it."""
 
-    TYPE = "gpucluster:index:Platform"
+    TYPE = "gpucluster:index:GpuPlatform"
 
     version: pulumi.Output[str]
     revision: pulumi.Output[int]
@@ -69,7 +69,7 @@ class GpuPlatform(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         self._name, self._args, self._context = name, args, platform.site.context
         self._made: dict[str, Manifest] = {}
-        parts = platform.parts()
+        parts = platform.extra_objects()
         servers = [
             part.manifest["metadata"]["name"]
             for part in parts
@@ -97,7 +97,7 @@ class GpuPlatform(pulumi.ComponentResource):
         self.version = pulumi.Output.from_input(platform.version)
         self.register_outputs({"version": self.version})
 
-    def _before(self, platform: Platform, parts: Sequence[Part]) -> list[pulumi.Resource]:
+    def _before(self, platform: Platform, parts: Sequence[ExtraObject]) -> list[pulumi.Resource]:
         """What the release needs: namespace, secrets, programs that note what is there."""
         name = self._name
         needed: list[pulumi.Resource] = []
@@ -126,7 +126,7 @@ class GpuPlatform(pulumi.ComponentResource):
 
     def _part(
         self,
-        part: Part,
+        part: ExtraObject,
         needed: Sequence[pulumi.Resource],
         hooks: pulumi.ResourceHookBinding | None,
     ) -> list[pulumi.Resource]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from components.findings import Finding, Findings, Kind, Subject
 from components.platforms.requests import Expected
-from components.release.helm_record import DEPLOYED, Record
+from components.release.helm_record import DEPLOYED, ReleaseRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class PlatformDifference:
 
 
 def compare(
-    release: str, record: Record, missing: Iterable[Expected], version: str
+    release: str, record: ReleaseRecord, missing: Iterable[Expected], version: str
 ) -> PlatformDifference:
     """Compare an installed platform with what is desired and with what was last applied.
 

@@ -62,7 +62,7 @@ class Noted:
 
 
 @dataclass(frozen=True)
-class Record:
+class ReleaseRecord:
     """What Helm recorded of one revision of a release.
 
     Attributes:
@@ -222,7 +222,7 @@ async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
     return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
 
 
-async def newest(client: Client, release: HelmRelease) -> Record | None:
+async def newest(client: Client, release: HelmRelease) -> ReleaseRecord | None:
     """The newest record of a release; None where there is none.
 
     Raises:
@@ -235,7 +235,7 @@ async def newest(client: Client, release: HelmRelease) -> Record | None:
     manifest = recorded.get("manifest")
     if not isinstance(manifest, str):
         raise _ill_formed(secrets[-1], "a record without a manifest")
-    return Record(
+    return ReleaseRecord(
         _revision(secrets[-1], release.name) or 0,
         manifest,
         status_of(recorded),

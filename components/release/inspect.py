@@ -1,4 +1,4 @@
-"""Reads what `components.platforms.judge` judges: what else is in the cluster, and who answers."""
+"""Read what else is in the cluster, and who answers: what `validate_cluster` checks."""
 
 from __future__ import annotations
 

@@ -13,11 +13,10 @@ from functools import partial
 
 import pulumi
 
+from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
 from components.release import clear
 from components.release.clearing import clearing
-
-LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,46 +1,135 @@
-"""The check that every object of the platform is there.
+"""Checks that all objects of a platform are there; puts back what is missing.
 
-Owns nothing. What is missing of a release that somebody changed by hand shows in the preview, and
-is made again by the next run.
+``check`` fails with what is missing; ``restore`` first makes the missing objects of the
+release again, from the manifest that Helm recorded, marked as Helm marks its own, and the
+RuntimeClass.
+
+That record is a Secret, and what it holds would be made with the engineer's rights. So each run
+says the digest of the record that the engine has just made, which the state keeps; a record that
+differs from it is refused, never restored from.
+
+Input: a `PresenceRequest`. ``restore`` reads the `PresenceResult` of the last run.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-import pulumi
-import pulumi_command as command
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
+from components.program import main
+from components.release import runtime_class
+from components.release.helm_record import DEPLOYED, Noted, newest, note
+from components.release.objects import Kinds, lacking
+from components.requests import previous
+from policies.faults import Fault
 
-from components.findings import Findings
-from components.operation import command_line, repair
-from components.platforms.requests import PresenceRequest
-from components.requests import write
 
-
-def presence(
-    name: str,
-    declared: PresenceRequest,
-    findings: Findings,
-    revision: pulumi.Output[int],
-    opts: pulumi.ResourceOptions,
-) -> command.local.Command:
-    """The check, after what ``opts`` names.
-
-    Its output holds the digest of what Helm recorded: the state vouches for what is restored.
-
-    Args:
-        name: of the resource.
-        declared: what must be in the cluster.
-        findings: what an inspection found to be missing or not ended.
-        revision: Helm's number of the release, as the state has it.
-        opts: of the resource.
-    """
-    environment, ignored = repair(findings)
-    return command.local.Command(
-        name,
-        create=command_line("presence", "check"),
-        update=command_line("presence", "restore"),
-        environment=environment,
-        stdin=revision.apply(lambda number: write(replace(declared, revision=number))),
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=ignored)),
+async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
+    missing = await lacking(client, wanted)
+    if missing:
+        place, made = f"platform {wanted.platform}", "what the release and this program made"
+        cure = "`pulumi up` (`--refresh` for what is not of the release)"
+        raise ClusterError(
+            *(Fault(place, f"no {item}", made, cure) for item in sorted(missing, key=str))
+        )
+    record = await newest(client, wanted.release)
+    if record and record.status != DEPLOYED:
+        raise ClusterError(
+            Fault(
+                str(wanted.release),
+                f"its newest record (revision {record.revision}) is {record.status}",
+                DEPLOYED,
+                "run `up` again: it settles what a killed run left; else `helm history` tells more",
+            )
+        )
+    if record:
+        noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
+        await note(client, wanted.release, noted)
+    return PresenceResult(
+        platform=wanted.platform, record=record.of(wanted.release) if record else None
     )
+
+
+async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
+    """Whether the last run vouches for the release's record.
+
+    False where the engine has since then upgraded the release, or made it in place of another
+    platform's: Helm has just made all its objects.
+
+    Raises:
+        ClusterError: the record is neither that of the last run nor one that the engine made.
+    """
+    release, last = wanted.release, previous(PresenceResult).record
+    record = await newest(client, release)
+    fresh = (release.namespace, release.name, wanted.revision)
+    known = last is not None and (last.namespace, last.name, last.revision) == fresh
+    if record is None or (record.revision == wanted.revision and not known):
+        return False
+    if record.of(release) != last:
+        raise ClusterError(
+            Fault(
+                str(release),
+                f"a record (revision {record.revision}) that this stack did not make",
+                f"revision {last.revision if last else None} as the last run left it",
+                f"`helm history -n {release.namespace} {release.name}`, remove what is not "
+                "yours, or take it over by `pulumi up --refresh`",
+            )
+        )
+    return True
+
+
+async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRelease) -> None:
+    body: Json = json.loads(item.body or "{}")
+    namespace = item.namespace or release.namespace
+    where = await kinds.url(replace(item, namespace=namespace), collection=True)
+    if where is None:
+        return
+    metadata = body["metadata"]
+    metadata["labels"] = {
+        **(metadata.get("labels") or {}),
+        "app.kubernetes.io/managed-by": "Helm",
+    }
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        "meta.helm.sh/release-name": release.name,
+        "meta.helm.sh/release-namespace": release.namespace,
+    }
+    path, base, version = where
+    await client.request("POST", path, base=base, version=version, body=body)
+
+
+async def check(wanted: PresenceRequest) -> PresenceResult:
+    """All objects are there.
+
+    Raises:
+        ClusterError: each object that is missing, by name.
+    """
+    async with connect(wanted.context) as client:
+        return await _check(client, wanted)
+
+
+async def restore(wanted: PresenceRequest) -> PresenceResult:
+    """Makes missing objects of the release again, then checks.
+
+    Raises:
+        ClusterError: what can't be made again, or a record that nobody vouches for.
+    """
+    restored = []
+    async with connect(wanted.context) as client:
+        kinds = Kinds(client)
+        vouched = await _vouched(client, wanted)
+        for item in await lacking(client, wanted):
+            if item.body is not None and vouched:
+                await _restore(client, kinds, item, wanted.release)
+                restored.append(str(item))
+            elif item.kind == "RuntimeClass":
+                await runtime_class.settle(client, item.name)
+                restored.append(str(item))
+        result = await _check(client, wanted)
+    return replace(result, restored=tuple(sorted(restored)))
+
+
+if __name__ == "__main__":
+    main(PresenceRequest, {"check": check, "restore": restore})

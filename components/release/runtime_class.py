@@ -16,13 +16,13 @@ import time
 
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
+from components.kubernetes.labels import LABELS
 from components.platforms.requests import NotedRuntimeClass, RuntimeClassRequest
 from components.program import main
 from components.requests import previous
 from policies.faults import Fault
 
 BASE = "/apis/node.k8s.io"
-LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 OPERATOR = "ClusterPolicy"
 #: Seconds until the policy that owns a RuntimeClass is gone.
 POLICY_GONE = 60

@@ -17,7 +17,7 @@ import pulumi_command as command
 
 from components.desired.host import DesiredHost, Upgrade
 from components.desired.rollout import (
-    DesiredLayouts,
+    DesiredMigLayouts,
     DesiredRollout,
     Operands,
     Phase,
@@ -69,7 +69,7 @@ class RolloutArgs:
     has_hosts: bool
     operands: Operands
     pools: tuple[PoolValidation, ...]
-    layouts: DesiredLayouts
+    layouts: DesiredMigLayouts
     private_key: pulumi.Input[str]
     plan: Plan
     join_token: str | None = field(default=None, repr=False)
@@ -114,7 +114,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
     )
 
 
-def _layouts(layouts: DesiredLayouts, node: str) -> tuple[str, ...]:
+def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
     """Return the MIG layouts that a node may have when it is validated; none: any."""
     for pool in layouts.pools:
         if node in (pool.nodes or ()):
@@ -157,7 +157,7 @@ class Rollout(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.has_hosts:
-            line = command_line("waves", "roll")
+            line = command_line("rollout", "roll")
             rolled = bool(args.plan.changes)
             key = pulumi.Output.secret(args.private_key)
             # Said here: the engine may begin with it while the program declares the hosts.

@@ -135,7 +135,7 @@ class NodesSeen:
     unreachable: str = ""
 
 
-async def observe(context: str, names: list[str], consent: Sequence[str]) -> NodesSeen:
+async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) -> NodesSeen:
     """Look at nodes that change.
 
     Args:

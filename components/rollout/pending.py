@@ -16,7 +16,7 @@ from components.hosts.phases import runtime_disrupts as of_runtime
 from components.rollout.plan import UNENDED, Change
 
 
-def declared(host: DesiredHost) -> dict[str, str]:
+def disruptive_settings(host: DesiredHost) -> dict[str, str]:
     """Return what of a host disrupts its pods if it changes, by phase."""
     phases = {"prepare": of_preparation(host)}
     if host.configures_runtime:
@@ -46,7 +46,7 @@ def changes(
             continue
         what: tuple[str, ...] = ()
         if not seen.error:
-            for phase, after in declared(host).items():
+            for phase, after in disruptive_settings(host).items():
                 what += _changed(phase, seen.disrupts.get(phase), after)
         if host.node in cordoned and not what:
             what = (UNENDED,)

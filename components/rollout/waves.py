@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from components.kubernetes.api import ClusterError
 from policies.faults import Fault
+from policies.printable import shortened
 
 T = TypeVar("T")
 
@@ -57,10 +58,9 @@ def not_begun(names: Sequence[str]) -> list[Fault]:
     """What is said of those that a failure left as they were; nothing where there are none."""
     if not names:
         return []
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return [
         Fault(
-            f"rollout: {', '.join(names[:NAMED])}{more}",
+            f"rollout: {shortened(names, NAMED)}",
             "not begun, so as before",
             "a rollout without a failure",
             "mend what failed above, then run `up`: it goes on where it stopped",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.charts.digests import chart_digest
-from components.settings.charts import Charts
+from components.settings.charts import ChartsSettings
 
 
 def is_own(repository: str) -> bool:
@@ -27,7 +27,7 @@ class ChartSource:
         version: of the chart.
     """
 
-    charts: Charts
+    charts: ChartsSettings
     chart: str
     repository: str
     version: str
@@ -38,7 +38,7 @@ class ChartSource:
 
         Helm refuses what has another digest than its OCI reference says (helm v3.18.6,
         pkg/registry/client.go, ValidateReference). It compares none of an archive nor of a
-        repository's: `components.charts.reach` does.
+        repository's: `components.charts.availability` does.
         """
         charts, chart = self.charts, self.chart
         if is_own(self.repository):

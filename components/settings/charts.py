@@ -26,7 +26,7 @@ Digest = Annotated[
 ]
 
 
-class Charts(Model):
+class ChartsSettings(Model):
     """`directory` holds the charts, each a folder; `oci` is a registry that holds them.
 
     Without either they come from their own repositories. `digests` says what a chart must be, by

@@ -7,33 +7,33 @@ from typing import Literal
 from pydantic import Field
 
 from components.base.model import Model
-from components.settings.charts import Charts
-from components.settings.device_plugin import DevicePlugin
-from components.settings.dra import Dra
-from components.settings.driver_installer import DriverInstaller
-from components.settings.gpu_manager import GpuManager
-from components.settings.gpu_operator import GpuOperator
-from components.settings.guardrails import Guardrails
+from components.settings.charts import ChartsSettings
+from components.settings.device_plugin import DevicePluginSettings
+from components.settings.dra import DraSettings
+from components.settings.driver_installer import DriverInstallerSettings
+from components.settings.gpu_manager import GpuManagerSettings
+from components.settings.gpu_operator import GpuOperatorSettings
+from components.settings.guardrails import GuardrailsSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.sections import HostSections
-from components.settings.hosts.ssh import Ssh
-from components.settings.kubernetes import Kubernetes
-from components.settings.monitoring import Monitoring
+from components.settings.hosts.ssh import SshSettings
+from components.settings.kubernetes import KubernetesSettings
+from components.settings.monitoring import MonitoringSettings
 from components.settings.nodes.node_range import NodeNames, written_out
 from components.settings.nodes.pool import Pool
-from components.settings.nodes.scheduling import Scheduling
-from components.settings.parts import SECTIONS, Parts
+from components.settings.nodes.scheduling import SchedulingSettings
 from components.settings.platform import NAMES, PlatformName
-from components.settings.registry import Registry
-from components.settings.rollout import Rollout
-from components.settings.validation import Validation
+from components.settings.registry import RegistrySettings
+from components.settings.rollout import RolloutSettings
+from components.settings.valid_sections import SECTIONS, ValidSections
+from components.settings.validation import ValidationSettings
 
 
 class Members(Model):
     """What a cluster consists of, and how its hosts are reached."""
 
     version: Literal["v1"] = Field(description="v1, the version of this format", examples=["v1"])
-    kubernetes: Kubernetes = Field(
+    kubernetes: KubernetesSettings = Field(
         description="a mapping with context", examples=["{context: gpu-cluster-dev}"]
     )
     pools: tuple[Pool, ...] = Field(
@@ -47,50 +47,57 @@ class Members(Model):
         description="a list of nodes or hosts, or ranges, that are out for repair",
         examples=["[gpu-9]"],
     )
-    ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
+    ssh: SshSettings = Field(default=SshSettings(), description="a mapping: how hosts are reached")
 
 
 class Cluster(HostSections, Members):
     """A GPU cluster as declared. Sections left out have their defaults."""
 
-    rollout: Rollout = Field(
-        default=Rollout(), description="a mapping with maxUnavailable: how nodes are taken out"
+    rollout: RolloutSettings = Field(
+        default=RolloutSettings(),
+        description="a mapping with maxUnavailable: how nodes are taken out",
     )
     platform: PlatformName = Field(
         description=f"one of {', '.join(NAMES)}", examples=["device-plugin"]
     )
-    device_plugin: DevicePlugin = Field(
-        default=DevicePlugin(), description="a mapping: the device plugin's chart"
+    device_plugin: DevicePluginSettings = Field(
+        default=DevicePluginSettings(), description="a mapping: the device plugin's chart"
     )
-    gpu_operator: GpuOperator = Field(
-        default=GpuOperator(), description="a mapping: the GPU Operator's chart"
+    gpu_operator: GpuOperatorSettings = Field(
+        default=GpuOperatorSettings(), description="a mapping: the GPU Operator's chart"
     )
-    gpu_manager: GpuManager = Field(
-        default=GpuManager(), description="a mapping: TKEStack's gpu-manager"
+    gpu_manager: GpuManagerSettings = Field(
+        default=GpuManagerSettings(), description="a mapping: TKEStack's gpu-manager"
     )
-    dra: Dra = Field(default=Dra(), description="a mapping: the DRA driver's chart and claims")
-    driver_installer: DriverInstaller = Field(
-        default=DriverInstaller(), description="a mapping: the driver by DaemonSet"
+    dra: DraSettings = Field(
+        default=DraSettings(), description="a mapping: the DRA driver's chart and claims"
     )
-    scheduling: Scheduling = Field(
-        default=Scheduling(), description="a mapping: per-node settings, priorities, limits"
+    driver_installer: DriverInstallerSettings = Field(
+        default=DriverInstallerSettings(), description="a mapping: the driver by DaemonSet"
     )
-    monitoring: Monitoring | None = Field(
+    scheduling: SchedulingSettings = Field(
+        default=SchedulingSettings(), description="a mapping: per-node settings, priorities, limits"
+    )
+    monitoring: MonitoringSettings | None = Field(
         default=None, description="a mapping: metrics, alerts and a dashboard"
     )
-    validation: Validation = Field(
-        default=Validation(), description="a mapping: the validation pods"
+    validation: ValidationSettings = Field(
+        default=ValidationSettings(), description="a mapping: the validation pods"
     )
-    guardrails: Guardrails | None = Field(
+    guardrails: GuardrailsSettings | None = Field(
         default=None, description="a mapping with mode: the GPU rules at admission, and quotas"
     )
-    charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
-    registry: Registry = Field(default=Registry(), description="a mapping: where images come from")
+    charts: ChartsSettings = Field(
+        default=ChartsSettings(), description="a mapping: where charts come from"
+    )
+    registry: RegistrySettings = Field(
+        default=RegistrySettings(), description="a mapping: where images come from"
+    )
 
-    def parts(self) -> Parts:
+    def parts(self) -> ValidSections:
         """Return what the rules between parts read."""
         fields = type(self).model_fields
-        return Parts(
+        return ValidSections(
             pools=dict(enumerate(self.pools)),
             hosts=dict(enumerate(self.hosts)),
             maintenance=self.maintenance,
@@ -108,7 +115,7 @@ class Cluster(HostSections, Members):
         )
 
     @property
-    def installer(self) -> DriverInstaller | None:
+    def installer(self) -> DriverInstallerSettings | None:
         """The driver's installers; None where the driver comes otherwise."""
         return self.driver_installer if self.driver.managed_by_daemonset else None
 

@@ -48,7 +48,7 @@ class PluginFiles(Model):
         return {DEFAULT_CONFIG: self.config.document(), **named}
 
 
-class DevicePlugin(PluginFiles):
+class DevicePluginSettings(PluginFiles):
     """The Helm release.
 
     `config` is every node's configuration but for those whose pool carries the label

@@ -15,7 +15,7 @@ from components.base.names import DnsLabel, OwnNamespace, PoolName
 from components.base.versions import pattern
 
 
-class Dra(Model):
+class DraSettings(Model):
     """The Helm release, and a ResourceClaimTemplate `<pool>-gpu` per pool and namespace.
 
     `selectors`: a CEL expression over a device by pool, which the pool's template then carries;

@@ -94,7 +94,7 @@ class PoolDriver(Model):
     ) = Field(default=None, description="a driver version", examples=["595.91.07"])
 
 
-class DriverInstaller(Model):
+class DriverInstallerSettings(Model):
     """One DaemonSet `nvidia-driver-installer-<pool>` per pool with GPUs.
 
     The address is `baseUrls[flavor]` + `file`, with the version put in. `version` of the section
@@ -131,7 +131,7 @@ class DriverInstaller(Model):
     )
 
     @model_validator(mode="after")
-    def _everything_has_an_address(self) -> DriverInstaller:
+    def _everything_has_an_address(self) -> DriverInstallerSettings:
         for pool in (PoolDriver(), *self.pools.values()):
             flavor = pool.flavor or self.flavor
             if flavor not in self.base_urls:

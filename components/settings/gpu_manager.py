@@ -61,7 +61,7 @@ def _socket(text: str) -> str:
     return text
 
 
-class GpuManager(Model):
+class GpuManagerSettings(Model):
     """The DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
 
     Each is given 1 CPU and 1 GiB, as document 002 reserves. `extraFlags` go into `EXTRA_FLAGS`

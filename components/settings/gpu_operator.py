@@ -87,7 +87,7 @@ class Drain(PodDeletion):
     pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
 
 
-class Upgrade(Model):
+class DriverUpgrade(Model):
     """How new driver versions reach nodes; the defaults are the operator's own."""
 
     automatic: StrictBool = Field(default=True, description="true or false", examples=["true"])
@@ -173,7 +173,7 @@ class OperatorPlugin(PluginFiles):
     """Configurations of the operator's device plugin; none: the plugin's own defaults."""
 
 
-class GpuOperator(Model):
+class GpuOperatorSettings(Model):
     """The Helm release. The chart's git tag and version both carry the `v`.
 
     `toolkit`: whether the operator configures the container runtime of the nodes. By default it
@@ -205,7 +205,7 @@ class GpuOperator(Model):
     mig_strategy: MigStrategy = Field(
         default=MigStrategy.SINGLE, description="none, single or mixed", examples=["single"]
     )
-    upgrade: Upgrade | None = Field(
+    upgrade: DriverUpgrade | None = Field(
         default=None, description="a mapping: how new driver versions reach nodes"
     )
     sandbox: Sandbox | None = Field(

@@ -79,7 +79,7 @@ def _distinct(quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
     return quotas
 
 
-class Guardrails(Model):
+class GuardrailsSettings(Model):
     """Admission policies with the GPU rules, and quotas.
 
     A namespace with the label `gpu-cluster/guardrails: exempt` is left alone, as are

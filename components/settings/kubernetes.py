@@ -7,7 +7,7 @@ from pydantic import Field, StrictStr
 from components.base.model import Model
 
 
-class Kubernetes(Model):
+class KubernetesSettings(Model):
     """`context` of the kubeconfig, and what tells this cluster from another.
 
     A change of `clusterIdentifier` replaces the Kubernetes provider and with it everything that

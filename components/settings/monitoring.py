@@ -23,7 +23,7 @@ class OperatorObjects(StrEnum):
     NEVER = "never"
 
 
-class Monitoring(Model):
+class MonitoringSettings(Model):
     """DCGM's exporter on GPU nodes, alert rules, and a dashboard for Grafana.
 
     The GPU Operator brings its own exporter; then only what reads it is added. ServiceMonitor and

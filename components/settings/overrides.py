@@ -5,28 +5,28 @@ from __future__ import annotations
 from pydantic import Field
 
 from components.base.model import Model
-from components.settings.hosts.cuda import Cuda
-from components.settings.hosts.driver import Driver
-from components.settings.hosts.kernel import Kernel
-from components.settings.hosts.runtime import Runtime
-from components.settings.hosts.system import System
+from components.settings.hosts.cuda import CudaSettings
+from components.settings.hosts.driver import DriverSettings
+from components.settings.hosts.kernel import KernelSettings
+from components.settings.hosts.runtime import RuntimeSettings
+from components.settings.hosts.system import SystemSettings
 
 
 class Overrides(Model):
     """Sections of the stack, each whole (`inventory.resolved`), or None: as the stack's."""
 
-    driver: Driver | None = Field(
+    driver: DriverSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's driver"
     )
-    kernel: Kernel | None = Field(
+    kernel: KernelSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's kernel"
     )
-    cuda: Cuda | None = Field(
+    cuda: CudaSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's cuda"
     )
-    runtime: Runtime | None = Field(
+    runtime: RuntimeSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's runtime"
     )
-    system: System | None = Field(
+    system: SystemSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's system"
     )

@@ -89,7 +89,7 @@ class Replicated(Model):
         return self
 
 
-class Sharing(Model):
+class PluginSharing(Model):
     """`sharing` of the file: several pods on one GPU, in turns or at once."""
 
     time_slicing: Replicated | None = Field(default=None, description="a mapping with resources")
@@ -133,7 +133,9 @@ class DevicePluginConfig(Model):
 
     version: Literal["v1"] = Field(default="v1", description="v1", examples=["v1"])
     flags: Flags = Field(default=Flags(), description="a mapping of flags")
-    sharing: Sharing = Field(default=Sharing(), description="a mapping with timeSlicing or mps")
+    sharing: PluginSharing = Field(
+        default=PluginSharing(), description="a mapping with timeSlicing or mps"
+    )
     imex: Imex | None = Field(default=None, description="a mapping with channelIDs")
 
     @model_validator(mode="before")

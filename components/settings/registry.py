@@ -10,7 +10,7 @@ from components.base.names import DnsSubdomain
 from components.charts.digests import pinned
 
 
-class Registry(Model):
+class RegistrySettings(Model):
     """`mirror`: every image is taken from there, under its own path: `nvcr.io/nvidia/driver:1`
     from `registry.example.com/gpu` is `registry.example.com/gpu/nvidia/driver:1`.
 

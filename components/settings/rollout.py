@@ -20,7 +20,7 @@ class Consent(StrEnum):
     UNMANAGED = "unmanaged"
 
 
-class Rollout(Model):
+class RolloutSettings(Model):
     """What disrupts pods goes in waves: a canary, then at most `maxUnavailable` nodes at once.
 
     Of the control plane never two. `evict`: pods that may be evicted although they lose something;

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validato
 from components.base.image import VECTORADD, Image
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import DnsLabel, OwnNamespace
-from components.settings.figures import FIGURE
+from components.settings.log_pattern import FIGURE
 from components.settings.nodes.devices import GPU_LIMIT
 from policies.faults import refuse, show
 
@@ -93,7 +93,7 @@ class Test(Model):
         return self
 
 
-class Validation(Model):
+class ValidationSettings(Model):
     """A container per GPU prints its UUID, runs `command` and must print `Test PASSED`.
 
     `busy`: GPUs that other pods hold are left to a later run (`defer`), waited for as long as

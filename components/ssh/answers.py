@@ -1,7 +1,7 @@
 """Channels: each thing that a host prints and the program reads, with its bound and its parser.
 
 A host may be somebody else's by now, so its output is input like any other. There is no way to the
-text of an answer but a channel (`components.ssh.reach.run`, `components.hosts.command.answer`),
+text of an answer but a channel (`components.ssh.client.run`, `components.hosts.command.answer`),
 and each channel is known to the fuzzer by its name (`tests/attacks/targets.py`).
 """
 

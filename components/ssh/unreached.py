@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import asyncssh
 
-from components.ssh.reach import Endpoint, OtherHostKey
+from components.ssh.client import Endpoint, OtherHostKey
 
 REFUSED = (asyncssh.HostKeyNotVerifiable, asyncssh.PermissionDenied, asyncssh.KeyImportError)
 """Errors of a host that was reached and not trusted, or that rejects the login."""

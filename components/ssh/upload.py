@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncssh
 
 from components.ssh.answers import NOTHING
-from components.ssh.reach import Target, reached, run, shell
+from components.ssh.client import Target, reached, run, shell
 from components.ssh.unreached import unreached
 from policies.faults import Fault
 from policies.printable import printable
@@ -28,7 +28,7 @@ FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
 
 
 @dataclass(frozen=True)
-class Limits:
+class UploadLimits:
     """Attributes: dials in all, seconds for one, seconds for the copying."""
 
     dials: int
@@ -40,7 +40,7 @@ async def upload(
     host: Target,
     private_key: str,
     files: Mapping[str, str],
-    limits: Limits,
+    limits: UploadLimits,
     gate: asyncio.Semaphore,
 ) -> Fault | None:
     """Copy what a host's commands will read; return what went wrong, or None.
@@ -71,7 +71,7 @@ async def upload(
 
 
 async def _dial(
-    host: Target, private_key: str, files: Mapping[str, str], limits: Limits
+    host: Target, private_key: str, files: Mapping[str, str], limits: UploadLimits
 ) -> Fault | None:
     async with contextlib.AsyncExitStack() as stack:
         async with asyncio.timeout(limits.dial):
@@ -80,7 +80,10 @@ async def _dial(
 
 
 async def _send(
-    connection: asyncssh.SSHClientConnection, host: Target, files: Mapping[str, str], limits: Limits
+    connection: asyncssh.SSHClientConnection,
+    host: Target,
+    files: Mapping[str, str],
+    limits: UploadLimits,
 ) -> Fault | None:
     """Copy over a connection; return what went wrong on the host, or None.
 

@@ -1,8 +1,8 @@
 """Runs a kernel on each declared GPU: N of N of each node, shown by UUID.
 
 Owns a namespace, a PriorityClass and one Command per pool, under `dra` a claim template, too. The
-pods are the program's (`components.validation.validate`): one per node that is new or has changed,
-gone when they have passed. What they proved is on the nodes.
+pods are the program's (`components.validation.validation`): one per node that is new or has
+changed, gone when they have passed. What they proved is on the nodes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import pulumi_command as command
 
 from components.desired.validation import DesiredValidation, PoolValidation
 from components.findings import Finding, Findings, Kind, Subject
+from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
 from components.operation import command_line, parsed, repair
-from components.release.namespace import LABELS, NamespaceArgs, own_namespace
+from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
-from components.validation import asked
+from components.validation import selection
 
 PRIORITY = -1000
 """Below cluster-autoscaler's cutoff of -10 (its flag expendable-pods-priority-cutoff): our pods
@@ -73,9 +74,9 @@ class Validation(pulumi.ComponentResource):
     TYPE = "gpucluster:index:Validation"
 
     nodes: pulumi.Output[list[dict[str, Any]]]
-    """One entry per node, as `components.validation.outcome.of_node` gives it, with ``pool``."""
+    """One entry per node (`node_result.of_node`), with ``pool``."""
     tests: pulumi.Output[list[dict[str, Any]]]
-    """What tests of one's own measured, the slowest first (`components.validation.trial`)."""
+    """What user-defined tests measured, the slowest first (`components.validation.measurement`)."""
 
     def __init__(
         self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None
@@ -119,7 +120,7 @@ class Validation(pulumi.ComponentResource):
     def _tests(
         self, name: str, args: ValidationArgs, needed: list[pulumi.Resource]
     ) -> pulumi.Output[list[dict[str, Any]]]:
-        """One Command for all tests of one's own, after the kernels; none where there is none."""
+        """One Command for all user-defined tests, after the kernels; none where there is none."""
         measuring = args.validation.measuring
         if not measuring.tests:
             return pulumi.Output.from_input([])
@@ -168,5 +169,5 @@ def _asked_tests() -> Findings:
     """Return the tests that are asked for; none where none is."""
     return tuple(
         Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
-        for name in asked.tests()
+        for name in selection.tests()
     )

@@ -10,7 +10,7 @@ from components.findings import Finding, Findings, Kind, Subject
 from components.kubernetes.api import Json
 from components.nodes import record
 from components.nodes.inspect import shortfall
-from components.validation.asked import is_asked
+from components.validation.selection import is_asked
 
 SHOWN = 60
 """Characters of a fact's value."""
@@ -45,7 +45,7 @@ def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findin
     return (due(name, "validation asked for"),) if is_asked(name) else ()
 
 
-def _facts(name: str, kept: record.Record, facts: dict[str, str]) -> Iterator[Finding]:
+def _facts(name: str, kept: record.ValidationRecord, facts: dict[str, str]) -> Iterator[Finding]:
     for fact, was, now in record.changes(kept, facts):
         setting = fact.removeprefix(record.SETTINGS)
         if setting != fact:

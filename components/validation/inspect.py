@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings
 from components.kubernetes.api import Client, Json
-from components.nodes import record, use
+from components.nodes import gpu_holders, record
 from components.validation.difference import compare, due
 
 
@@ -17,13 +17,15 @@ async def _freed(client: Client, node: Json, pool: PoolValidation) -> str:
     kept = record.decode(node)
     if kept is None or not kept.missing:
         return ""
-    holders = await use.holders(client, node["metadata"]["name"], pool.resources, pool.namespace)
+    holders = await gpu_holders.holders(
+        client, node["metadata"]["name"], pool.resources, pool.namespace
+    )
     return "GPUs that others held may be free" if _may_be_free(node, pool, holders) else ""
 
 
-def _may_be_free(node: Json, pool: PoolValidation, holders: list[use.Holder]) -> bool:
-    kept, free = record.decode(node), use.free(node, pool.offers, holders)
-    return bool(kept and any(free.values()) and use.digest(holders) != kept.holders)
+def _may_be_free(node: Json, pool: PoolValidation, holders: list[gpu_holders.Holder]) -> bool:
+    kept, free = record.decode(node), gpu_holders.free(node, pool.offers, holders)
+    return bool(kept and any(free.values()) and gpu_holders.digest(holders) != kept.holders)
 
 
 async def deferred(
@@ -41,12 +43,12 @@ async def deferred(
         name = node["metadata"]["name"]
         holders = [
             one
-            for one in await use.holders(client, name, pool.resources, pool.namespace)
+            for one in await gpu_holders.holders(client, name, pool.resources, pool.namespace)
             if one.amounts
         ]
         if holders and not _may_be_free(node, pool, holders):
             count = f"{kept.missing} GPU{'s' * (kept.missing > 1)}"
-            found[name] = f"{count} not validated: held by {use.named(holders)}"
+            found[name] = f"{count} not validated: held by {gpu_holders.named(holders)}"
     return found
 
 

@@ -6,11 +6,19 @@ from dataclasses import dataclass, field
 
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
-from components.nodes import record, startup, use
+from components.nodes import gpu_holders, record, startup_taint
 from components.nodes.inspect import shortfall
 from components.validation import waiting
-from components.validation.cluster import GONE, annotate, cause_of
-from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
+from components.validation.container_result import (
+    ContainerResult,
+    failures,
+    has_ended,
+    read_result,
+    refusal,
+    statuses,
+    twice,
+)
+from components.validation.node_annotations import GONE, annotate, cause_of
 from components.validation.pod import pod, pod_name
 from policies.printable import printable
 
@@ -71,7 +79,7 @@ class NodeCheck:
     @property
     def missing(self) -> int:
         """Devices that have run no kernel yet."""
-        return self.wanted - record.Record(devices=self.devices).count
+        return self.wanted - record.ValidationRecord(devices=self.devices).count
 
     async def step(self, existing: Json | None) -> None:
         """One look at the node's pod, and what follows from it.
@@ -101,13 +109,13 @@ class NodeCheck:
 
     async def _ask(self) -> None:
         holders = await self._holders()
-        free = use.free(self.node, self.pool.offers, holders)
+        free = gpu_holders.free(self.node, self.pool.offers, holders)
         needed = {offer.resource: offer.devices for offer in self.pool.offers}
         if self.rounds and self.pool.is_shared:
             needed = dict.fromkeys(needed, WIDE)
         ask = {name: min(number, free[name]) for name, number in needed.items()}
         short = any(ask[offer.resource] < offer.devices for offer in self.pool.offers)
-        if short and (held := use.named([holder for holder in holders if holder.amounts])):
+        if short and (held := gpu_holders.named([holder for holder in holders if holder.amounts])):
             self.waits = f"{sum(free.values())} of {self.wanted} devices free; {held}"
             if self.pool.busy == "wait":
                 return
@@ -128,15 +136,17 @@ class NodeCheck:
         self.asked, self.uid = ask, made["metadata"]["uid"]
         self.rounds += 1
 
-    async def _holders(self) -> list[use.Holder]:
-        return await use.holders(self.client, self.name, self.pool.resources, self.pool.namespace)
+    async def _holders(self) -> list[gpu_holders.Holder]:
+        return await gpu_holders.holders(
+            self.client, self.name, self.pool.resources, self.pool.namespace
+        )
 
     async def _give_way(self) -> None:
         """Asks for less where somebody was faster; without that the pod waits on."""
         if self.pool.busy != "defer":
             return
         holders = await self._holders()
-        free = use.free(self.node, self.pool.offers, holders)
+        free = gpu_holders.free(self.node, self.pool.offers, holders)
         if any(number > free[name] for name, number in self.asked.items()):
             await self._remove()
             self.asked = {}
@@ -154,7 +164,7 @@ class NodeCheck:
         self.ran = True
         self.simulated = self.simulated or any(result.simulated for result in results)
         wrong = "" if self.pool.is_shared else twice(results)
-        if failed := "; ".join(filter(None, (problems(results), wrong))):
+        if failed := "; ".join(filter(None, (failures(results), wrong))):
             self._fail(failed)
             return
         for result in results:
@@ -167,16 +177,16 @@ class NodeCheck:
         if not (self.missing > 0 and again):
             await self._finish(await self._holders())
 
-    async def _result(self, status: Json) -> Result:
+    async def _result(self, status: Json) -> ContainerResult:
         url = f"{self._pods}/{pod_name(self.name)}/log"
         params = {"container": status["name"], "limitBytes": str(LOG_BYTES)}
         try:
             log = await self.client.request("GET", url, params=params, parse=False)
         except Refused as error:
             log = f"(its log can't be read: {error})"
-        return judge(status, log)
+        return read_result(status, log)
 
-    async def _finish(self, holders: list[use.Holder]) -> None:
+    async def _finish(self, holders: list[gpu_holders.Holder]) -> None:
         """Keeps what was proved; what others hold is left to a later run."""
         self.done = True
         held = [holder for holder in holders if holder.amounts]
@@ -189,18 +199,18 @@ class NodeCheck:
             return
         if self.missing <= 0:
             # Before the record: a run that is killed here is taken up by the next one.
-            await startup.open_node(self.client, self.node)
+            await startup_taint.remove_startup_taint(self.client, self.node)
         now = record.now() if self.devices else ""
         await annotate(
             self.client,
             self.name,
-            record.Record(
+            record.ValidationRecord(
                 facts=self.facts,
                 devices=self.devices,
                 since=kept.since if kept and kept.devices == self.devices and not self.ran else now,
                 missing=max(0, self.missing),
-                holders=use.digest(held) if self.missing > 0 else "",
-                held=use.named(held) if self.missing > 0 else "",
+                holders=gpu_holders.digest(held) if self.missing > 0 else "",
+                held=gpu_holders.named(held) if self.missing > 0 else "",
                 simulated=self.simulated,
                 manager=self.pool.manager,
                 host=self.pool.hosts[self.name].name if self.name in self.pool.hosts else "",
@@ -223,7 +233,7 @@ class NodeCheck:
             text += f" ({cause})"
         finished = [holder for holder in holders if not holder.amounts]
         if finished and self.asked:
-            text += f"; pods that asked for GPUs: {use.named(finished)}"
+            text += f"; pods that asked for GPUs: {gpu_holders.named(finished)}"
         self._fail(text)
         if held:
             self.cure = self._when_free

@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 from components.desired.validation import POOL, PoolValidation
+from components.kubernetes.labels import LABELS
 
 Json = dict[str, Any]
 
@@ -82,7 +83,7 @@ def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
         "kind": "Pod",
         "metadata": {
             "name": pod_name(node),
-            "labels": {POOL: pool.pool, "app.kubernetes.io/managed-by": "gpu-cluster"},
+            "labels": {POOL: pool.pool, **LABELS},
             "annotations": {**common["annotations"], NODE: node},
         },
         "spec": spec,

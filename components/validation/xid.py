@@ -13,7 +13,7 @@ import asyncssh
 from components.desired.host import Target
 from components.kubernetes.gather import gather
 from components.ssh.answers import SHORT, Channel, Unreadable
-from components.ssh.reach import printed
+from components.ssh.client import printed
 from policies.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,

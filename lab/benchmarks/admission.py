@@ -12,7 +12,7 @@ import httpx
 from lab.benchmarks.api_server import await_true, running
 from lab.benchmarks.measure import BenchmarkError
 from policies.admission import Enforcement, manifests
-from policies.rules import Context, Plugin, Pool, Severity, Taint
+from policies.rules import Context, PluginFacts, PoolFacts, Severity, TaintFacts
 
 GOAL = 1.1
 ROUNDS = 10
@@ -34,15 +34,15 @@ Json = dict[str, Any]
 
 def context() -> Context:
     """Four pools, and everything known, so that every rule is judged."""
-    taints = (Taint(_GPU, "present"),)
+    taints = (TaintFacts(_GPU, "present"),)
     pools = tuple(
-        Pool(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)
+        PoolFacts(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)
         for name in ("a100", "h100", "l4", "t4")
     )
     return Context(
         pools=pools,
         platform="device-plugin",
-        plugin=Plugin(),
+        plugin=PluginFacts(),
         runtime_class="",
         max_gpus_per_container=8,
         max_gpus_per_pod=8,

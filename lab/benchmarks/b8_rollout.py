@@ -28,7 +28,7 @@ from components.desired.rollout import (
 from components.kubernetes.api import Client, ClusterError, connect
 from components.kubernetes.gather import gather
 from components.loading.loader import load
-from components.rollout.roll import Rollout
+from components.rollout.rollout import RolloutRun
 from components.rollout.waves import in_waves
 from components.settings.hosts.host import Role
 from lab import simulator
@@ -69,7 +69,7 @@ class Point:
     ratio: float
 
 
-class Paused(Rollout):
+class Paused(RolloutRun):
     """The program's own run, but that scripts take `SCRIPT` seconds, on no host."""
 
     def __init__(self, client: Client, request: RolloutRequest, failing: set[str]) -> None:

@@ -39,7 +39,7 @@ VALUES = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
 
 
 @dataclass(frozen=True)
-class Host:
+class FleetHost:
     """A simulated host: the port that it listens on."""
 
     name: str
@@ -66,8 +66,8 @@ class Fleet:
     """
 
     base: str
-    hosts: list[Host]
-    seen: list[Host]
+    hosts: list[FleetHost]
+    seen: list[FleetHost]
     round_trip: int
     key: Path = field(init=False)
     names: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Fleet:
             place.write_text(text + CALM)
         simulated.up(self.name, self.hosts, public, simulated.HostSettings(mode="namespaces"))
 
-    def state(self, host: Host) -> str:
+    def state(self, host: FleetHost) -> str:
         """The hash of a host's end state: files, swap, kernel settings, the running runtime."""
         root = simulated.root_of(self.name, host.name)
         if root is None:
@@ -141,8 +141,8 @@ def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
     rootfs.PACKAGES = tuple(with_python)
     base = f"bench-hosts-{os.getpid()}"
     ports = free_ports(2 * size)
-    hosts = [Host(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]
-    seen = [Host(host.name, port) for host, port in zip(hosts, ports[size:], strict=True)]
+    hosts = [FleetHost(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]
+    seen = [FleetHost(host.name, port) for host, port in zip(hosts, ports[size:], strict=True)]
     relay = made = None
     try:
         if round_trip:

@@ -24,11 +24,11 @@ IDLE = Path(__file__).parent / "idle_stack" / "__main__.py"
 EMPTY = Path(__file__).parent / "empty_stack" / "__main__.py"
 """The one that is measured; one whose commands do nothing; one whose scripts do almost nothing."""
 TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-command")
-OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_LOOK")
+OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_INSPECTION")
 """What the caller has set for stacks of his own does not reach these."""
 
 
-class Host(simulated.Host, Protocol):
+class StackHost(simulated.SimulatedHost, Protocol):
     """What is read of a host."""
 
     @property
@@ -46,7 +46,7 @@ class HostStack:
 
     @classmethod
     def make(
-        cls, folder: Path, name: str, hosts: Sequence[Host], key: Path, main: Path = PROGRAM
+        cls, folder: Path, name: str, hosts: Sequence[StackHost], key: Path, main: Path = PROGRAM
     ) -> HostStack:
         """A new stack that declares these hosts, each a node of one pool of 8 GPUs."""
         program = folder / "program"
@@ -81,7 +81,7 @@ class HostStack:
             "PULUMI_BACKEND_URL": local_backend(folder / "state"),
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
             "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
-            "GPU_CLUSTER_LOOK": "hosts",
+            "GPU_CLUSTER_INSPECTION": "hosts",
             "PULUMI_PARALLEL": str(at_once(len(hosts))),
         }
         stack.write(declared(hosts))
@@ -140,7 +140,7 @@ class HostStack:
         return next(states).read_text()
 
 
-def declared(hosts: Sequence[Host]) -> dict[str, Any]:
+def declared(hosts: Sequence[StackHost]) -> dict[str, Any]:
     """A configuration of hosts alone."""
     return {
         "version": "v1",

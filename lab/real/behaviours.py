@@ -12,7 +12,7 @@ from lab.real.lab import REAL, Json, Lab
 from lab.simulator import marks, set_fault
 
 Act = Callable[[Lab, str], None]
-Look = Callable[[Lab, str], Any]
+Inspect = Callable[[Lab, str], Any]
 
 #: What the plugin logs for a critical XID (k8s-device-plugin v0.19.3, internal/rm/health.go).
 WITHDRAWN = re.compile(r"XidCriticalError: Xid=79 on Device=\S+; marking device as unhealthy\.")
@@ -68,38 +68,38 @@ def unmake(*whats: str) -> Act:
     return act
 
 
-def running(what: str) -> Look:
+def running(what: str) -> Inspect:
     """Phase of a pod and how many of its containers are ready."""
 
-    def look(lab: Lab, node: str) -> tuple[str, int]:
+    def inspect(lab: Lab, node: str) -> tuple[str, int]:
         status = lab.pod(pod_name(node, what))["status"]
         ready = [each for each in status.get("containerStatuses") or [] if each["ready"]]
         return status.get("phase", ""), len(ready)
 
-    return look
+    return inspect
 
 
-def refused(what: str) -> Look:
+def refused(what: str) -> Inspect:
     """Phase and reason of a pod that a kubelet doesn't admit."""
 
-    def look(lab: Lab, node: str) -> tuple[str, str]:
+    def inspect(lab: Lab, node: str) -> tuple[str, str]:
         status = lab.pod(pod_name(node, what))["status"]
         return status.get("phase", ""), status.get("reason", "")
 
-    return look
+    return inspect
 
 
-def waits(what: str) -> Look:
+def waits(what: str) -> Inspect:
     """Why a pod isn't scheduled."""
 
-    def look(lab: Lab, node: str) -> tuple[str, str, bool]:
+    def inspect(lab: Lab, node: str) -> tuple[str, str, bool]:
         status = lab.pod(pod_name(node, what))["status"]
         conditions: list[Json] = status.get("conditions") or [{}]
         first = conditions[0]
         short = f"Insufficient {marks.GPU}" in first.get("message", "")
         return status.get("phase", ""), first.get("reason", ""), short
 
-    return look
+    return inspect
 
 
 def withdraw(lab: Lab, node: str) -> None:
@@ -195,6 +195,6 @@ def _statuses(lab: Lab, node: str) -> list[Json]:
     return [each for pod in pods for each in pod["status"].get("containerStatuses") or []]
 
 
-def resource(name: str) -> Look:
+def resource(name: str) -> Inspect:
     """Capacity and allocatable of one resource."""
     return lambda lab, node: lab.offered(node).get(name)

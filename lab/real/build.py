@@ -22,7 +22,7 @@ from lab.real.parts import (
     PARTS,
     PLUGIN_MODULE,
     ROOT,
-    Part,
+    RealPart,
     kubernetes,
 )
 from toolchain import cache_dir, golang
@@ -102,7 +102,7 @@ def build_kubernetes(version: str) -> dict[str, Path]:
     return _built(kubernetes(version))
 
 
-def _built(part: Part) -> dict[str, Path]:
+def _built(part: RealPart) -> dict[str, Path]:
     store = Store(cache_dir() / "real")
     source = part.folder
     texts = {
@@ -119,7 +119,7 @@ def _built(part: Part) -> dict[str, Path]:
     return {path.name: path for path in entry.iterdir() if path.suffix != ".json"}
 
 
-def _publish(part: Part, store: Store, entry: Path) -> None:
+def _publish(part: RealPart, store: Store, entry: Path) -> None:
     print(f"real parts: building {part.module} {part.version}", flush=True)
     staged = store.stage()
     if part is MOCK:
@@ -152,7 +152,7 @@ def stubs(header: str) -> str:
     return "\n".join(("// Functions of nvml.h that the mock does not have.", *lines, ""))
 
 
-def _go(part: Part, folder: Path, *arguments: str) -> None:
+def _go(part: RealPart, folder: Path, *arguments: str) -> None:
     stamped = (f"-X {name}={value}" for name, value in part.stamps.items())
     extern = (f"'-extldflags={_LAZY}'",) if part.native else ()
     flags = ("-ldflags=" + " ".join(("-s", "-w", *extern, *stamped)), *FLAGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lab.real.behaviours import Act, Look
+from lab.real.behaviours import Act, Inspect
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Case:
     """
 
     name: str
-    look: Look
+    inspect: Inspect
     wanted: Any
     source: str
     act: Act = lambda lab, node: None

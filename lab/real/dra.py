@@ -12,7 +12,7 @@ from lab.real.lab import REAL, Json, Lab
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES, gpu_pod
 from lab.real.validating import declared, plain
-from lab.real.validation_looks import NAMESPACE
+from lab.real.validation_inspections import NAMESPACE
 
 #: Of a phase in which the DRA driver serves the nodes in the plugin's place.
 KEY = "dra"
@@ -167,9 +167,9 @@ def kinds(lab: Lab, node: str) -> set[tuple[str, str]]:
 def waits(what: str) -> Any:
     """Why a pod that claims isn't scheduled."""
 
-    def look(lab: Lab, node: str) -> tuple[str, bool]:
+    def inspect(lab: Lab, node: str) -> tuple[str, bool]:
         status = lab.pod(pod_name(node, what))["status"]
         message = (status.get("conditions") or [{}])[0].get("message", "")
         return status.get("phase", ""), "cannot allocate all claims" in message
 
-    return look
+    return inspect

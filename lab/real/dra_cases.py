@@ -7,7 +7,7 @@ from lab.real.case import Case, Phase
 from lab.real.dra import KEY, claims, kinds, published, uuids, waits
 from lab.real.lab import GPUS, Lab
 from lab.real.validating import awaits, broken, validates
-from lab.real.validation_looks import counts, failing, few, result
+from lab.real.validation_inspections import counts, failing, few, result
 
 _DRIVER = "dra-driver-nvidia-gpu v0.4.1, cmd/gpu-kubelet-plugin/deviceinfo.go"
 _PLUGIN = "dra-driver-nvidia-gpu v0.4.1, cmd/gpu-kubelet-plugin/device_state.go"

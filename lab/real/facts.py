@@ -41,12 +41,12 @@ def sights(lab: Lab, pod: Json) -> list[Json]:
     """What each container of a pod of probes saw."""
     node = lab.nodes[pod["spec"]["nodeName"]]
 
-    def look() -> list[Json]:
+    def inspect() -> list[Json]:
         texts = [node.pod_log(pod, container["name"]) for container in pod["spec"]["containers"]]
         return [json.loads(text.splitlines()[0]) for text in texts if text]
 
     wanted = len(pod["spec"]["containers"])
-    return lab.until(f"pod {pod['metadata']['name']}", look, lambda seen: len(seen) == wanted)
+    return lab.until(f"pod {pod['metadata']['name']}", inspect, lambda seen: len(seen) == wanted)
 
 
 def seen_by(lab: Lab, pod: Json) -> list[Json]:

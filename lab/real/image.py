@@ -65,7 +65,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 @dataclass(frozen=True)
-class Image:
+class LayeredImage:
     """An image of one layer.
 
     Attributes:
@@ -77,7 +77,7 @@ class Image:
     manifest: str
 
     @classmethod
-    def of(cls, layer: bytes, own: Mapping[str, object]) -> Image:
+    def of(cls, layer: bytes, own: Mapping[str, object]) -> LayeredImage:
         """An image of this layer; ``own``: what its configuration sets beside the usual."""
         config = _config(layer, own)
         manifest = _manifest(config, layer)
@@ -103,7 +103,7 @@ def write(target: Path, programs: Mapping[str, Path]) -> None:
     blobs: dict[str, bytes] = {}
     entries = []
     for name, own in NAMES.items():
-        image = Image.of(layer, own)
+        image = LayeredImage.of(layer, own)
         blobs |= image.blobs
         described = _described(MANIFEST, image.blobs[image.manifest])
         entries.append({**described, "annotations": {"io.containerd.image.name": name}})

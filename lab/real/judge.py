@@ -105,6 +105,6 @@ def _watch(lab: Lab, node: str, case: Case) -> Any:
         return str(error).splitlines()[0]
     known = node in SIMULATED and case.name in DIFFERENCES
     deadline = time.monotonic() + (KNOWN if known else LIMIT)
-    while (seen := case.look(lab, node)) != case.wanted and time.monotonic() < deadline:
+    while (seen := case.inspect(lab, node)) != case.wanted and time.monotonic() < deadline:
         time.sleep(0.3)
     return seen

@@ -178,7 +178,7 @@ class Lab:
         ]
 
     def until(
-        self, what: str, look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT
+        self, what: str, inspect: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT
     ) -> T:
         """What ``look`` gives once ``holds`` is true of it.
 
@@ -186,7 +186,7 @@ class Lab:
             RealError: with the last look, and the kubelets' last lines.
         """
         deadline = time.monotonic() + limit
-        while not holds(found := look()):
+        while not holds(found := inspect()):
             if time.monotonic() > deadline:
                 shown = json.dumps(found, default=str)[-600:]
                 logs = "\n".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from lab.real import objects
-from lab.real.behaviours import Act, Look
+from lab.real.behaviours import Act, Inspect
 from lab.real.lab import REAL, Json, Lab
 from lab.simulator import marks
 
@@ -39,12 +39,12 @@ def parts(entry: Json) -> tuple[int, list[int]]:
     return entry["simulated"], [len(found) for found in entry["devices"].values()]
 
 
-def refuses(words: str) -> Look:
+def refuses(words: str) -> Inspect:
     """Whether the plugin ends with these words."""
 
-    def look(lab: Lab, node: str) -> bool:
+    def inspect(lab: Lab, node: str) -> bool:
         pods = lab.pods(node, **objects.LABELS)
         statuses = [each for pod in pods for each in pod["status"].get("containerStatuses") or []]
         return words in json.dumps(statuses)
 
-    return look
+    return inspect

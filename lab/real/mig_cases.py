@@ -16,9 +16,9 @@ from lab.real.behaviours import (
 from lab.real.case import Case, Phase
 from lab.real.lab import GPUS
 from lab.real.mig import divides, flags, parts, refuses
-from lab.real.pod_looks import short_of
+from lab.real.pod_inspections import short_of
 from lab.real.validating import broken, validates
-from lab.real.validation_looks import failing, result
+from lab.real.validation_inspections import failing, result
 
 _MAP = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"

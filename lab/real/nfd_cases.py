@@ -7,7 +7,7 @@ from typing import Any
 from components.desired.resolve import resolve
 from components.loading.loader import load
 from lab.real import nfd
-from lab.real.behaviours import Act, Look
+from lab.real.behaviours import Act, Inspect
 from lab.real.case import Case, Phase
 from lab.real.lab import REAL, SIMULATED, Json, Lab
 from lab.simulator.controller.discovery import DIVISIBLE, PCI
@@ -22,7 +22,7 @@ _SHARED = "k8s-device-plugin v0.19.3, internal/lm/nvml.go, newSharingLabeler"
 RULES = f"{nfd.GROUP}/nodefeaturerules"
 
 
-def label(name: str) -> Look:
+def label(name: str) -> Inspect:
     """A label's value."""
     return lambda lab, node: lab.node(node)["metadata"]["labels"].get(name)
 

@@ -47,7 +47,7 @@ ROOT = Path(__file__).parent / "go"
 
 
 @dataclass(frozen=True)
-class Part:
+class RealPart:
     """Executables of one Go module.
 
     ``packages``: import paths; ``stamps``: variables set at link time; ``native``: it binds C.
@@ -70,17 +70,17 @@ NODE = ("kubelet", "kubeadm", "kubectl")
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
-def kubernetes(version: str, *names: str) -> Part:
+def kubernetes(version: str, *names: str) -> RealPart:
     """Return Kubernetes' programs of a version, all of them without names."""
     packages = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in names or (*NODE, *CONTROL_PLANE))
     module = pins.KUBERNETES_MODULES[version]
-    return Part(module, version, packages, kubernetes_version(version))
+    return RealPart(module, version, packages, kubernetes_version(version))
 
 
 KUBERNETES = kubernetes(KUBELET, *NODE)
 PARTS = (
     KUBERNETES,
-    Part(
+    RealPart(
         f"containerd-{CONTAINERD.rpartition('.')[0]}",
         CONTAINERD,
         tuple(
@@ -88,7 +88,7 @@ PARTS = (
         ),
         {f"{_CONTAINERD}/version.Version": f"v{CONTAINERD}"},
     ),
-    Part(
+    RealPart(
         "plugin",
         PLUGIN,
         tuple(
@@ -103,7 +103,7 @@ PARTS = (
         {f"{PLUGIN_MODULE}/internal/info.version": f"v{PLUGIN}"},
         native=True,
     ),
-    Part(
+    RealPart(
         "toolkit",
         TOOLKIT,
         tuple(
@@ -113,14 +113,14 @@ PARTS = (
         {_TOOLKIT_VERSION: TOOLKIT},
         native=True,
     ),
-    Part(
+    RealPart(
         "dra",
         DRA,
         (f"{_DRA_MODULE}/cmd/gpu-kubelet-plugin",),
         {f"{_DRA_MODULE}/internal/info.version": f"v{DRA}"},
         native=True,
     ),
-    Part(
+    RealPart(
         "nfd",
         NFD,
         tuple(f"{_NFD_MODULE}/cmd/{name}" for name in ("nfd-worker", "nfd-master", "nfd-gc")),
@@ -130,7 +130,7 @@ PARTS = (
             f"{_NFD_MODULE}/pkg/utils/hostpath.pathPrefix": "/host-",
         },
     ),
-    Part(
+    RealPart(
         "operator",
         OPERATOR,
         (f"{OPERATOR_MODULE}/cmd/gpu-operator",),
@@ -139,7 +139,7 @@ PARTS = (
 )
 
 
-MOCK = Part("mock", NVML, (".", "./probe"), native=True)
+MOCK = RealPart("mock", NVML, (".", "./probe"), native=True)
 
 
 def versions() -> str:

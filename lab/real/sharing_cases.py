@@ -12,7 +12,7 @@ from lab.real.behaviours import (
 )
 from lab.real.case import Case, Phase
 from lab.real.lab import GPUS
-from lab.real.pod_looks import short_of
+from lab.real.pod_inspections import short_of
 
 _SHARING = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
 _SERVER = "k8s-device-plugin v0.19.3, internal/plugin/server.go"

@@ -28,7 +28,7 @@ STACK = "real"
 NAMESPACE = "nvidia-device-plugin"
 LIMIT = 420
 #: What of the caller's own stacks must not reach this one.
-_OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_LOOK", "STACK")
+_OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_INSPECTION", "STACK")
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lab.real.behaviours import gpus, heal, withdraw
 from lab.real.case import Case
 from lab.real.lab import GPUS, REAL, SIMULATED, Json
-from lab.real.pod_looks import ends, init_ends
-from lab.real.stack_looks import (
+from lab.real.pod_inspections import ends, init_ends
+from lab.real.stack_inspections import (
     classes_of_plugins,
     containers,
     labels,

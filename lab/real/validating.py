@@ -15,14 +15,14 @@ from components.desired.validation import Measuring, PoolValidation
 from components.loading.loader import load
 from components.requests import write
 from components.settings.cluster import Cluster
-from components.validation.asked import ASKED, TESTS
 from components.validation.component import priority_class
+from components.validation.selection import ASKED, TESTS
 from lab.real import stack
 from lab.real.behaviours import Act, both, make, pod_name, withdraw
 from lab.real.image import ALL_REDUCE, IMAGE
 from lab.real.lab import GPUS, REAL, Json, Lab
 from lab.real.node import RealError
-from lab.real.validation_looks import NAMESPACE, validation_pod
+from lab.real.validation_inspections import NAMESPACE, validation_pod
 from lab.simulator import set_fault
 from lab.simulator.controller import devices
 from lab.simulator.controller.judge import read_node

@@ -6,9 +6,9 @@ from lab.real.behaviours import both, gpus, heal, restart_plugin, running, unmak
 from lab.real.case import Case, Phase
 from lab.real.lab import GPUS
 from lab.real.objects import time_slicing
-from lab.real.stack_looks import notes
+from lab.real.stack_inspections import notes
 from lab.real.validating import broken, forgets, holds, meanwhile, measures, validates, withdraws
-from lab.real.validation_looks import (
+from lab.real.validation_inspections import (
     counts,
     ends,
     failure,
@@ -150,7 +150,7 @@ _SLOW = (
 
 _TESTS = (
     Case(
-        "a test of one's own measures its figure",
+        "a user-defined test measures its figure",
         measured,
         [[400.0, "", "", True]],
         _OURS,

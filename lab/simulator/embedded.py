@@ -129,7 +129,7 @@ def set_fault(name: str, node: str, *words: str) -> None:
     text = ",".join(words)
     try:
         faults.parse(text)
-    except faults.FaultError as error:
+    except faults.SimulatorFaultError as error:
         raise SimulatorError(str(error)) from error
 
     async def patch() -> None:

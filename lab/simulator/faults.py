@@ -80,7 +80,7 @@ ALREADY_LOADED_MESSAGE = (
 UNHEALTHY_MESSAGE = "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
 
 
-class FaultError(ValueError):
+class SimulatorFaultError(ValueError):
     """A fault that the simulator does not know; the message names the known ones."""
 
 
@@ -127,12 +127,16 @@ def parse(text: str) -> Faults:
         if name in _NUMBERED:
             field, least = _NUMBERED[name]
             if not re.fullmatch(r"[0-9]{1,4}", value) or int(value) < least:
-                raise FaultError(f"fault {word!r}: wanted {name}=N, N a whole number from {least}")
+                raise SimulatorFaultError(
+                    f"fault {word!r}: wanted {name}=N, N a whole number from {least}"
+                )
             values[field] = int(value)
         elif name in NAMES and not equals:
             values[name.replace("-", "_")] = True
         else:
-            raise FaultError(f"fault {word!r}: not known; wanted one of {', '.join(NAMES)}")
+            raise SimulatorFaultError(
+                f"fault {word!r}: not known; wanted one of {', '.join(NAMES)}"
+            )
     return Faults(**values)  # type: ignore[arg-type]
 
 
@@ -145,7 +149,7 @@ def of_node(annotations: Mapping[str, str]) -> Faults:
     """The faults of a node; one that waits for its driver's installer has no driver."""
     try:
         faults = parse(annotations.get(marks.FAULT, ""))
-    except FaultError as error:
+    except SimulatorFaultError as error:
         faults = Faults(unknown=str(error))  # a typing error must not pass as healthy
     waits = marks.DRIVER_WANTED in annotations and marks.DRIVER_LOADED not in annotations
     return replace(faults, driver_missing=True) if waits else faults

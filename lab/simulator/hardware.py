@@ -21,7 +21,7 @@ from components.base.address import Address
 from components.base.explain import explain_all
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import DnsLabel, LabelKey, LabelValue, NodeName
-from components.settings.hosts.driver import Driver
+from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.user import Port, User
 from components.settings.nodes.devices import GPU_LIMIT
@@ -46,7 +46,7 @@ M = TypeVar("M", bound=Model)
 def _known(word: str) -> str:
     try:
         faults.parse(word)
-    except faults.FaultError:
+    except faults.SimulatorFaultError:
         raise refuse(
             show(word), f"one of {', '.join(faults.NAMES)}", "write it so, or leave it out"
         ) from None
@@ -243,7 +243,7 @@ def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
 
 
 def hardware_of(
-    pools: Sequence[Pool], hosts: Sequence[Host], driver: Driver, *, with_hosts: bool = True
+    pools: Sequence[Pool], hosts: Sequence[Host], driver: DriverSettings, *, with_hosts: bool = True
 ) -> Hardware:
     """Return the hardware that a declaration needs: as if every declared machine were there.
 

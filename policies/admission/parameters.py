@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..rules import Context, Mig, Pool, Sharing, Taint
+from ..rules import Context, Mig, PoolFacts, Sharing, TaintFacts
 from ..rules.cel import NAMES
 from ..rules.placement.room import per_node
 from ..rules.pools import gpu_pools, hard_taints
@@ -80,7 +80,7 @@ def data(context: Context) -> dict[str, str]:
     return result
 
 
-def _ordinary(pools: tuple[Pool, ...], context: Context) -> dict[str, str]:
+def _ordinary(pools: tuple[PoolFacts, ...], context: Context) -> dict[str, str]:
     """The resource of pods that need no second look, and the numbers that nodes and caps allow."""
     plugin, platform = context.plugin, context.platform
     plain = platform in (None, "device-plugin", "gpu-operator") and (
@@ -100,11 +100,11 @@ def _list(values: frozenset[str] | set[str]) -> str:
     return ",".join(sorted(values))
 
 
-def _taint(taint: Taint) -> str:
+def _taint(taint: TaintFacts) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}"
 
 
-def _pool(pool: Pool, context: Context) -> dict[str, str]:
+def _pool(pool: PoolFacts, context: Context) -> dict[str, str]:
     described = {
         f"{pool.name}.labels": _list({f"{key}={value}" for key, value in pool.labels.items()}),
         f"{pool.name}.taints": ",".join(map(_taint, hard_taints(pool))),

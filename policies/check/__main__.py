@@ -56,7 +56,7 @@ def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Cont
 
 def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
     others: list[Problem | Unjudged] = []
-    whole = together.Stack(context) if given.scope is arguments.Scope.STACK else None
+    whole = together.CheckedStack(context) if given.scope is arguments.CheckScope.STACK else None
 
     def sources() -> Iterator[Source]:
         for name in files.find(given.paths):

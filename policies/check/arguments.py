@@ -21,7 +21,7 @@ examples:
 """
 
 
-class Scope(StrEnum):
+class CheckScope(StrEnum):
     """What is judged together: `stack` adds the rules that need all manifests of a stack."""
 
     STACK = "stack"
@@ -37,7 +37,7 @@ class Arguments:
     config: Path | None
     format: str
     fail_on: Severity
-    scope: Scope
+    scope: CheckScope
     namespace: str
     severities: dict[str, Severity]
 
@@ -67,8 +67,8 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     )
     parser.add_argument(
         "--scope",
-        choices=[str(scope) for scope in Scope],
-        default=str(Scope.STACK),
+        choices=[str(scope) for scope in CheckScope],
+        default=str(CheckScope.STACK),
         help="stack: all manifests together too, as one stack (default); object: each alone",
     )
     parser.add_argument(
@@ -92,7 +92,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         config=given.config,
         format=given.format,
         fail_on=Severity(given.fail_on),
-        scope=Scope(given.scope),
+        scope=CheckScope(given.scope),
         namespace=given.namespace,
         severities=dict(given.rule),
     )

@@ -15,7 +15,7 @@ from .parse import documents
 from .problem import Problem, show
 from .result import Found, Judged, Object
 from .shape import mistakes
-from .stream import Part
+from .stream import StreamPart
 
 CHART = "Chart.yaml"
 """What describes a Helm chart: with an apiVersion, and no kind."""
@@ -26,7 +26,7 @@ class Source:
     """A document's text and the file that it is from."""
 
     file: str
-    part: Part
+    part: StreamPart
 
 
 def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:

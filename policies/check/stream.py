@@ -25,7 +25,7 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamPart:
     """The text of a document: `number` counts from 1, `line` is the file's line of its first."""
 
     number: int
@@ -48,7 +48,7 @@ def decode(raw: bytes) -> str:
         ) from None
 
 
-def split(text: str) -> Iterator[Part]:
+def split(text: str) -> Iterator[StreamPart]:
     """The documents that hold more than comments."""
     number, line, begin = 0, 1, 0
     for end in (*(match.start() for match in _START.finditer(text)), len(text)):
@@ -58,7 +58,7 @@ def split(text: str) -> Iterator[Part]:
         for offset, text_ in _objects(part):
             if _CONTENT.search(text_):
                 number += 1
-                yield Part(number, line + offset, text_)
+                yield StreamPart(number, line + offset, text_)
         line += text.count("\n", begin, end)
         begin = end
 

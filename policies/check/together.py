@@ -12,7 +12,7 @@ from .result import Found, Judged, Object
 
 
 @dataclass
-class Stack:
+class CheckedStack:
     """What a run has read, kept until all of it is there."""
 
     context: Context

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .floors import Floor, Part
+from .floors import Floor, Software
 
 Json = Mapping[str, Any]
 
@@ -24,13 +24,13 @@ DOCUMENTS = 5000
 DEPTH = 8
 _LEAVES = 5000
 _PRODUCTS = {
-    "Tesla": Part.DRIVER,
-    "NVIDIA Container Toolkit": Part.TOOLKIT,
-    "NVIDIA GPU Operator": Part.OPERATOR,
-    "NVIDIA Kubernetes Device Plugin": Part.DEVICE_PLUGIN,
-    "NVIDIA MIG Manager": Part.MIG_MANAGER,
-    "DCGM": Part.DCGM,
-    "DCGM Exporter": Part.DCGM_EXPORTER,
+    "Tesla": Software.DRIVER,
+    "NVIDIA Container Toolkit": Software.TOOLKIT,
+    "NVIDIA GPU Operator": Software.OPERATOR,
+    "NVIDIA Kubernetes Device Plugin": Software.DEVICE_PLUGIN,
+    "NVIDIA MIG Manager": Software.MIG_MANAGER,
+    "DCGM": Software.DCGM,
+    "DCGM Exporter": Software.DCGM_EXPORTER,
 }
 _BRANCH = re.compile(r"Linux\(R([0-9]{3})\)")
 _PLAIN = re.compile(r"(Linux|All)(\([0-9.]{1,9}\))?")
@@ -47,7 +47,7 @@ class BulletinError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    part: Part
+    part: Software
     branch: str
     product_id: str
     text: str
@@ -90,11 +90,11 @@ def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
         yield from _leaves(branch.get("branches", []), names)
 
 
-def _place(architecture: str, product: str) -> tuple[Part, str] | None:
+def _place(architecture: str, product: str) -> tuple[Software, str] | None:
     part = _PRODUCTS.get(product)
     if part is None:
         return None
-    if part is Part.DRIVER:
+    if part is Software.DRIVER:
         match = _BRANCH.fullmatch(architecture)
         return (part, match[1]) if match else None
     if _PLAIN.fullmatch(architecture):

@@ -25,7 +25,7 @@ _EXACT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,3}")
 _CVE = re.compile(r"CVE-[0-9]{4}-[0-9]{4,7}")
 
 
-class Part(StrEnum):
+class Software(StrEnum):
     """The parts of a GPU stack that bulletins report on."""
 
     DRIVER = "driver"
@@ -50,7 +50,7 @@ class Floor:
         fixed: the first version without them.
     """
 
-    part: Part
+    part: Software
     branch: str
     bulletin: str
     date: str
@@ -60,7 +60,7 @@ class Floor:
 
     def __post_init__(self) -> None:
         """Refuse an entry that is none."""
-        Part(self.part)
+        Software(self.part)
         date.fromisoformat(self.date)
         good = (
             _EXACT.fullmatch(self.fixed)
@@ -108,7 +108,7 @@ def read(text: str) -> tuple[Floor, ...]:
     if not 0 < len(entries) <= ENTRIES:
         raise ValueError(f"{len(entries)} entries, wanted 1 to {ENTRIES}")
     return tuple(
-        Floor(**{**entry, "part": Part(entry["part"]), "cves": tuple(entry["cves"])})
+        Floor(**{**entry, "part": Software(entry["part"]), "cves": tuple(entry["cves"])})
         for entry in entries
     )
 
@@ -119,7 +119,7 @@ def floors() -> tuple[Floor, ...]:
     return read(TABLE.read_text(encoding="utf-8"))
 
 
-def floor(part: Part, branch: str = "") -> Floor:
+def floor(part: Software, branch: str = "") -> Floor:
     """Return the highest border of a part, or of a branch of it.
 
     Raises:
@@ -131,7 +131,7 @@ def floor(part: Part, branch: str = "") -> Floor:
     return max(found, key=lambda entry: (_padded(entry.fixed), entry.bulletin))
 
 
-def below(part: Part, version: str) -> Floor | None:
+def below(part: Software, version: str) -> Floor | None:
     """Return the highest border that is above a version, of the version's own branch.
 
     A driver of a branch that the newest bulletin leaves out, though it fixes later branches, gets
@@ -141,7 +141,7 @@ def below(part: Part, version: str) -> Floor | None:
     if not numbers:
         return None
     highest, newest = borders(part)
-    branch = str(numbers[0]) if part is Part.DRIVER else ""
+    branch = str(numbers[0]) if part is Software.DRIVER else ""
     if branch in highest and highest[branch].affects(version):
         return highest[branch]
     later = [each for each in newest if each and int(each) > numbers[0]]
@@ -149,7 +149,7 @@ def below(part: Part, version: str) -> Floor | None:
 
 
 @cache
-def borders(part: Part) -> tuple[dict[str, Floor], dict[str, Floor]]:
+def borders(part: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
     """Return the highest border of each branch of a part, and those of its newest bulletin."""
     found = sorted(
         (entry for entry in floors() if entry.part is part),
@@ -162,7 +162,7 @@ def borders(part: Part) -> tuple[dict[str, Floor], dict[str, Floor]]:
     )
 
 
-def wanted(part: Part, version: str, entry: Floor) -> str:
+def wanted(part: Software, version: str, entry: Floor) -> str:
     """Return which version to take, for a message: of the version's own branch if it has one."""
     if entry.branch and str(parse(version)[0]) != entry.branch:
         return f"{entry.fixed} or later: branch {parse(version)[0]} has no fix"
@@ -179,14 +179,14 @@ def exporter(version: str) -> str:
     return parts[1] if len(parts) > 1 and parse(parts[1]) else version
 
 
-_IMAGES: dict[str, Part] = {
-    "driver": Part.DRIVER,
-    "container-toolkit": Part.TOOLKIT,
-    "gpu-operator": Part.OPERATOR,
-    "k8s-device-plugin": Part.DEVICE_PLUGIN,
-    "k8s-mig-manager": Part.MIG_MANAGER,
-    "dcgm": Part.DCGM,
-    "dcgm-exporter": Part.DCGM_EXPORTER,
+_IMAGES: dict[str, Software] = {
+    "driver": Software.DRIVER,
+    "container-toolkit": Software.TOOLKIT,
+    "gpu-operator": Software.OPERATOR,
+    "k8s-device-plugin": Software.DEVICE_PLUGIN,
+    "k8s-mig-manager": Software.MIG_MANAGER,
+    "dcgm": Software.DCGM,
+    "dcgm-exporter": Software.DCGM_EXPORTER,
 }
 
 
@@ -201,6 +201,6 @@ def of_images(names: tuple[str, ...]) -> Iterator[tuple[str, str, Floor]]:
         part = _IMAGES.get(path.rpartition("/")[2])
         if part is None or not path.startswith("nvcr.io/nvidia/"):
             continue
-        version = exporter(tag) if part is Part.DCGM_EXPORTER else tag
+        version = exporter(tag) if part is Software.DCGM_EXPORTER else tag
         if entry := below(part, version):
             yield name, wanted(part, version, entry), entry

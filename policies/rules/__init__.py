@@ -18,7 +18,7 @@ Everything else (`policies.rules.<module>`) is the rulebook's own. A rule is one
 twin, its signs and its example: `<topic>/gpuNNN_<what>.py`. There is nothing else to register.
 """
 
-from .context import Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+from .context import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
 from .registry import EXAMPLES, RULES, TWINS, evaluate, evaluate_stack
 from .rule import Finding, Need, Rule, Subject, Violation
 from .unknown import UNKNOWN
@@ -32,13 +32,13 @@ __all__ = [
     "Finding",
     "Mig",
     "Need",
-    "Plugin",
-    "Pool",
+    "PluginFacts",
+    "PoolFacts",
     "Rule",
     "Severity",
     "Sharing",
     "Subject",
-    "Taint",
+    "TaintFacts",
     "Violation",
     "evaluate",
     "evaluate_stack",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from ..facts.floors import Part, floor
+from ..facts.floors import Software, floor
 
 
 class Severity(StrEnum):
@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
+class TaintFacts:
     """A node taint, `key=value:effect`; `value` may be empty."""
 
     key: str
@@ -33,7 +33,7 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolFacts:
     """A pool of equal GPU nodes.
 
     `gpus_per_node`: whole devices on each node. `labels`: those that the stack sets; nodes may
@@ -44,7 +44,7 @@ class Pool:
 
     name: str
     gpus_per_node: int
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[TaintFacts, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     nodes: int | None = None
     node_names: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ class Sharing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class PluginFacts:
     """How NVIDIA's device plugin is configured.
 
     `renamed`: shared GPUs are advertised as `nvidia.com/gpu.shared` (`renameByDefault`).
@@ -112,18 +112,18 @@ class Context:
     default.
     """
 
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[PoolFacts, ...] = ()
     platform: str | None = None
     resource_names: frozenset[str] = frozenset()
     extended_resource_toleration: bool = False
     infrastructure_namespaces: frozenset[str] = INFRASTRUCTURE_NAMESPACES
     severities: Mapping[str, Severity] = field(default_factory=dict)
-    plugin: Plugin | None = None
+    plugin: PluginFacts | None = None
     runtime_class: str | None = None
     runtime_classes: frozenset[str] = frozenset()
     max_gpus_per_container: int | None = None
     max_gpus_per_pod: int | None = None
-    toolkit_floor: str = field(default_factory=lambda: floor(Part.TOOLKIT).fixed)
+    toolkit_floor: str = field(default_factory=lambda: floor(Software.TOOLKIT).fixed)
     namespace: str = ""
     daemon_set_controllers: frozenset[str] = DAEMON_SET_CONTROLLERS
     today: date | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from .context import Context
-from .pod_spec import Pod, Role, resource_list
+from .pod_spec import ContainerRole, Pod, resource_list
 from .resource_names import is_gpu
 from .unknown import UNKNOWN, sequence
 
@@ -25,13 +25,13 @@ def effective_request(pod: Pod, name: str) -> Fraction:
         resource = container.effective(name)
         quantity = resource.quantity if resource else None
         amount = quantity.units if quantity else Fraction(0)
-        if container.role is Role.APP:
+        if container.role is ContainerRole.APP:
             running += amount
-        elif container.role is Role.SIDECAR:
+        elif container.role is ContainerRole.SIDECAR:
             running += amount
             sidecars += amount
             starting = max(starting, sidecars)
-        elif container.role is Role.INIT:
+        elif container.role is ContainerRole.INIT:
             starting = max(starting, sidecars + amount)
     overhead = resource_list(pod.spec.get("overhead")).get(name)
     extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
@@ -53,7 +53,7 @@ def gpu_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
     names = {
         name
         for container in pod.containers
-        if container.role is not Role.EPHEMERAL
+        if container.role is not ContainerRole.EPHEMERAL
         for name in container.resource_names
         if is_gpu(name, context)
     }

@@ -37,7 +37,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
 _SHOWN: Final = 20  # characters of a value that isn't a quantity
 
 
-class Role(StrEnum):
+class ContainerRole(StrEnum):
     """What a container is in its pod."""
 
     APP = "container"
@@ -70,7 +70,7 @@ class Container:
 
     name: str
     path: str
-    role: Role
+    role: ContainerRole
     spec: Mapping[str, object]
     requests: Mapping[str, Resource]
     limits: Mapping[str, Resource]
@@ -155,7 +155,7 @@ def pod_at(
     template = _inside(manifest, above)
     containers = tuple(_containers(spec, place))
     if one := mapping(spec.get("container")):
-        containers += (_container(one, f"{place}.container", Role.APP, 0),)
+        containers += (_container(one, f"{place}.container", ContainerRole.APP, 0),)
     return Pod(".".join(above), mapping(template.get("metadata")), spec, containers, place)
 
 
@@ -172,19 +172,19 @@ def _inside(manifest: Mapping[str, object], path: tuple[str, ...]) -> Mapping[st
 
 def _containers(spec: Mapping[str, object], root: str) -> Iterator[Container]:
     for key, role in (
-        ("initContainers", Role.INIT),
-        ("containers", Role.APP),
-        ("ephemeralContainers", Role.EPHEMERAL),
+        ("initContainers", ContainerRole.INIT),
+        ("containers", ContainerRole.APP),
+        ("ephemeralContainers", ContainerRole.EPHEMERAL),
     ):
         for index, raw in enumerate(sequence(spec.get(key))):
             container = mapping(raw)
-            if role is Role.INIT and container.get("restartPolicy") == "Always":
-                yield _container(container, f"{root}.{key}[{index}]", Role.SIDECAR, index)
+            if role is ContainerRole.INIT and container.get("restartPolicy") == "Always":
+                yield _container(container, f"{root}.{key}[{index}]", ContainerRole.SIDECAR, index)
             else:
                 yield _container(container, f"{root}.{key}[{index}]", role, index)
 
 
-def _container(spec: Mapping[str, object], path: str, role: Role, index: int) -> Container:
+def _container(spec: Mapping[str, object], path: str, role: ContainerRole, index: int) -> Container:
     requests, limits = at(spec, "resources", "requests"), at(spec, "resources", "limits")
     return Container(
         name=text(spec.get("name")) or f"#{index}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .context import Context, Pool, Taint
+from .context import Context, PoolFacts, TaintFacts
 from .pod_spec import Pod
 from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
@@ -12,12 +12,12 @@ _HARD = frozenset({"NoSchedule", "NoExecute"})
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
-def gpu_pools(context: Context) -> tuple[Pool, ...]:
+def gpu_pools(context: Context) -> tuple[PoolFacts, ...]:
     """The pools whose nodes have GPUs."""
     return tuple(pool for pool in context.pools if pool.gpus_per_node > 0)
 
 
-def candidate_pools(pod: Pod, context: Context) -> tuple[Pool, ...]:
+def candidate_pools(pod: Pod, context: Context) -> tuple[PoolFacts, ...]:
     """The pools with GPUs that the pod's node selector and node affinity do not rule out.
 
     A node may carry more labels than the stack sets, so a pool is ruled out only by a label that
@@ -76,7 +76,9 @@ def _compares(value: str, wanted: list[str], operator: object) -> bool:
     return have > bound if operator == "Gt" else have < bound
 
 
-def untolerated(pod: Pod, pool: Pool, resources: Iterable[str], context: Context) -> list[Taint]:
+def untolerated(
+    pod: Pod, pool: PoolFacts, resources: Iterable[str], context: Context
+) -> list[TaintFacts]:
     """The taints of a pool that keep the pod away, none where that cannot be told.
 
     `resources`: the GPU resources that the pod asks for; with the ExtendedResourceToleration
@@ -94,12 +96,12 @@ def untolerated(pod: Pod, pool: Pool, resources: Iterable[str], context: Context
     ]
 
 
-def hard_taints(pool: Pool) -> list[Taint]:
+def hard_taints(pool: PoolFacts) -> list[TaintFacts]:
     """The taints of a pool that keep pods away, not only ask them to go elsewhere."""
     return [taint for taint in pool.taints if taint.effect in _HARD]
 
 
-def tolerates(toleration: object, taint: Taint) -> bool:
+def tolerates(toleration: object, taint: TaintFacts) -> bool:
     """Whether a toleration covers a taint; what is unknown in it counts as fitting.
 
     Source: k8s.io/api v0.34.4 core/v1/toleration.go ToleratesTaint.

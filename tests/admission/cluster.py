@@ -13,7 +13,17 @@ import httpx
 
 from lab.benchmarks.api_server import await_true, make_namespace
 from policies.admission import Enforcement, grants, manifests
-from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint, evaluate
+from policies.rules import (
+    RULES,
+    Context,
+    Mig,
+    PluginFacts,
+    PoolFacts,
+    Severity,
+    Sharing,
+    TaintFacts,
+    evaluate,
+)
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules.exemptions import GRANT
 from policies.rules.twin import Twin
@@ -22,22 +32,24 @@ GPU = "nvidia.com/gpu"
 LABEL = "guarded"
 """The label of a namespace with the name under which its policies were installed."""
 
-_TAINT = Taint(GPU, "present")
+_TAINT = TaintFacts(GPU, "present")
 _NODES = frozenset({"gpu-1"})
 _POOLS = (
-    Pool(
+    PoolFacts(
         "a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=1, node_names=_NODES
     ),
-    Pool("t4", 2, (_TAINT, Taint("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1),
-    Pool("system", 0, (), {"gpu": "none"}, nodes=3),
+    PoolFacts(
+        "t4", 2, (_TAINT, TaintFacts("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1
+    ),
+    PoolFacts("system", 0, (), {"gpu": "none"}, nodes=3),
 )
-_OPEN = Pool(
-    "open", 4, (Taint("soft", "", "PreferNoSchedule"),), {"gpu": "v100"}, gpu_memory_mib=16384
+_OPEN = PoolFacts(
+    "open", 4, (TaintFacts("soft", "", "PreferNoSchedule"),), {"gpu": "v100"}, gpu_memory_mib=16384
 )
 EVERYTHING = Context(
     pools=_POOLS,
     platform="device-plugin",
-    plugin=Plugin(sharing=Sharing.TIME_SLICING, replicas=2),
+    plugin=PluginFacts(sharing=Sharing.TIME_SLICING, replicas=2),
     runtime_class="",
     runtime_classes=frozenset({"kata"}),
     max_gpus_per_container=6,
@@ -57,7 +69,7 @@ CONTEXTS: Mapping[str, Context] = {
     "whole": Context(
         pools=(*_POOLS, _OPEN),
         platform="device-plugin",
-        plugin=Plugin(),
+        plugin=PluginFacts(),
         runtime_class="",
         max_gpus_per_container=2,
         max_gpus_per_pod=3,
@@ -65,7 +77,7 @@ CONTEXTS: Mapping[str, Context] = {
     "infrastructure": Context(
         pools=_POOLS[:1],
         platform="gpu-operator",
-        plugin=Plugin(mig=Mig.SINGLE, sharing=Sharing.MPS, renamed=True, replicas=4),
+        plugin=PluginFacts(mig=Mig.SINGLE, sharing=Sharing.MPS, renamed=True, replicas=4),
         runtime_class="nvidia",
         extended_resource_toleration=True,
         infrastructure_namespaces=frozenset({"kube-system", "infrastructure", "gpu-system"}),

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from policies.facts.floors import Part, floors
+from policies.facts.floors import Software, floors
 from tests.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENTAGE, VARIABLE
 
@@ -206,7 +206,7 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
 @st.composite
 def _nodes(draw: st.DrawFn) -> Json:
     """GPU072: the driver that a node reports, near the borders of each branch."""
-    entry = draw(st.sampled_from([entry for entry in floors() if entry.part is Part.DRIVER]))
+    entry = draw(st.sampled_from([entry for entry in floors() if entry.part is Software.DRIVER]))
     branch, *rest = (int(number) for number in entry.fixed.split("."))
     branch += draw(st.sampled_from([0, 0, 0, 0, 1, -1, 100, -400]))
     rest[-1] = max(rest[-1] + draw(st.integers(-2, 2)), 0)

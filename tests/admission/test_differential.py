@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from policies import declared
 from policies.check import document
-from policies.check.stream import Part
+from policies.check.stream import StreamPart
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules import Context
 from policies.rules.twin import NoTwin
@@ -42,7 +42,7 @@ def packed(manifest: Mapping[str, Any], context: Context) -> set[str]:
 
 def checked(manifest: Mapping[str, Any], context: Context) -> set[str]:
     """The rules that the checker finds broken by a manifest's text."""
-    source = document.Source("a.json", Part(1, 1, json.dumps(manifest)))
+    source = document.Source("a.json", StreamPart(1, 1, json.dumps(manifest)))
     (judged,) = document.judge(source, context)
     return {found.rule for found in judged.found if not found.exemption}
 

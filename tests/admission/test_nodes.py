@@ -7,13 +7,13 @@ import pytest
 
 from policies.admission import Enforcement
 from policies.admission.manifests import manifests
-from policies.facts.floors import Floor, Part, floors, parse
+from policies.facts.floors import Floor, Software, floors, parse
 from policies.rules import Context, Severity
 from tests.admission.cluster import Answer, Json, apply, create, edit
 from tests.facts.test_floors import name
 
 LABEL = "nvidia.com/cuda.driver-version.full"
-DRIVERS = [entry for entry in floors() if entry.part is Part.DRIVER]
+DRIVERS = [entry for entry in floors() if entry.part is Software.DRIVER]
 LAST = {entry.branch: entry for entry in sorted(DRIVERS, key=lambda each: parse(each.fixed))}
 
 

@@ -9,7 +9,16 @@ import pytest
 
 from policies.admission import Enforcement, manifests, ordinary
 from policies.admission.parameters import data
-from policies.rules import RULES, TWINS, Context, Plugin, Pool, Severity, Sharing, Taint
+from policies.rules import (
+    RULES,
+    TWINS,
+    Context,
+    PluginFacts,
+    PoolFacts,
+    Severity,
+    Sharing,
+    TaintFacts,
+)
 from policies.rules.signs import PLACED
 from policies.rules.twin import NoTwin, Twin, pods
 from tests.admission.cluster import EVERYTHING, WARN
@@ -69,9 +78,12 @@ def test_a_rule_without_signs_is_always_judged() -> None:
         (Context(), ("nvidia.com/gpu", 16)),
         (Context(platform="gpu-manager"), ("", 16)),
         (Context(platform="dra"), ("", 16)),
-        (Context(plugin=Plugin(sharing=Sharing.MPS)), ("", 16)),
-        (Context(plugin=Plugin(), pools=(Pool("a", 8), Pool("b", 2))), ("nvidia.com/gpu", 2)),
-        (Context(max_gpus_per_pod=3, pools=(Pool("a", 8),)), ("nvidia.com/gpu", 3)),
+        (Context(plugin=PluginFacts(sharing=Sharing.MPS)), ("", 16)),
+        (
+            Context(plugin=PluginFacts(), pools=(PoolFacts("a", 8), PoolFacts("b", 2))),
+            ("nvidia.com/gpu", 2),
+        ),
+        (Context(max_gpus_per_pod=3, pools=(PoolFacts("a", 8),)), ("nvidia.com/gpu", 3)),
         (Context(max_gpus_per_container=4, max_gpus_per_pod=6), ("nvidia.com/gpu", 4)),
     ],
 )
@@ -116,7 +128,7 @@ def _words(variable: dict[str, str]) -> set[str]:
 
 
 def test_a_changed_cluster_is_a_new_parameter_that_the_bindings_name() -> None:
-    pools = (*EVERYTHING.pools, Pool("h100", 8))
+    pools = (*EVERYTHING.pools, PoolFacts("h100", 8))
     before = manifests(EVERYTHING, WARN)
     after = manifests(dataclasses.replace(EVERYTHING, pools=pools), WARN)
     assert before[0]["metadata"]["name"] != after[0]["metadata"]["name"]
@@ -127,9 +139,9 @@ def test_a_changed_cluster_is_a_new_parameter_that_the_bindings_name() -> None:
 
 
 def test_the_parameter_says_what_is_known_of_a_pool() -> None:
-    taints = (Taint("nvidia.com/gpu", "present"), Taint("soft", "", "PreferNoSchedule"))
-    pool = Pool("a100", 8, taints, {"b": "2", "a": "1"}, nodes=3, gpu_memory_mib=8200)
-    parameters = data(Context(pools=(pool, Pool("cpu", 0))))
+    taints = (TaintFacts("nvidia.com/gpu", "present"), TaintFacts("soft", "", "PreferNoSchedule"))
+    pool = PoolFacts("a100", 8, taints, {"b": "2", "a": "1"}, nodes=3, gpu_memory_mib=8200)
+    parameters = data(Context(pools=(pool, PoolFacts("cpu", 0))))
     assert {key: value for key, value in parameters.items() if key.startswith("a100.")} == {
         "a100.labels": "a=1,b=2",
         "a100.taints": "nvidia.com/gpu=present:NoSchedule",

@@ -28,14 +28,14 @@ from components.hosts.observed.probe import LONGEST, PROBE, parse
 from components.inspection.judgement import Seen, judged
 from components.kubernetes.api import ClusterError
 from components.kubernetes.grammar import IllFormed
-from components.nodes import record, use
+from components.nodes import gpu_holders, record
 from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
 from components.release.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
 from components.ssh.answers import CHANNELS, last_lines
-from components.validation import judge as judging
+from components.validation import container_result as judging
 from components.validation import waiting
 from policies.faults import FaultError, InputError
 from policies.printable import printable, printable_lines
@@ -212,9 +212,9 @@ def pods(given: Json) -> None:
     for pod in listed:
         assert judging.refusal(pod).isprintable()
         assert waiting.reason(pod).isprintable()
-        assert all(amount >= 0 for amount in use.asked(pod, ["nvidia.com/gpu"]).values())
+        assert all(amount >= 0 for amount in gpu_holders.asked(pod, ["nvidia.com/gpu"]).values())
         for status in pod["status"].get("containerStatuses", []):
-            assert judging.judge(status, log).problem.isprintable()
+            assert judging.read_result(status, log).problem.isprintable()
     node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
     kept = record.decode(node)
     assert kept is None or record.decode({"metadata": {"annotations": {

@@ -16,7 +16,7 @@ from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
 from components.hosts.component import HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.observed.inspect import observe
+from components.hosts.observed.inspect import observe_hosts
 from components.hosts.observed.probe import LONGEST, parse
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
@@ -91,7 +91,7 @@ def test_one_host_blinds_the_inspection_of_no_other(answer: bytes) -> None:
     async def run() -> dict[str, Any]:
         key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
         async with hosts((answer, False), (GOOD, False)) as declared:
-            return await observe(declared, key, LIMIT)
+            return await observe_hosts(declared, key, LIMIT)
 
     result = asyncio.run(run())
     assert (result["gpu-1"].nvidia_devices, result["gpu-1"].error) == (8, "")
@@ -103,7 +103,7 @@ def test_an_endless_answer_ends_at_its_bound_and_names_the_host() -> None:
         key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
         async with hosts((b"", True), (GOOD, False)) as declared:
             began = time.monotonic()
-            return await observe(declared, key, LIMIT), time.monotonic() - began
+            return await observe_hosts(declared, key, LIMIT), time.monotonic() - began
 
     result, seconds = asyncio.run(run())
     assert f"the host answered more than {ANSWER} bytes (127.0.0.1:" in result["gpu-0"].error

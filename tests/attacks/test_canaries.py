@@ -237,7 +237,7 @@ def lived(guarded: Guarded) -> None:
         assert preview.returncode == 0, preview.stdout
         refused_and_timed_out(guarded)
     # The join token is on its way to the host then.
-    killed = guarded.project.kill_during("up", "gpu-cluster-hosts-gpu-2 creating")
+    killed = guarded.project.kill_during("up", "gpu-cluster-host-preparation-gpu-2 creating")
     guarded.printed.append(killed)
     done = guarded.command("up", VERBOSE="1")
     assert done.returncode == 0, done.stdout

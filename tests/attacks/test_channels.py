@@ -17,7 +17,7 @@ from components.ssh.answers import CHANNELS, Channel, Unreadable, exactly, last_
 from tests.attacks.targets import HOSTS, TARGETS
 
 ROOT = Path(__file__).parents[2]
-READER = "components/ssh/reach.py"
+READER = "components/ssh/client.py"
 """The one module that has connections to hosts and reads from them."""
 CONNECTION = {
     name
@@ -37,7 +37,7 @@ HARMLESS = {
 #: Where standard output is read elsewhere, and whose it is.
 OUTPUTS = {
     "components/hosts/command.py": "a host's, by a channel",
-    "components/ssh/reach.py": "a host's, by a channel",
+    "components/ssh/client.py": "a host's, by a channel",
     "components/hosts/kubeadm/component.py": "of a program of ours: the context was written",
     "components/hosts/reboot/component.py": "of a program of ours",
     "components/rollout/component.py": "of a program of ours",

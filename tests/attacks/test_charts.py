@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from components.charts import reach
+from components.charts import availability
 from components.settings.chart_source import ChartSource
-from components.settings.charts import Charts
+from components.settings.charts import ChartsSettings
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
 ARCHIVE = b"an archive of a chart"
@@ -55,7 +55,7 @@ class Repository:
         self.files["/charts/a.tgz"] = archive
 
     def refusal(self, digest: str = DIGEST) -> str:
-        return asyncio.run(reach.unreachable(self.address, CHART, VERSION, digest))
+        return asyncio.run(availability.unreachable(self.address, CHART, VERSION, digest))
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_an_index_that_is_none_is_refused_in_words(repository: Repository, index
 def test_an_endless_archive_ends_at_its_bound(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "MOST", 1000)
+    monkeypatch.setattr(availability, "MOST", 1000)
     repository.publish(b"x" * 2000)
     assert "more than 1000 bytes" in repository.refusal()
 
@@ -119,25 +119,25 @@ def test_an_archive_in_a_folder_is_compared_with_what_is_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
-    charts = Charts(directory=str(tmp_path), digests={CHART: DIGEST})
+    charts = ChartsSettings(directory=str(tmp_path), digests={CHART: DIGEST})
     source = ChartSource(charts, CHART, "https://example.com/charts", VERSION)
     place, digest = source.location, source.digest
     assert (place, digest) == (f"{tmp_path}/{CHART}-{VERSION}.tgz", DIGEST)
     for content, refused in ((None, True), (b"another", True), (ARCHIVE, False)):
         if content is not None:
             Path(place).write_bytes(content)
-        assert bool(asyncio.run(reach.unreachable(place, CHART, VERSION, digest))) is refused
+        assert bool(asyncio.run(availability.unreachable(place, CHART, VERSION, digest))) is refused
 
 
 def test_a_registry_is_asked_for_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
-    charts = Charts(oci="oci://example.com/charts", digests={CHART: DIGEST})
+    charts = ChartsSettings(oci="oci://example.com/charts", digests={CHART: DIGEST})
     source = ChartSource(charts, CHART, "https://example.com/charts", VERSION)
     assert source.location == f"oci://example.com/charts/{CHART}@{DIGEST}"
 
 
 def test_what_makers_publish_holds_for_their_own_repository_alone() -> None:
     own = "https://nvidia.github.io/k8s-device-plugin"
-    assert ChartSource(Charts(), CHART, own, VERSION).digest.startswith("sha256:8f0106")
-    charts = Charts(oci="oci://example.com/charts")
+    assert ChartSource(ChartsSettings(), CHART, own, VERSION).digest.startswith("sha256:8f0106")
+    charts = ChartsSettings(oci="oci://example.com/charts")
     assert ChartSource(charts, CHART, own, VERSION).digest == ""

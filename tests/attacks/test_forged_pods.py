@@ -12,7 +12,7 @@ from components.desired.resolve import resolve
 from components.desired.validation import POOL
 from components.validation.node import NodeCheck
 from components.validation.pod import NODE, pod_name
-from components.validation.validate import _Run
+from components.validation.validation import _Run
 from tests.attacks.samples import cluster
 
 Json = dict[str, Any]

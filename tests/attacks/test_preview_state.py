@@ -211,7 +211,7 @@ def new_cluster(held: Held, **more: str) -> str:
     return f"{held.token} sha256:{'0' * 64}\n{yaml.safe_dump(document)}"
 
 
-NEW_CLUSTER = URN.replace("command:local", "gpucluster:index:NewCluster$command:remote")
+NEW_CLUSTER = URN.replace("command:local", "gpucluster:index:KubeadmCluster$command:remote")
 
 
 def test_of_a_cluster_that_the_stack_made_certificates_and_server_are_kept() -> None:

@@ -16,14 +16,14 @@ import pytest
 from commands import probe_key
 from components.hosts.observed import inspect
 from components.hosts.observed.probe import probe
-from components.ssh import reach
+from components.ssh import client
 from tests.plugins.conftest import host
-from tests.plugins.rig import Host
+from tests.plugins.rig import RigHost
 
 __all__ = ["host"]  # a real sshd
 
 
-def declared(host: Host) -> Any:
+def declared(host: RigHost) -> Any:
     return SimpleNamespace(
         name="gpu-1",
         node="gpu-1",
@@ -37,7 +37,7 @@ def declared(host: Host) -> Any:
 
 
 @pytest.fixture
-def key(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def key(host: RigHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A probe key that the host takes, as the instructions say; its text."""
     place = host.folder / "probe.sh"
     place.write_text(probe())
@@ -49,12 +49,14 @@ def key(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return made.export_private_key().decode()
 
 
-def test_a_probe_key_runs_the_probe_and_nothing_else(host: Host, key: str, tmp_path: Path) -> None:
+def test_a_probe_key_runs_the_probe_and_nothing_else(
+    host: RigHost, key: str, tmp_path: Path
+) -> None:
     assert probe_key.check((declared(host),), key) == {"gpu-1": ""}
     mark = tmp_path / "owned"
 
     async def attack() -> list[str]:
-        async with reach.reached(declared(host), key) as connection:
+        async with client.reached(declared(host), key) as connection:
             outputs = []
             for command in (f"touch {mark}", "sh", f"$(touch {mark})", "internal-sftp"):
                 done = await connection.run(command, input=f"touch {mark}\n", check=False)
@@ -66,29 +68,29 @@ def test_a_probe_key_runs_the_probe_and_nothing_else(host: Host, key: str, tmp_p
 
 
 def test_an_inspection_by_a_probe_key_finds_the_same(
-    host: Host, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: RigHost, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "probe"
     path.write_text(key)
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(path))
     used = inspect.inspecting_key("what a preview hasn't got")
-    facts = asyncio.run(inspect.observe([declared(host)], used))["gpu-1"]
+    facts = asyncio.run(inspect.observe_hosts([declared(host)], used))["gpu-1"]
     assert (facts.error, facts.kernel) == ("", os.uname().release)
 
 
-def test_a_key_that_may_do_more_is_named(host: Host) -> None:
+def test_a_key_that_may_do_more_is_named(host: RigHost) -> None:
     (problem,) = probe_key.check((declared(host),), host.private_key).values()
     assert problem.startswith("found no probe")
     result = asyncio.run(_allowed(host))
     assert {"run commands", "run scripts", "read files"} <= set(result)
 
 
-async def _allowed(host: Host) -> list[str]:
-    async with reach.reached(declared(host), host.private_key) as connection:
+async def _allowed(host: RigHost) -> list[str]:
+    async with client.reached(declared(host), host.private_key) as connection:
         return await probe_key.allowed(connection)
 
 
-def test_a_host_that_doesn_t_take_the_key_is_named(host: Host) -> None:
+def test_a_host_that_doesn_t_take_the_key_is_named(host: RigHost) -> None:
     stranger = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
     (problem,) = probe_key.check((declared(host),), stranger).values()
     assert problem.startswith("found no log-in")

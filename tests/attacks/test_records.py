@@ -17,7 +17,7 @@ import pytest
 from components.kubernetes.api import Client, ClusterError
 from components.kubernetes.grammar import IllFormed
 from components.platforms.requests import HelmRelease, PresenceRequest, PresenceResult
-from components.release import restore as presence
+from components.release import presence
 from components.release.helm_record import TYPE, UNPACKED, decode_release, expected
 from components.requests import PREVIOUS, previous, write
 from tests.unit.fixtures.api import client

@@ -15,7 +15,7 @@ import pytest
 from command_provider import connection as plugin_connection
 
 from components.hosts.observed import inspect
-from components.ssh import reach
+from components.ssh import client
 from tests.plugins.rig import Failed, Plugin
 
 WEAK: dict[str, dict[str, Any]] = {
@@ -122,7 +122,7 @@ async def by_inspection(server: dict[str, Any]) -> None:
     """Logs in as the inspection does."""
     fields = {"name": "gpu-1", "address": "127.0.0.1", "user": "root", "bastion": None}
     host = type("Host", (), {**fields, "port": server["port"], "host_key": server["host_key"]})
-    facts = await inspect.observe([host], server["private_key"])  # type: ignore[list-item]
+    facts = await inspect.observe_hosts([host], server["private_key"])  # type: ignore[list-item]
     if facts["gpu-1"].error:
         raise Failed(facts["gpu-1"].error)
 
@@ -155,4 +155,4 @@ def test_nothing_rests_on_sha1(log_in: Any, weak: dict[str, Any]) -> None:
 
 
 def test_inspection_and_commands_agree_on_the_same() -> None:
-    assert reach.MODERN == plugin_connection.MODERN
+    assert client.MODERN == plugin_connection.MODERN

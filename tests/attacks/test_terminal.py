@@ -15,8 +15,8 @@ from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts.observed.probe import parse
 from components.hosts.observed.table import table
-from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.inspection.observed_cluster import ClusterSeen
 from components.kubernetes.api import Refused
 from policies.check.__main__ import main
 from policies.faults import Fault

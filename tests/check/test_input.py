@@ -18,11 +18,13 @@ from policies.check.document import Source, judge
 from policies.check.parse import documents
 from policies.check.stream import decode, split
 from policies.faults import InputError
-from policies.rules import Context, Pool, Taint
+from policies.rules import Context, PoolFacts, TaintFacts
 from tests.check.malformed import FILES
 from tests.check.running import ROOT, check
 
-CONTEXT = Context(pools=(Pool("a", 8, (Taint("nvidia.com/gpu"),)),), platform="device-plugin")
+CONTEXT = Context(
+    pools=(PoolFacts("a", 8, (TaintFacts("nvidia.com/gpu"),)),), platform="device-plugin"
+)
 
 
 def test_there_are_a_hundred_that_cannot_be_read() -> None:

@@ -66,7 +66,7 @@ def test_a_removed_drop_in_fails_a_run_that_does_not_look_at_hosts(
     content = path.read_bytes()
     path.unlink()
     try:
-        fails(project, "gpu-1", "0 of 8 GPUs allocatable", GPU_CLUSTER_LOOK="cluster")
+        fails(project, "gpu-1", "0 of 8 GPUs allocatable", GPU_CLUSTER_INSPECTION="cluster")
     finally:
         path.write_bytes(content)
 

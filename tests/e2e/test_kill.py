@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 
 POINTS = [
-    pytest.param("gpu-cluster-hosts-gpu-1", id="host", marks=pytest.mark.full),
-    pytest.param("gpu-cluster-platform-release", id="release"),
+    pytest.param("gpu-cluster-host-preparation-gpu-1", id="host", marks=pytest.mark.full),
+    pytest.param("gpu-cluster-gpu-platform-release", id="release"),
     pytest.param("gpu-cluster-validation-a100", id="validation", marks=pytest.mark.full),
 ]
 FEW, MORE = 10, 30
@@ -173,7 +173,7 @@ def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Proje
 
 
 def test_no_plugin_outlives_its_engine(project: Project) -> None:
-    project.kill_during("up", "gpu-cluster-hosts-gpu-1 creating")
+    project.kill_during("up", "gpu-cluster-host-preparation-gpu-1 creating")
     assert plugins(project.stack)  # they wait for an engine that is gone
     assert project.command("up").returncode == 0
     assert project.pulumi("destroy", "--yes", "--skip-preview").returncode == 0

@@ -151,7 +151,7 @@ def test_an_unreachable_host_fails_the_runs_that_need_it(project: Project) -> No
             assert "Traceback" not in done.stdout
         plain = project.pulumi("preview", "--policy-pack", "components/guardrails/pack")
         assert plain.returncode != 0, plain.stdout
-        without = project.command("preview", GPU_CLUSTER_LOOK="cluster")
+        without = project.command("preview", GPU_CLUSTER_INSPECTION="cluster")
         assert without.returncode == 0, without.stdout
     finally:
         project.write(kept, hardware=False)

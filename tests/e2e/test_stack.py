@@ -37,7 +37,7 @@ def test_a_preview_before_the_first_run_shows_what_will_be_made(
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
     assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
-    assert "+ create  command:remote:Command  gpu-cluster-hosts-gpu-1" in done.stdout
+    assert "+ create  command:remote:Command  gpu-cluster-host-preparation-gpu-1" in done.stdout
     assert len(done.stdout.splitlines()) < 40
     assert not re.search(r"\$PATH|GPU\d{3}|^[{}]|drift: ", done.stdout, re.M)
     assert snapshot.cluster(project) == before[0]
@@ -118,7 +118,7 @@ def test_a_private_key_that_cannot_be_used_is_one_error_with_its_cure(
 
 
 def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> None:
-    done = project.pulumi("preview", GPU_CLUSTER_LOOK="everything")
+    done = project.pulumi("preview", GPU_CLUSTER_INSPECTION="everything")
     assert done.returncode != 0
     assert "found 'everything'; wanted: all, cluster, hosts, off; cure: unset" in done.stdout
     assert "Traceback" not in done.stdout
@@ -228,7 +228,7 @@ def test_an_edit_changes_exactly_what_it_names(project: Project) -> None:
     assert preview.returncode == 0, preview.stdout
     steps = json.loads(preview.stdout[preview.stdout.index("{") :])["steps"]
     touched = {step["urn"].split("::")[-1] for step in steps if step["op"] != "same"}
-    assert touched == {"gpu-cluster-scheduling-a100"}
+    assert touched == {"gpu-cluster-node-scheduling-a100"}
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
     assert labels["example.com/rack"] == "r1"
@@ -249,7 +249,7 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
     )
     ours = project.command("preview")
     assert "drift: node gpu-3: label example.com/rack r1 → none\n" in ours.stdout
-    assert "~ update  command:local:Command  gpu-cluster-scheduling-a100\n" in ours.stdout
+    assert "~ update  command:local:Command  gpu-cluster-node-scheduling-a100\n" in ours.stdout
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
     assert labels["example.com/rack"] == "r1"

@@ -12,7 +12,17 @@ import pytest
 
 from commands.facts import chart_parts, documents
 from policies.facts import csaf, parts
-from policies.facts.floors import TABLE, Floor, Part, below, floor, floors, of_images, parse, wanted
+from policies.facts.floors import (
+    TABLE,
+    Floor,
+    Software,
+    below,
+    floor,
+    floors,
+    of_images,
+    parse,
+    wanted,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 BULLETINS = Path(os.environ.get("CSAF") or ROOT.parent / "shared" / "data" / "csaf")
@@ -65,35 +75,37 @@ def test_the_fixed_version_is_not_affected(entry: Floor) -> None:
 @pytest.mark.parametrize(
     ("part", "branch", "fixed", "cve"),
     [
-        (Part.TOOLKIT, "", "1.19.1", "CVE-2026-24260"),
-        (Part.OPERATOR, "", "26.3.2", "CVE-2026-24260"),
-        (Part.DRIVER, "580", "580.159.03", "CVE-2025-33221"),
-        (Part.DRIVER, "595", "595.71.05", "CVE-2025-33221"),
-        (Part.DRIVER, "535", "535.309.01", "CVE-2025-33221"),
-        (Part.DEVICE_PLUGIN, "", "0.17.3", "CVE-2025-23266"),
-        (Part.MIG_MANAGER, "", "0.12.2", "CVE-2025-23266"),
-        (Part.DCGM_EXPORTER, "", "4.8.2", "CVE-2026-47483"),
+        (Software.TOOLKIT, "", "1.19.1", "CVE-2026-24260"),
+        (Software.OPERATOR, "", "26.3.2", "CVE-2026-24260"),
+        (Software.DRIVER, "580", "580.159.03", "CVE-2025-33221"),
+        (Software.DRIVER, "595", "595.71.05", "CVE-2025-33221"),
+        (Software.DRIVER, "535", "535.309.01", "CVE-2025-33221"),
+        (Software.DEVICE_PLUGIN, "", "0.17.3", "CVE-2025-23266"),
+        (Software.MIG_MANAGER, "", "0.12.2", "CVE-2025-23266"),
+        (Software.DCGM_EXPORTER, "", "4.8.2", "CVE-2026-47483"),
     ],
 )
-def test_the_floors_of_today(part: Part, branch: str, fixed: str, cve: str) -> None:
+def test_the_floors_of_today(part: Software, branch: str, fixed: str, cve: str) -> None:
     entry = floor(part, branch)
     assert entry.fixed == fixed
     assert cve in entry.cves
 
 
 def test_a_branch_without_a_fix_is_named_with_the_next() -> None:
-    entry = below(Part.DRIVER, "570.211.01")
+    entry = below(Software.DRIVER, "570.211.01")
     assert entry is not None
-    assert wanted(Part.DRIVER, "570.211.01", entry) == "580.159.03 or later: branch 570 has no fix"
-    assert below(Part.DRIVER, "620.10.01") is None
-    own = below(Part.DRIVER, "570.124.06")
+    assert (
+        wanted(Software.DRIVER, "570.211.01", entry) == "580.159.03 or later: branch 570 has no fix"
+    )
+    assert below(Software.DRIVER, "620.10.01") is None
+    own = below(Software.DRIVER, "570.124.06")
     assert own is not None
     assert own.fixed == "570.211.01"
 
 
 @pytest.mark.parametrize("text", ["", "latest", "sha256:0", "580", "1.17.3.", "٣.1", "1.2\n3"])
 def test_a_text_that_is_no_version_has_no_floor(text: str) -> None:
-    assert all(below(part, text) is None for part in Part) or parse(text)
+    assert all(below(part, text) is None for part in Software) or parse(text)
 
 
 def test_images_below_a_floor_are_named() -> None:
@@ -150,7 +162,7 @@ def advisory(
 
 def test_a_bulletin_gives_its_border() -> None:
     (entry,) = csaf.bulletin(json.dumps(advisory()))
-    assert (entry.part, entry.fixed, entry.cves) == (Part.TOOLKIT, "1.2.1", ("CVE-2026-1000",))
+    assert (entry.part, entry.fixed, entry.cves) == (Software.TOOLKIT, "1.2.1", ("CVE-2026-1000",))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class Proof:
     def __init__(self) -> None:
         self.cases: dict[str, bool] = {}
         self.faults: dict[str, tuple[str, str, bool]] = {}
-        self.refusals: dict[str, dict[str, bool]] = {"real part": {}, "substitute": {}}
+        self.refusals: dict[str, dict[str, bool]] = {"real part": {}, "fake": {}}
         self.left = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -97,14 +97,14 @@ class Proof:
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """The last line of the run, after pytest's own."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
-        real, substitutes = self.refusals.values()
-        if reporter is None or not (self.cases or self.faults or real or substitutes):
+        real, fakes = self.refusals.values()
+        if reporter is None or not (self.cases or self.faults or real or fakes):
             return
         healed = sum(healed for _, _, healed in self.faults.values())
         reporter.write_line(
             f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
             f"{sum(real.values())} of {len(real)} refusals by real parts, "
-            f"{sum(substitutes.values())} of {len(substitutes)} by substitutes with a source, "
+            f"{sum(fakes.values())} of {len(fakes)} by fakes with a source, "
             f"{healed} of {len(self.faults)} faults healed, {self.left} files left"
         )
 

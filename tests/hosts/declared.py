@@ -13,10 +13,10 @@ from components.hosts.script import Bundle, Declaration
 from components.hosts.steps import every
 from components.loading.loader import load
 from components.settings.hosts.host import Role
-from components.settings.hosts.proxy import Proxy
-from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.proxy import ProxySettings
+from components.settings.hosts.runtime import Engine, RuntimeSettings
 from components.settings.hosts.sections import HostSections
-from components.settings.hosts.system import System
+from components.settings.hosts.system import SystemSettings
 from lab.simulator.hosts import host_public_key
 from tests.desired_host import desired_host
 
@@ -32,11 +32,11 @@ def plain() -> DesiredHost:
 
 def prepare(
     *,
-    system: System | None = None,
+    system: SystemSettings | None = None,
     role: Role = Role.GPU_WORKER,
     engine: Engine = Engine.CONTAINERD,
     excluded: Sequence[str] = (),
-    proxy: Proxy | None = None,
+    proxy: ProxySettings | None = None,
     inline: bool = False,
     **library: str,
 ) -> Declaration:
@@ -54,7 +54,9 @@ def prepare(
     host = replace(
         plain(),
         sections=_sections(
-            system=system or System(), runtime=Runtime(engine=engine), proxy=proxy or Proxy()
+            system=system or SystemSettings(),
+            runtime=RuntimeSettings(engine=engine),
+            proxy=proxy or ProxySettings(),
         ),
         role=role,
         excluded_gpus=tuple(excluded),
@@ -63,15 +65,16 @@ def prepare(
 
 
 def runtime(
-    settings: Runtime | None = None,
+    settings: RuntimeSettings | None = None,
     *,
-    proxy: Proxy | None = None,
+    proxy: ProxySettings | None = None,
     inline: bool = False,
     **library: str,
 ) -> Declaration:
     """Return the script of phase ``runtime``, likewise; ``settings``: the section `runtime`."""
     host = replace(
-        plain(), sections=_sections(runtime=settings or Runtime(), proxy=proxy or Proxy())
+        plain(),
+        sections=_sections(runtime=settings or RuntimeSettings(), proxy=proxy or ProxySettings()),
     )
     return _with(phases.runtime_script(host, inline=inline), library)
 

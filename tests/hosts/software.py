@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.hosts.observed.inspect import observe
+from components.hosts.observed.inspect import observe_hosts
 from components.hosts.phases import prepare_script
 from components.loading.loader import load
 from lab.simulator import hosts as simulated
@@ -128,7 +128,7 @@ def held(host: Running, system: str) -> set[str]:
 
 def drift(host: Running) -> tuple[str, ...]:
     """What the look at the host finds to differ from its preparation."""
-    found = asyncio.run(observe([host.declared], host.key, 30))
+    found = asyncio.run(observe_hosts([host.declared], host.key, 30))
     facts = found[host.declared.name]
     assert facts.error == ""
     return facts.drift.get("prepare", ())

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from components.ssh import reach
-from components.ssh.upload import Limits, upload
+from components.ssh import client
+from components.ssh.upload import UploadLimits, upload
 from tests.hosts.declared import prepare
 from tests.hosts.machine import STEPS, Declared, Running
 
 FILES = {bundle.file: bundle.text for bundle in prepare().bundles}
 MIDDLE = 20_000
 """Bytes that the host gets before the connection breaks: after the log-in, within the files."""
-LIMITS = Limits(dials=3, dial=20, copying=300)
+LIMITS = UploadLimits(dials=3, dial=20, copying=300)
 
 
 class Link:
@@ -129,7 +129,7 @@ def test_every_connection_has_a_limit_of_silence(
     plain_host: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same in a second: what asks the host is what each connection has."""
-    monkeypatch.setitem(reach.KEEPALIVE, "keepalive_interval", 0.2)
+    monkeypatch.setitem(client.KEEPALIVE, "keepalive_interval", 0.2)
     fault, link = copied(plain_host, "silent", broken=1)
     assert (fault, link.connections) == ("", 2)
     assert lying(plain_host) == set(FILES)

@@ -1,6 +1,6 @@
 """NVIDIA's driver from Debian's own archive: real apt, real dkms, real headers, a real build.
 
-Stand-ins are only what needs a GPU or a kernel of one's own: `modprobe`, and the two programs that
+Fakes are only what needs a GPU or a kernel of one's own: `modprobe`, and the two programs that
 open devices, which Debian's packages bring beside them (dpkg-divert(1)).
 """
 

@@ -13,7 +13,7 @@ from components.desired.resolve import resolve
 from components.findings import Findings, Kind
 from components.host_facts import HostFacts
 from components.hosts.difference import compare, desired_phases
-from components.hosts.observed.inspect import observe
+from components.hosts.observed.inspect import observe_hosts
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab.simulator.hosts import namespaced
@@ -68,7 +68,7 @@ class Applied:
 
     def look(self) -> HostFacts:
         ours = self.running.declared
-        facts: HostFacts = asyncio.run(observe([ours], self.running.key, 20))[ours.name]
+        facts: HostFacts = asyncio.run(observe_hosts([ours], self.running.key, 20))[ours.name]
         assert facts.error == ""
         return facts
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime, Docker, Engine, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, Docker, Engine, RuntimeSettings
 from tests.hosts import conftest
 from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
@@ -45,7 +45,9 @@ EARLIER = {
 def script(**settings: Any) -> str:
     """The phase's script; cgroups stay as they are, since no systemd runs on these hosts."""
     docker = Docker(**settings.pop("docker", {}))
-    return runtime(Runtime(engine=Engine.DOCKER, systemd_cgroup=False, docker=docker, **settings))
+    return runtime(
+        RuntimeSettings(engine=Engine.DOCKER, systemd_cgroup=False, docker=docker, **settings)
+    )
 
 
 @pytest.fixture

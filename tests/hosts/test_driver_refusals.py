@@ -30,7 +30,7 @@ def switch(host: Running) -> None:
     host.run(f"mkdir {SWITCH}; echo 0x10de >{SWITCH}/vendor; echo 0x068000 >{SWITCH}/class")
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
     cluster: str, namespaces: None
 ) -> None:
@@ -64,7 +64,7 @@ def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
         assert host.apply(wanted).output == "changed=0\n"
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_a_driver_is_judged_by_its_module_not_by_what_dkms_says_of_all(
     cluster: str, namespaces: None
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_driver_is_judged_by_its_module_not_by_what_dkms_says_of_all(
     assert "the driver can't be built for kernel" in refused.errors
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_an_uninstaller_that_did_nothing_is_named(cluster: str, namespaces: None) -> None:
     host = software.start(cluster, "debian")
     (host.root / "root/driver.run").write_bytes(catalogue.driver_runfile(NEWER))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.runtime import RuntimeSettings
 from lab.simulator.hosts import catalogue, rootfs
 from lab.simulator.hosts.packages import Package
 from tests.hosts import software
@@ -110,16 +110,16 @@ def test_sandboxes_are_of_the_declared_image(bare: Running, packaged: dict[str, 
     assert "+ unit containerd restarted" in bare.apply(script).output.splitlines()
     assert served(bare)["sandbox_image"] == image
     # The NVIDIA runtime's drop-in copies the section, and so keeps it.
-    assert bare.apply(runtime(Runtime())).status == 0
+    assert bare.apply(runtime(RuntimeSettings())).status == 0
     assert served(bare)["sandbox_image"] == image
     # With 1.6 a changed image counts when the drop-in is written anew.
     assert bare.apply(default).status == 0
-    assert bare.apply(runtime(Runtime())).status == 0
+    assert bare.apply(runtime(RuntimeSettings())).status == 0
     assert served(bare)["sandbox_image"] != image
 
 
 def test_the_nvidia_runtime_comes_and_goes_on_top(bare: Running, packaged: dict[str, Any]) -> None:
-    script, phase = declared(packaged), runtime(Runtime())
+    script, phase = declared(packaged), runtime(RuntimeSettings())
     assert bare.apply(script).status == 0
     view = served(bare)
     applied = bare.apply(phase)

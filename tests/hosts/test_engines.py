@@ -1,4 +1,4 @@
-"""CRI-O, K3s and RKE2, played by stand-ins that read and write what the real ones do."""
+"""CRI-O, K3s and RKE2, played by fakes that read and write what the real ones do."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime, Engine, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, Engine, RuntimeSettings
 from tests.hosts.declared import runtime
-from tests.hosts.fakes import STAND_INS
+from tests.hosts.fakes import FAKE_PROGRAMS
 from tests.hosts.machine import Running, differences
 
 CRIO_DROPIN = "/etc/crio/crio.conf.d/99-nvidia.toml"
@@ -28,9 +28,9 @@ monitor_path = "/usr/libexec/crio/conmon"
 """
 
 
-def install(host: Running, name: str, stand_in: str, unit: str) -> None:
-    """A stand-in as a program of that name, run by a unit."""
-    shutil.copyfile(STAND_INS / stand_in, host.root / f"usr/local/bin/{name}")
+def install(host: Running, name: str, fake: str, unit: str) -> None:
+    """A fake as a program of that name, run by a unit."""
+    shutil.copyfile(FAKE_PROGRAMS / fake, host.root / f"usr/local/bin/{name}")
     host.write(
         f"/etc/systemd/system/{unit}.service",
         f"[Service]\nExecStart=/usr/local/bin/{name}\n[Install]\n",
@@ -49,7 +49,7 @@ def crio(host: Running) -> Running:
 
 
 def of(engine: Engine, **settings: Any) -> str:
-    return runtime(Runtime(engine=engine, **settings))
+    return runtime(RuntimeSettings(engine=engine, **settings))
 
 
 def crio_view(host: Running) -> dict[str, Any]:

@@ -14,17 +14,17 @@ import pytest
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts.compatibility import kernel_refused
-from components.hosts.observed.inspect import observe
+from components.hosts.observed.inspect import observe_hosts
 from components.hosts.observed.probe import parse
 from components.hosts.observed.table import table
-from components.hosts.preflight import judge
+from components.hosts.preflight import validate_host
 from components.inspection.extent import Extent
 from components.inspection.judgement import Seen
-from components.inspection.look import look as inspection
+from components.inspection.observe import observe as inspection
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from components.settings.hosts.host import Host, Role
-from components.settings.hosts.system import System
+from components.settings.hosts.system import SystemSettings
 from components.ssh.keys import fingerprint
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
@@ -39,7 +39,7 @@ from toolchain import pins
 
 def look(*hosts: Running, limit: float = 20) -> dict[str, HostFacts]:
     declared = [host.declared for host in hosts]
-    return asyncio.run(observe(declared, hosts[0].key, limit))
+    return asyncio.run(observe_hosts(declared, hosts[0].key, limit))
 
 
 def test_an_inspection_finds_what_is_there_and_changes_nothing(host: Running) -> None:
@@ -95,7 +95,7 @@ def test_hosts_that_cannot_be_inspected_say_why(cluster: str, namespaces: None) 
             Declared("closed", 1),
             Declared("silent", silent.getsockname()[1]),
         ]
-        facts = asyncio.run(observe(hosts, first.key, limit=3))
+        facts = asyncio.run(observe_hosts(hosts, first.key, limit=3))
     assert facts["gpu-2"].error == ""
     assert "another key than the declared one" in facts["wrong-key"].error
     assert facts["wrong-key"].refused
@@ -121,7 +121,7 @@ def test_each_host_has_its_own_bastion_and_its_key_is_checked(
         Alias("direct", target.declared.port),
         Alias("refused", target.declared.port, bastion=stranger),
     ]
-    facts = asyncio.run(observe(hosts, target.key, limit=20))
+    facts = asyncio.run(observe_hosts(hosts, target.key, limit=20))
     assert (facts["gpu-1"].error, facts["direct"].error) == ("", "")
     assert facts["refused"].error.startswith("bastion: ")
     assert facts["refused"].refused
@@ -138,7 +138,7 @@ class Alias(Declared):
 
 def test_a_bad_private_key_is_told_without_the_key() -> None:
     hosts = [Declared("gpu-1", 1)]
-    facts = asyncio.run(observe(hosts, "canary-not-a-key"))
+    facts = asyncio.run(observe_hosts(hosts, "canary-not-a-key"))
     assert "private key can't be read" in facts["gpu-1"].error
     assert "canary" not in facts["gpu-1"].error
 
@@ -210,15 +210,15 @@ GOOD = HostFacts(
 
 def test_a_good_host_has_no_findings() -> None:
     cluster, host = declared()
-    assert judge(desired_host(cluster, host), GOOD) == []
+    assert validate_host(desired_host(cluster, host), GOOD) == []
 
 
 def test_an_engine_that_is_declared_may_be_missing() -> None:
     bare = dataclasses.replace(GOOD, containerd=None)
     cluster, host = declared_with(runtime={"install": {"packages": ["containerd"]}})
-    assert judge(desired_host(cluster, host), bare) == []
+    assert validate_host(desired_host(cluster, host), bare) == []
     cluster, host = declared()
-    (finding,) = judge(desired_host(cluster, host), bare)
+    (finding,) = validate_host(desired_host(cluster, host), bare)
     assert finding.cure == "install containerd, or declare runtime.install"
 
 
@@ -249,7 +249,7 @@ def test_each_fault_alone_is_found(
     change: dict[str, object], found: str, severity: Severity
 ) -> None:
     cluster, host = declared(version="595.91.07")
-    (finding,) = judge(desired_host(cluster, host), dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
+    (finding,) = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
     assert (finding.place, finding.severity) == ("host gpu-1", severity)
     assert found in str(finding)
     assert finding.wanted
@@ -274,7 +274,7 @@ def test_a_toolkit_below_the_bulletins_is_refused(
     source = "package" if package else "preinstalled"
     toolkit = {"source": source, **({"version": declared_version} if declared_version else {})}
     cluster, host = declared_with(runtime={"toolkit": toolkit})
-    faults = judge(desired_host(cluster, host), dataclasses.replace(GOOD, toolkit=there))
+    faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, toolkit=there))
     assert [fault.found for fault in faults] == ([f"container-toolkit {named}"] if named else [])
     for fault in faults:
         assert fault.severity is Severity.ERROR
@@ -304,7 +304,7 @@ def test_a_toolkit_below_the_bulletins_is_no_setting(version: str) -> None:
 )
 def test_a_driver_below_the_bulletins_is_named(driver: str, wanted: str) -> None:
     cluster, host = declared()
-    faults = judge(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
+    faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
     assert [(fault.wanted, fault.severity) for fault in faults] == (
         [(wanted, Severity.WARNING)] if wanted else []
     )
@@ -323,7 +323,7 @@ def test_a_driver_below_the_bulletins_is_named(driver: str, wanted: str) -> None
 def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fits: bool) -> None:
     image = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{cuda}"
     cluster, host = declared_with(validation={"image": image})
-    faults = judge(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
+    faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
     faults = [fault for fault in faults if fault.severity is Severity.ERROR]
     assert [fault.severity for fault in faults] == ([] if fits else [Severity.ERROR])
     assert fits or f"driver {driver} for CUDA {cuda}" in str(faults[0])
@@ -354,7 +354,7 @@ def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:
         cuda={"source": "package", "version": "13.0"},
     )
     text = "\n".join(
-        map(str, judge(desired_host(cluster, host), dataclasses.replace(GOOD, driver=None)))
+        map(str, validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, driver=None)))
     )
     assert "driver 530.41.03 for CUDA 13.0 of cuda.version" in text
     assert "driver 530.41.03 on kernel 6.5.0-41-amd64, known not to build" in text
@@ -363,9 +363,11 @@ def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:
 def test_secure_boot_is_told_where_no_driver_is_loaded_yet() -> None:
     facts = dataclasses.replace(GOOD, secure_boot=True)
     cluster, host = declared()
-    assert judge(desired_host(cluster, host), facts) == []
+    assert validate_host(desired_host(cluster, host), facts) == []
     text = "\n".join(
-        map(str, judge(desired_host(cluster, host), dataclasses.replace(facts, driver=None)))
+        map(
+            str, validate_host(desired_host(cluster, host), dataclasses.replace(facts, driver=None))
+        )
     )
     assert "found Secure Boot on" in text
 
@@ -393,7 +395,7 @@ def test_the_table_has_every_host_and_says_once_what_is_alike() -> None:
 
 
 def test_what_is_expected_besides_files_is_drift_when_it_is_not_found(host: Running) -> None:
-    script = prepare(system=System(sysctl={"vm.max_map_count": "262144"}))
+    script = prepare(system=SystemSettings(sysctl={"vm.max_map_count": "262144"}))
     host.apply(script)
     assert look(host)["gpu-1"].drift == {}
     host.run("sysctl -w vm.max_map_count=65530; modprobe -r br_netfilter")
@@ -424,5 +426,5 @@ def test_keys_of_the_wrong_kind_do_not_raise() -> None:
     broken = SimpleNamespace(
         name="x", address="127.0.0.1", port=1, user="root", bastion=None, host_key="junk"
     )
-    facts = asyncio.run(observe([broken], key))  # type: ignore[arg-type]
+    facts = asyncio.run(observe_hosts([broken], key))  # type: ignore[arg-type]
     assert facts["x"].error

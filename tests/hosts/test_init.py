@@ -12,7 +12,7 @@ import pytest
 
 from components.hosts.kubeadm.access import ACCESS, check_key
 from components.hosts.kubeadm.scripts import access_script, init_script, join_script
-from components.hosts.observed.inspect import observe
+from components.hosts.observed.inspect import observe_hosts
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab.simulator import hosts as simulated
@@ -92,7 +92,7 @@ def test_a_cluster_is_made_once_and_taken_down_to_the_byte(host: Running) -> Non
     host.run(f"rm -r {SEEN}; {NETWORK}")
     assert host.apply(script).output == "changed=0\n"
     assert not host.exists(SEEN)
-    facts = asyncio.run(observe([host.declared], host.key, 30))[host.declared.name]
+    facts = asyncio.run(observe_hosts([host.declared], host.key, 30))[host.declared.name]
     assert "cluster" in facts.applied
     assert facts.drift == {}
     undone = host.undo(script)

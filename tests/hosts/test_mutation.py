@@ -8,8 +8,8 @@ import pytest
 
 from components.hosts.step import Phase
 from components.hosts.steps import of_phase
-from components.settings.hosts.proxy import Proxy
-from components.settings.hosts.system import Firewall, LimitItem, Selinux, System
+from components.settings.hosts.proxy import ProxySettings
+from components.settings.hosts.system import Firewall, LimitItem, Selinux, SystemSettings
 from tests.hosts import fakes
 from tests.hosts.declared import prepare
 from tests.hosts.fakes import UNIT
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.full
 SOFTWARE = ("packages", "kernel", "driver", "cuda", "engine", "kubernetes")
 
 SCRIPT = prepare(
-    system=System(
+    system=SystemSettings(
         sysctl={"vm.max_map_count": "262144"},
         firewall=Firewall.DISABLE,
         selinux=Selinux.PERMISSIVE,
         limits={LimitItem.MEMLOCK: -1},
     ),
     excluded=("GPU-00000001-0000-4000-8000-000000000000",),
-    proxy=Proxy(https="http://proxy.example.org:3128"),
+    proxy=ProxySettings(https="http://proxy.example.org:3128"),
 )
 
 PROXY = "/etc/systemd/system/containerd.service.d/50-gpu-cluster-proxy.conf"

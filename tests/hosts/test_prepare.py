@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.settings.hosts.host import Role
-from components.settings.hosts.system import System
+from components.settings.hosts.system import SystemSettings
 from tests.hosts.conftest import start
 from tests.hosts.declared import prepare
 from tests.hosts.machine import Running, differences
@@ -89,7 +89,7 @@ def test_whichever_kernel_boots_next_keeps_nouveau_away_until_it_is_taken_back(
         assert host.read(image) != "as it was", image
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -> None:
     kernels = images(host, "debian")
     settings = "/etc/initramfs-tools/update-initramfs.conf"
@@ -197,7 +197,7 @@ def test_what_somebody_else_wrote_since_is_not_lost(host: Running) -> None:
 def test_a_setting_that_is_no_longer_declared_is_taken_back(host: Running) -> None:
     before = host.tree()
     host.apply(SCRIPT)
-    more = prepare(system=System(sysctl={"vm.max_map_count": "262144"}))
+    more = prepare(system=SystemSettings(sysctl={"vm.max_map_count": "262144"}))
     assert "+ sysctl vm.max_map_count" in host.apply(more).output
     smaller = prepare(role=Role.CPU_WORKER)
     again = host.apply(smaller)

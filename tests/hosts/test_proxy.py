@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from components.driver_daemonset.component import daemon_set
-from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.proxy import ProxySettings
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import build
 from policies.faults import ConfigError
@@ -108,7 +108,7 @@ def test_a_driver_in_a_container_goes_out_by_the_proxy() -> None:
 
 
 def test_without_a_proxy_nothing_says_so() -> None:
-    assert Proxy(no_proxy=("10.0.0.0/8",)).environment == {}
+    assert ProxySettings(no_proxy=("10.0.0.0/8",)).environment == {}
     assert "PROXY" not in software.script({})
 
 

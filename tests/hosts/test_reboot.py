@@ -18,7 +18,7 @@ import pytest
 
 from components.desired.host import Target
 from components.desired.rollout import RebootRequest
-from components.hosts.reboot import restart as reboot
+from components.hosts.reboot import reboot
 from components.hosts.reboot.component import reboot_request
 from components.kubernetes.api import ClusterError, connect
 from components.loading.loader import load

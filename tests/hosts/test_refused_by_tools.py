@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.settings.hosts.host import Role
-from components.settings.hosts.system import Firewall, Selinux, System
+from components.settings.hosts.system import Firewall, Selinux, SystemSettings
 from lab.simulator.hosts import catalogue
 from tests.hosts import fakes, software
 from tests.hosts.declared import prepare
@@ -50,7 +50,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_a_tool_refuses_what_the_real_one_refuses(host: Running) -> None:
     for name, (command, status, said) in REFUSALS.items():
         done = host.run(command)
@@ -68,7 +68,7 @@ def test_a_tool_takes_what_the_real_one_takes(host: Running) -> None:
     assert (enabled.status, enabled.output) == (0, "static\n")
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_firewalls_and_selinux_refuse_what_the_real_ones_refuse(host: Running) -> None:
     fakes.put(host, "firewall-cmd", "ufw", "setenforce", "getenforce")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
@@ -94,28 +94,28 @@ def test_firewalls_and_selinux_refuse_what_the_real_ones_refuse(host: Running) -
         assert host.run(command).status == status, command
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_what_a_tool_refuses_is_named_with_its_cure(host: Running) -> None:
     host.write("/run/simulated-kernel/swap-in-use", "")
-    refused = host.apply(prepare(system=System()))
+    refused = host.apply(prepare(system=SystemSettings()))
     assert (refused.status, "swapoff -a failed" in refused.errors) == (1, True)
     host.run("rm /run/simulated-kernel/swap-in-use")
-    refused = host.apply(prepare(system=System(modules=("nowhere",))))
+    refused = host.apply(prepare(system=SystemSettings(modules=("nowhere",))))
     assert "module nowhere can't be loaded; install the kernel's module package" in refused.errors
-    refused = host.apply(prepare(system=System(sysctl={"net.nowhere": "1"})))
+    refused = host.apply(prepare(system=SystemSettings(sysctl={"net.nowhere": "1"})))
     assert "sysctl net.nowhere is not there; is its module loaded?" in refused.errors
-    refused = host.apply(prepare(system=System(sysctl={"vm.swappiness": "much"})))
+    refused = host.apply(prepare(system=SystemSettings(sysctl={"vm.swappiness": "much"})))
     assert "sysctl vm.swappiness can't be set to much" in refused.errors
     fakes.put(host, "getenforce", "setenforce")
     host.write("/run/selinux-mode", "Enforcing\n")
     host.write("/run/selinux-refuses", "")
     host.write(SELINUX, "SELINUX=enforcing\n")
-    refused = host.apply(prepare(system=System(selinux=Selinux.PERMISSIVE)))
+    refused = host.apply(prepare(system=SystemSettings(selinux=Selinux.PERMISSIVE)))
     assert "setenforce 0 failed" in refused.errors
 
 
 def test_swap_that_went_meanwhile_is_named_when_undone(host: Running) -> None:
-    wanted = prepare(system=System())
+    wanted = prepare(system=SystemSettings())
     assert host.apply(wanted).status == 0
     host.run("mv /swap.img /gone.img")
     undone = host.undo(wanted)
@@ -126,18 +126,18 @@ def test_swap_that_went_meanwhile_is_named_when_undone(host: Running) -> None:
 def test_a_parameter_that_went_is_the_only_drift(host: Running) -> None:
     key = "/run/simulated-kernel/sysctl/net.module.key"
     host.write(key, "1\n")
-    wanted = prepare(system=System(sysctl={"net.module.key": "2", "vm.swappiness": "10"}))
+    wanted = prepare(system=SystemSettings(sysctl={"net.module.key": "2", "vm.swappiness": "10"}))
     assert host.apply(wanted).status == 0
     host.run(f"rm {key}")
     assert software.drift(host) == ("sysctl net.module.key",)
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_ports_that_a_stopped_firewalld_keeps_are_named(host: Running) -> None:
     fakes.put(host, "firewall-cmd")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.run("systemctl enable --now firewalld")
-    wanted = prepare(system=System(firewall=Firewall.RULES), role=Role.GPU_WORKER)
+    wanted = prepare(system=SystemSettings(firewall=Firewall.RULES), role=Role.GPU_WORKER)
     assert host.apply(wanted).status == 0
     host.run("systemctl stop firewalld")
     undone = host.undo(wanted)
@@ -153,14 +153,14 @@ def test_a_firewall_goes_without_a_reload_of_systemds_manager(host: Running) -> 
     host.run("systemctl enable --now firewalld; systemctl restart containerd")
     read = "/run/simulated-systemd/containerd.loaded"
     assert host.exists(read)
-    wanted = prepare(system=System(firewall=Firewall.DISABLE))
+    wanted = prepare(system=SystemSettings(firewall=Firewall.DISABLE))
     assert host.apply(wanted).status == 0
     assert host.undo(wanted).status == 0
     assert host.run("systemctl is-enabled firewalld").output == "enabled\n"
     assert host.exists(read)
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 def test_a_later_file_that_chooses_the_kernel_is_refused_before_a_change(
     cluster: str, namespaces: None
 ) -> None:
@@ -172,7 +172,7 @@ def test_a_later_file_that_chooses_the_kernel_is_refused_before_a_change(
     assert "nothing was changed on this host" in refused.errors
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 @pytest.mark.parametrize("system", ["debian", "rocky"])
 def test_a_boot_menu_with_errors_is_not_taken_for_one(
     cluster: str, namespaces: None, system: str

@@ -1,4 +1,4 @@
-"""NVIDIA's installer: the stand-in refuses what the real one refuses; the product avoids it."""
+"""NVIDIA's installer: the fake refuses what the real one refuses; the product avoids it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 @pytest.mark.full
 @pytest.mark.parametrize("name", REFUSALS)
 def test_an_installer_refuses_what_the_real_one_refuses(host: Running, name: str) -> None:
@@ -72,7 +72,7 @@ def test_an_installer_refuses_what_the_real_one_refuses(host: Running, name: str
     assert not host.exists("/usr/bin/nvidia-smi")
 
 
-@pytest.mark.refusal(by="substitute")
+@pytest.mark.refusal(by="fake")
 @pytest.mark.full
 def test_options_are_those_of_the_installers_version(host: Running) -> None:
     (host.root / "root/old.run").write_bytes(catalogue.driver_runfile(OLD))

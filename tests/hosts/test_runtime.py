@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
@@ -159,7 +159,9 @@ def test_a_drop_in_that_nothing_imports_does_not_come_alive(host: Running) -> No
 
 
 def test_changed_settings_replace_the_former_ones(host: Running) -> None:
-    script = runtime(Runtime(default_runtime=DefaultRuntime.RUNC, cdi=True, systemd_cgroup=False))
+    script = runtime(
+        RuntimeSettings(default_runtime=DefaultRuntime.RUNC, cdi=True, systemd_cgroup=False)
+    )
     applied = host.apply(script)
     assert applied.status == 0
     assert "enable_cdi" not in host.read(DROPIN)  # containerd 1.6 has none
@@ -214,7 +216,7 @@ def test_the_checks_image_comes_by_the_mirrors_of_cri(host: Running, mirrors: st
     host.write("/usr/local/bin/ctr", CTR)
     host.run("chmod 755 /usr/local/bin/ctr; systemctl restart containerd")
     image = "registry.example.com/cuda:1"
-    done = host.apply(runtime(Runtime(check_image=image)))
+    done = host.apply(runtime(RuntimeSettings(check_image=image)))
     assert (done.status, done.errors) == (0, "")
     by = f"--hosts-dir {mirrors} " if mirrors else ""
     assert host.read("/run/pulled") == f"-n gpu-cluster images pull {by}{image}\n"
@@ -325,7 +327,7 @@ def test_only_declared_hosts_answer_the_environment_of_unprivileged_containers(
     if name in TOOLKITS:
         host.write(TOOLKIT, TOOLKITS[name])
     before = host.tree()
-    script = runtime(Runtime(devices_by_environment=by_environment))
+    script = runtime(RuntimeSettings(devices_by_environment=by_environment))
     assert host.apply(script).errors == ""
     text = host.read(TOOLKIT)
     settings = tomllib.loads(text)

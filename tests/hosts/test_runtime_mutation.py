@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from components.hosts.steps import every
-from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.runtime import Engine, RuntimeSettings
 from tests.hosts import cri
 from tests.hosts.declared import runtime, step
 from tests.hosts.machine import Running, differences
@@ -143,7 +143,7 @@ def functions(name: str) -> list[str]:
 
 @pytest.mark.parametrize("engine", [Engine.CRI_O])
 def test_an_emptied_file_of_cri_o_is_seen(crio: Running, engine: Engine) -> None:
-    script = runtime(Runtime(engine=engine))
+    script = runtime(RuntimeSettings(engine=engine))
 
     def brings(text: str) -> bool:
         before = crio.tree()
@@ -166,7 +166,7 @@ def test_an_emptied_file_of_cri_o_is_seen(crio: Running, engine: Engine) -> None
 def test_an_emptied_file_of_k3s_is_seen(host: Running, name: str) -> None:
     unit = {"k3s": "k3s", "rke2": "rke2-agent"}[name]
     install(host, name, "k3s", unit)
-    script = runtime(Runtime(engine=Engine(name)))
+    script = runtime(RuntimeSettings(engine=Engine(name)))
     generated = f"/var/lib/rancher/{name}/agent/etc/containerd/config.toml"
 
     def brings(text: str) -> bool:

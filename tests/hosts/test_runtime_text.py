@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.settings.hosts.repository import Repository, Signed
-from components.settings.hosts.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
+from components.settings.hosts.runtime import (
+    Docker,
+    Engine,
+    RuntimeSettings,
+    Toolkit,
+    ToolkitSource,
+)
 from tests.hosts.declared import runtime
 from tests.hosts.test_text import HOSTILE
 
@@ -48,7 +54,7 @@ def script_of(values: dict[str, str]) -> str:
         **(Docker().model_dump() | {"data_root": values["root"]}),
     )
     object.__setattr__(docker, "registry_mirrors", (values["mirror"],))
-    whole = Runtime(engine=Engine.DOCKER)
+    whole = RuntimeSettings(engine=Engine.DOCKER)
     for name, value in (
         ("toolkit", toolkit), ("docker", docker), ("check_image", values["image"])
     ):  # fmt: skip
@@ -100,7 +106,7 @@ REFUSED: dict[str, Any] = {
     "registry_mirrors": lambda text: Docker(registry_mirrors=(text,)),
     "data_root": lambda text: Docker(data_root=text),
     "members": lambda text: Docker(members=(text,)),
-    "check_image": lambda text: Runtime(check_image=text),
+    "check_image": lambda text: RuntimeSettings(check_image=text),
     "version": lambda text: Toolkit(version=text),
     "url": lambda text: Repository(url=text, key="-----BEGIN PGP PUBLIC KEY BLOCK-----"),
 }
@@ -115,21 +121,23 @@ def test_what_a_file_format_can_not_carry_is_refused(field: str, text: str) -> N
 
 def test_settings_of_another_engine_are_refused() -> None:
     with pytest.raises(ValidationError, match="settings of docker with engine containerd"):
-        Runtime(docker=Docker(data_root="/data/docker"))
+        RuntimeSettings(docker=Docker(data_root="/data/docker"))
     with pytest.raises(ValidationError, match="checkImage with engine k3s"):
-        Runtime(engine=Engine.K3S, check_image="docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04")
+        RuntimeSettings(
+            engine=Engine.K3S, check_image="docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04"
+        )
 
 
 @pytest.mark.parametrize("engine", Engine)
 def test_scripts_of_every_engine_are_sound(engine: Engine) -> None:
-    script = runtime(Runtime(engine=engine))
+    script = runtime(RuntimeSettings(engine=engine))
     for shell in SHELLS:
         subprocess.run([shell, "-n"], input=script.encode(), check=True, timeout=20)
 
 
 @pytest.mark.parametrize("engine", Engine)
 def test_nothing_reloads_the_service_manager_or_flushes_the_firewall(engine: Engine) -> None:
-    lines = [line.strip() for line in runtime(Runtime(engine=engine)).splitlines()]
+    lines = [line.strip() for line in runtime(RuntimeSettings(engine=engine)).splitlines()]
     code = [line for line in lines if not line.startswith("#")]
     assert not [line for line in code if "daemon-reload" in line or "daemon-reexec" in line]
     assert not [

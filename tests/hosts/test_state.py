@@ -101,7 +101,7 @@ def test_a_host_is_logged_in_to_once_for_each_thing_that_is_done_there(
 ) -> None:
     """To inspect it, to copy the steps of both commands, and for each of these."""
     made, hosts = stack
-    made.environment["GPU_CLUSTER_LOOK"] = extent
+    made.environment["GPU_CLUSTER_INSPECTION"] = extent
     up(made)
     assert [host.log_ins for host in hosts] == [first] * len(hosts)
     again = made.run("up", "--yes", "--skip-preview", "--expect-no-changes")

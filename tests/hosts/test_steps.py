@@ -14,8 +14,8 @@ import pytest
 from components.hosts import script, steps
 from components.hosts.observed.probe import probe
 from components.hosts.script import FOLDER
-from components.settings.hosts.runtime import Engine, Runtime
-from components.settings.hosts.system import LimitItem, System
+from components.settings.hosts.runtime import Engine, RuntimeSettings
+from components.settings.hosts.system import LimitItem, SystemSettings
 from components.ssh import upload
 from tests.hosts.declared import prepare, runtime, step
 from tests.hosts.machine import STEPS, Running, differences
@@ -108,7 +108,7 @@ def test_root_keeps_what_the_undo_needs_to_the_last_phases_end(plain_host: Runni
 
 def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host: Running) -> None:
     before = plain_host.tree()
-    later = prepare(system=System(swap_off=False))
+    later = prepare(system=SystemSettings(swap_off=False))
     assert plain_host.apply(prepare()).status == 0
     assert plain_host.apply(later).status == 0  # in a rollout, which then fails elsewhere
     files = {bundle.file: bundle.text for bundle in later.bundles}
@@ -175,7 +175,7 @@ def test_a_step_costs_a_script_and_a_module(plain_host: Running) -> None:
     assert plain_host.apply(prepare()).status == 0
     assert plain_host.read("/etc/modprobe.d/iommu.conf") == "options iommu pt\n"
     assert plain_host.apply(prepare()).output == "changed=0\n"
-    assert plain_host.apply(prepare(system=System(swap_off=False))).status == 0
+    assert plain_host.apply(prepare(system=SystemSettings(swap_off=False))).status == 0
     assert not plain_host.exists("/etc/modprobe.d/iommu.conf")
     assert plain_host.undo(prepare()).status == 0
     assert differences(before, plain_host.tree()) == {}
@@ -198,7 +198,7 @@ def test_an_engine_never_gets_another_cgroup_driver_than_its_kubelet(
     plain_host: Running, kubelet: str, systemd: bool, said: str
 ) -> None:
     plain_host.write(KUBELET, kubelet)
-    done = plain_host.apply(runtime(Runtime(systemd_cgroup=systemd)))
+    done = plain_host.apply(runtime(RuntimeSettings(systemd_cgroup=systemd)))
     assert (done.status != 0) is bool(said), done
     assert said in done.errors
     if said:
@@ -207,7 +207,7 @@ def test_an_engine_never_gets_another_cgroup_driver_than_its_kubelet(
 
 def test_containers_get_the_declared_locked_memory(plain_host: Running) -> None:
     before = plain_host.tree()
-    wanted = prepare(system=System(limits={LimitItem.MEMLOCK: -1}), engine=Engine.DOCKER)
+    wanted = prepare(system=SystemSettings(limits={LimitItem.MEMLOCK: -1}), engine=Engine.DOCKER)
     assert plain_host.apply(wanted).status == 0
     for unit in ("docker", "containerd"):
         place = f"/etc/systemd/system/{unit}.service.d/50-gpu-cluster-limits.conf"

@@ -1,6 +1,6 @@
 """The operating system of a host: firewall, SELinux, limits; each there, kept, taken back.
 
-firewalld, ufw and SELinux are stand-ins of these tests (``stand_ins/``): the first needs D-Bus, the
+firewalld, ufw and SELinux are fakes of these tests (``fake_programs/``): the first needs D-Bus, the
 second would write the machine's own packet filter, the third a kernel that no test machine has.
 """
 
@@ -10,7 +10,7 @@ import pytest
 
 from components.hosts.steps.firewall import CONTROL_PLANE_PORTS
 from components.settings.hosts.host import Role
-from components.settings.hosts.system import Firewall, System
+from components.settings.hosts.system import Firewall, SystemSettings
 from tests.hosts import fakes
 from tests.hosts.declared import prepare
 from tests.hosts.fakes import UNIT
@@ -20,7 +20,7 @@ SELINUX = "/etc/selinux/config"
 
 
 def script(**system: object) -> str:
-    return prepare(system=System.model_validate(system))
+    return prepare(system=SystemSettings.model_validate(system))
 
 
 def ports(host: Running, path: str) -> list[str]:
@@ -44,13 +44,13 @@ def test_firewalld_gets_the_ports_of_its_role_and_loses_them(host: Running) -> N
     host.write("/run/firewalld-ports", "22/tcp\n10250/tcp\n")
     host.run("systemctl enable --now firewalld")
     wanted = prepare(
-        system=System(firewall=Firewall.RULES, firewall_ports=("8472/udp",)),
+        system=SystemSettings(firewall=Firewall.RULES, firewall_ports=("8472/udp",)),
         role=Role.CONTROL_PLANE,
     )
     assert host.apply(wanted).status == 0
     for path in ("/etc/firewalld/ports", "/run/firewalld-ports"):
         assert sorted(ports(host, path)) == sorted([*CONTROL_PLANE_PORTS, "8472/udp", "22/tcp"])
-    fewer = prepare(system=System(firewall=Firewall.RULES), role=Role.CONTROL_PLANE)
+    fewer = prepare(system=SystemSettings(firewall=Firewall.RULES), role=Role.CONTROL_PLANE)
     assert "- firewalld: 8472/udp closed" in host.apply(fewer).output
     assert "8472/udp" not in ports(host, "/etc/firewalld/ports")
     assert host.apply(fewer).output == "changed=0\n"

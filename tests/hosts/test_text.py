@@ -19,9 +19,9 @@ from components.hosts.script import FOLDER, each, header
 from components.hosts.step import RUNTIME_PATH, Phase
 from components.hosts.steps import every, kernel, of_phase
 from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
-from components.settings.hosts.packages import Packages
-from components.settings.hosts.runtime import Engine, Runtime
-from components.settings.hosts.system import SYSCTL, System
+from components.settings.hosts.packages import PackagesSettings
+from components.settings.hosts.runtime import Engine, RuntimeSettings
+from components.settings.hosts.system import SYSCTL, SystemSettings
 from tests.hosts.declared import plain, prepare, runtime
 from tests.hosts.machine import Running
 
@@ -79,14 +79,14 @@ def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
     with pytest.raises(ValueError, match="wanted"):
-        System(modules=(value,))
+        SystemSettings(modules=(value,))
     with pytest.raises(ValueError, match="wanted"):
-        System(sysctl={value: "1"})
+        SystemSettings(sysctl={value: "1"})
     with pytest.raises(ValueError, match="wanted"):
-        System(firewall_ports=(value,))
+        SystemSettings(firewall_ports=(value,))
     if not value.isprintable() or value != value.strip() or not value:
         with pytest.raises(ValueError, match="wanted"):
-            System(sysctl={"net.core.somaxconn": value})
+            SystemSettings(sysctl={"net.core.somaxconn": value})
 
 
 def test_a_value_with_a_nul_is_refused() -> None:
@@ -97,7 +97,7 @@ def test_a_value_with_a_nul_is_refused() -> None:
 def test_rendering_is_pure() -> None:
     assert prepare() == prepare()
     assert runtime() == runtime()
-    assert runtime(Runtime(cdi=False)) != runtime()
+    assert runtime(RuntimeSettings(cdi=False)) != runtime()
 
 
 def test_the_call_is_the_last_line() -> None:
@@ -129,7 +129,7 @@ def test_a_step_is_a_script_and_a_module_beside_it() -> None:
 
 
 def test_every_file_belongs_to_a_phase() -> None:
-    declared = (prepare(), *(runtime(Runtime(engine=engine)) for engine in Engine))
+    declared = (prepare(), *(runtime(RuntimeSettings(engine=engine)) for engine in Engine))
     bundles = [bundle for script in declared for bundle in script.bundles]
     bundles += [*cluster_script.JOINING, cluster_script.ACCESS]
     read = {file for bundle in bundles for file in bundle.files}
@@ -166,20 +166,24 @@ def test_preflight_and_script_judge_by_the_same_values() -> None:
     assert defaults["PACKAGE_LOCK_LIMIT"] == str(LOCK_LIMIT)
     assert defaults["UPGRADE_LIMIT"] == str(APPLY_LIMIT)
     assert defaults["UPGRADE_NODE_LIMIT"] == str(NODE_LIMIT)
-    assert Packages().lock_seconds == LOCK_LIMIT
+    assert PackagesSettings().lock_seconds == LOCK_LIMIT
 
 
 def test_the_kernel_parameters_of_kubernetes_stand_in_their_step() -> None:
     rows = re.findall(r'^    "\$@" (\S+) (\S+)$', (FOLDER / "sysctl.sh").read_text(), re.MULTILINE)
     assert dict(rows) == SYSCTL
     assert "each_sysctl" not in prepare()
-    assert f'"$@" {rows[0][0]} 1' in prepare(system=System(sysctl={"vm.swappiness": "1"}))
+    assert f'"$@" {rows[0][0]} 1' in prepare(system=SystemSettings(sysctl={"vm.swappiness": "1"}))
 
 
 @pytest.mark.parametrize("engine", [None, *Engine], ids=lambda engine: engine or "prepare")
 def test_no_function_takes_the_name_of_another(engine: Engine | None) -> None:
     # Files of one script share one space of names: the later one would answer for both. Lists of a
     # declaration (`each_…`) do so on purpose.
-    text = prepare(inline=True) if engine is None else runtime(Runtime(engine=engine), inline=True)
+    text = (
+        prepare(inline=True)
+        if engine is None
+        else runtime(RuntimeSettings(engine=engine), inline=True)
+    )
     names = re.findall(r"^((?!each_)\w+)\(\)", text, flags=re.MULTILINE)
     assert {name for name in names if names.count(name) > 1} == set()

@@ -14,7 +14,7 @@ import pytest
 import toolchain
 from components.hosts.steps.toolkit import PACKAGES
 from components.settings.hosts.repository import Repository
-from components.settings.hosts.runtime import Runtime, Toolkit, ToolkitSource
+from components.settings.hosts.runtime import RuntimeSettings, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
 from tests.hosts import conftest, software
@@ -34,7 +34,7 @@ SOURCES = {
 
 def packages() -> list[Package]:
     """NVIDIA's repository as it is, with the real nvidia-ctk, which the host keeps elsewhere, and
-    the hosts' own stand-in for the runtime.
+    the hosts' own fake for the runtime.
     """
     shim = rootfs.FIXTURES / "usr/bin/nvidia-container-runtime"
     ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'
@@ -49,7 +49,7 @@ def wanted(system: str, url: str, key: str, **more: Any) -> str:
     """The phase's script with the toolkit from that repository."""
     source = Repository(url=url, key=key)
     toolkit = Toolkit(source=ToolkitSource.PACKAGE, **{FORMATS[system]: source}, **more)
-    return runtime(Runtime(toolkit=toolkit))
+    return runtime(RuntimeSettings(toolkit=toolkit))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from components.settings.hosts.repository import Repository
 from components.settings.hosts.runtime import (
     DefaultRuntime,
     Engine,
-    Runtime,
+    RuntimeSettings,
     Toolkit,
     ToolkitSource,
 )
@@ -33,7 +33,7 @@ def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) ->
     toolkit = Toolkit(
         source=ToolkitSource.PACKAGE, apt=source, dnf=source, version="1.20.0", remove_packages=True
     )
-    text = mutant(runtime(Runtime(toolkit=toolkit), inline=True))
+    text = mutant(runtime(RuntimeSettings(toolkit=toolkit), inline=True))
     other = "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo"
     try:
         if host.apply(text).status != 0:
@@ -85,8 +85,8 @@ def test_an_emptied_function_of_the_toolkit_is_seen(cluster: str, namespaces: No
     )
 
 
-BY_CLASS = runtime(Runtime(engine=Engine.K3S, default_runtime=DefaultRuntime.RUNC))
-DEFAULT = runtime(Runtime(engine=Engine.K3S))
+BY_CLASS = runtime(RuntimeSettings(engine=Engine.K3S, default_runtime=DefaultRuntime.RUNC))
+DEFAULT = runtime(RuntimeSettings(engine=Engine.K3S))
 TEMPLATE = "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl"
 
 

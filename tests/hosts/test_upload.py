@@ -13,8 +13,8 @@ import pytest
 
 from components.hosts import copies
 from components.hosts.observed import inspect
-from components.settings.hosts.ssh import Ssh
-from components.ssh import reach
+from components.settings.hosts.ssh import SshSettings
+from components.ssh import client
 from tests.hosts.conftest import start
 from tests.hosts.declared import step
 from tests.hosts.machine import STEPS, Declared, Running
@@ -28,7 +28,7 @@ LIMITS = {"dialErrorLimit": 1, "perDialTimeoutSeconds": 20, "commandTimeoutSecon
 def limited(host: Declared, **limits: int) -> Any:
     """A host with the limits of its connections."""
     keys = ("name", "node", "role", "address", "port", "user", "host_key", "bastion")
-    ssh = Ssh.model_validate({**LIMITS, **limits})
+    ssh = SshSettings.model_validate({**LIMITS, **limits})
     return SimpleNamespace(**{key: getattr(host, key) for key in keys}, ssh=ssh)
 
 
@@ -60,13 +60,13 @@ def has_it(host: Running) -> bool:
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The hosts and bastions that were dialled."""
     seen: list[str] = []
-    connect = reach.connect
+    connect = client.connect
 
-    def dial(to: reach.Endpoint, *rest: Any) -> Any:
+    def dial(to: client.Endpoint, *rest: Any) -> Any:
         seen.append(getattr(to, "name", "bastion"))
         return connect(to, *rest)
 
-    monkeypatch.setattr(reach, "connect", dial)
+    monkeypatch.setattr(client, "connect", dial)
     return seen
 
 

@@ -315,5 +315,5 @@ def test_the_programs_of_commands_and_the_platforms_are_found(ours: Tree) -> Non
     found = {(edge.source, edge.target) for edge in imports.edges(ours) if edge.run_time}
     targets = {target for _, target in found}
     assert "components.platforms.dra.platform" in targets
-    assert "components.validation.validate" in targets
+    assert "components.validation.validation" in targets
     assert any(target.startswith("policies.rules.") for target in targets)

@@ -1,4 +1,4 @@
-"""The charts that the tests run on: the stand-ins, and the real ones that `GPU_CHARTS` names."""
+"""The charts that the tests run on: the fakes, and the real ones that `GPU_CHARTS` names."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from components.settings.gpu_operator import GpuOperator
+from components.settings.gpu_operator import GpuOperatorSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-STAND_INS = ROOT / "lab" / "simulator" / "charts"
+FAKE_CHARTS = ROOT / "lab" / "simulator" / "charts"
 CHARTS = ("gpu-operator", "nvidia-device-plugin")
 
 _REAL = os.environ.get("GPU_CHARTS", "")
-#: None where `GPU_CHARTS` names no folder, or the stand-ins.
-REAL = Path(_REAL).resolve() if _REAL and Path(_REAL).resolve() != STAND_INS else None
+#: None where `GPU_CHARTS` names no folder, or the fakes.
+REAL = Path(_REAL).resolve() if _REAL and Path(_REAL).resolve() != FAKE_CHARTS else None
 
 FOLDERS = [
-    pytest.param(STAND_INS, id="stand-ins"),
+    pytest.param(FAKE_CHARTS, id="fakes"),
     pytest.param(
         REAL,
         id="real",
@@ -33,7 +33,7 @@ FOLDERS = [
 def version(chart: Path) -> str:
     """The chart's version; a chart out of a source tree, which has none yet, is the newest."""
     version_text = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
-    return GpuOperator().version if version_text.endswith("-devel") else version_text
+    return GpuOperatorSettings().version if version_text.endswith("-devel") else version_text
 
 
 def texts(chart: Path) -> list[str]:

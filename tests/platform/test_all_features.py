@@ -15,7 +15,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.loading.loader import load
-from components.platforms.namespaces import own_namespaces
+from components.platforms.own_namespaces import own_namespaces
 from policies.rules import evaluate
 from tests.e2e.project import Project, figures
 from tests.platform import ways

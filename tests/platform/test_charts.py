@@ -1,4 +1,4 @@
-"""Our values on the stand-ins and on the real charts, rendered by Helm's own engine."""
+"""Our values on the fakes and on the real charts, rendered by Helm's own engine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from components.platforms.needed import images as needed
 from components.settings.cluster import Cluster
 from components.settings.nodes.pool import gpu_pools
 from components.settings.nodes.taint import STARTUP_TAINT
-from lab.helm import Helm, Refused
+from lab.helm import Helm, HelmRefused
 from tests.platform import chart_folders
-from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
+from tests.platform.chart_folders import FAKE_CHARTS, FOLDERS, REAL
 from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
 from tests.resolved import platform_of
 from tests.unit.fixtures import platforms
@@ -75,7 +75,7 @@ def test_a_stand_in_renders_no_object_and_no_label_that_the_real_chart_does_not(
     helm: Helm, name: str
 ) -> None:
     assert REAL is not None
-    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
+    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, FAKE_CHARTS))
     assert ours.keys() <= real.keys()
     for key, manifest in ours.items():
         for place in (["metadata"], ["spec", "template", "metadata"]):
@@ -94,7 +94,7 @@ def _labels(item: Json, place: list[str]) -> Json:
 @pytest.mark.parametrize("name", [name for name in CLUSTERS if name.startswith("plugin")])
 def test_a_stand_ins_daemon_sets_run_where_and_as_the_real_ones(helm: Helm, name: str) -> None:
     assert REAL is not None
-    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
+    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, FAKE_CHARTS))
     for key, manifest in ours.items():
         if key[0] != "DaemonSet":
             continue
@@ -115,7 +115,7 @@ def test_a_stand_ins_daemon_sets_run_where_and_as_the_real_ones(helm: Helm, name
 @pytest.mark.parametrize("name", [name for name in CLUSTERS if name.startswith("operator")])
 def test_a_stand_ins_policy_says_what_the_real_one_says(helm: Helm, name: str) -> None:
     assert REAL is not None
-    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
+    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, FAKE_CHARTS))
     for key in ours:
         if key[0] in ("ClusterPolicy", "NVIDIADriver"):
             mine, theirs = (dict(_leaves(item[key]["spec"])) for item in (ours, real))
@@ -147,10 +147,10 @@ def _leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize("chart", chart_folders.CHARTS)
 def test_a_stand_ins_defaults_are_the_real_ones(chart: str) -> None:
     assert REAL is not None
-    if chart_folders.version(REAL / chart) != chart_folders.version(STAND_INS / chart):
-        pytest.skip("the folder's chart is of another version than the stand-in")
+    if chart_folders.version(REAL / chart) != chart_folders.version(FAKE_CHARTS / chart):
+        pytest.skip("the folder's chart is of another version than the fake")
     real = dict(_leaves(chart_folders.values(REAL / chart)))
-    ours = dict(_leaves(chart_folders.values(STAND_INS / chart)))
+    ours = dict(_leaves(chart_folders.values(FAKE_CHARTS / chart)))
     empty = ("nfd", "node-feature-discovery", "operator.annotations")
     assert {k: v for k, v in ours.items() if k not in empty and real.get(k, ...) != v} == {}
 
@@ -293,7 +293,7 @@ def test_what_the_stack_file_refuses_helm_refuses_too(
 ) -> None:
     if "v26.3" in chart_folders.version(folder / chart):
         pytest.skip("this series refuses less")
-    with pytest.raises(Refused):
+    with pytest.raises(HelmRefused):
         helm.render(folder / chart, values, namespace)
 
 
@@ -367,7 +367,7 @@ def test_every_operand_comes_onto_nodes_that_wait_for_their_validation(
     helm: Helm, folder: Path, name: str
 ) -> None:
     declared = CLUSTERS[name]
-    if not any(pool.starts_closed for pool in declared.pools):
+    if not any(pool.has_startup_taint for pool in declared.pools):
         pytest.skip("no pool of this cluster starts closed")
     result = dict(operands(rendered(helm, folder, declared)))
     assert result

@@ -1,4 +1,4 @@
-"""The DRA driver's stand-in against the real chart; claims against a real API server."""
+"""The fake of the DRA driver against the real chart; claims against a real API server."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from components.loading.loader import load
 from components.platforms.dra import values as chart
 from components.settings.cluster import Cluster
-from lab.helm import Helm, Refused
+from lab.helm import Helm, HelmRefused
 from tests.e2e.project import Project
 from tests.platform import ways
-from tests.platform.chart_folders import REAL, STAND_INS, values
+from tests.platform.chart_folders import FAKE_CHARTS, REAL, values
 from tests.platform.ways import served
 from tests.resolved import platform_of
 
@@ -43,7 +43,7 @@ def paths(tree: Any, prefix: str = "") -> set[str]:
 @needs_real
 def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> None:
     assert REAL is not None
-    assert paths(values(STAND_INS / chart.CHART)) <= paths(values(REAL / chart.CHART))
+    assert paths(values(FAKE_CHARTS / chart.CHART)) <= paths(values(REAL / chart.CHART))
     for domains in (False, True):
         given = platform_of(cluster(dra={"computeDomains": domains})).values()
         real, ours = (
@@ -51,7 +51,7 @@ def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> 
                 (manifest["kind"], manifest["metadata"]["name"]): manifest
                 for manifest in helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
             }
-            for folder in (REAL, STAND_INS)
+            for folder in (REAL, FAKE_CHARTS)
         )
         assert ours.keys() <= real.keys()
         for key, item in ours.items():
@@ -68,8 +68,8 @@ def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> 
 
 def test_both_charts_refuse_gpus_without_the_override(helm: Helm) -> None:
     given = {**platform_of(cluster()).values(), "gpuResourcesEnabledOverride": False}
-    for folder in (STAND_INS, *([REAL] if HAS_REAL and REAL else [])):
-        with pytest.raises(Refused, match="gpuResourcesEnabledOverride"):
+    for folder in (FAKE_CHARTS, *([REAL] if HAS_REAL and REAL else [])):
+        with pytest.raises(HelmRefused, match="gpuResourcesEnabledOverride"):
             helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
 
 
@@ -77,7 +77,7 @@ def test_a_private_registry_serves_the_driver(helm: Helm) -> None:
     given = platform_of(
         cluster(registry={"mirror": "registry.example/gpu", "pullSecret": "s"})
     ).values()
-    for item in helm.render(STAND_INS / chart.CHART, given, "nvidia-dra-driver"):
+    for item in helm.render(FAKE_CHARTS / chart.CHART, given, "nvidia-dra-driver"):
         if item["kind"] == "DaemonSet":
             pod = item["spec"]["template"]["spec"]
             assert pod["imagePullSecrets"] == [{"name": "s"}]

@@ -14,7 +14,7 @@ from components.charts.value_table import table
 from components.loading.loader import load
 from components.platforms.needed import charts, images
 from components.settings.cluster import Cluster
-from components.settings.registry import Registry
+from components.settings.registry import RegistrySettings
 from tests.platform.chart_folders import ROOT
 from tests.resolved import platform_of
 from tests.unit.fixtures.platforms import deployed
@@ -43,8 +43,8 @@ def cluster(platform: str, **sections: Any) -> Cluster:
     ],
 )
 def test_an_image_keeps_its_path_in_the_private_registry(image: str, moved: str) -> None:
-    assert Registry(mirror="r.example.com:5000/x").rewritten(image) == moved
-    assert Registry().rewritten(image) == image
+    assert RegistrySettings(mirror="r.example.com:5000/x").rewritten(image) == moved
+    assert RegistrySettings().rewritten(image) == image
 
 
 def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
@@ -119,10 +119,10 @@ def test_each_release_of_the_plugin_has_its_own_image() -> None:
 def test_an_image_beside_a_chart_is_deployed_by_its_digest() -> None:
     image = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
     given = f"{image}@sha256:{'1' * 64}"
-    assert Registry().deployed(image).startswith(f"{image}@sha256:")
-    assert Registry().deployed(given) == given
-    assert Registry(digests=False).deployed(image) == image
-    assert Registry(mirror="r.example.com").deployed(image) == "r.example.com/" + image[8:]
+    assert RegistrySettings().deployed(image).startswith(f"{image}@sha256:")
+    assert RegistrySettings().deployed(given) == given
+    assert RegistrySettings(digests=False).deployed(image) == image
+    assert RegistrySettings(mirror="r.example.com").deployed(image) == "r.example.com/" + image[8:]
 
 
 def test_a_version_without_a_list_is_refused_by_name() -> None:

@@ -29,7 +29,7 @@ CREDENTIALS = '{"auths": {"registry.example.com": {"auth": "Y2FuYXJ5OmNhbmFyeQ==
 
 @pytest.fixture(scope="module", params=FOLDERS)
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A project on the stand-ins or on the real charts, its cluster started, its stack not up."""
+    """A project on the fakes or on the real charts, its cluster started, its stack not up."""
     folder: Path = request.param
     stack = own_name("live")
     project = Project.make(tmp_path_factory.mktemp("live"), stack)

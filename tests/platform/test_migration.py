@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.kubernetes.api import Client
-from components.platforms.registry import every
+from components.platforms.discovery import every
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways

@@ -8,8 +8,8 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.loading.loader import load
-from components.nodes import schedule as scheduling
-from components.platforms.gpu_operator import labels as operator_labels
+from components.nodes import node_scheduling as scheduling
+from components.platforms.gpu_operator import operator_labels
 from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
 from components.platforms.requests import NodeKeysRequest
 from components.requests import PREVIOUS, write

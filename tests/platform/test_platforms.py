@@ -13,7 +13,7 @@ from components.desired.resolve import resolve
 from components.kubernetes.api import Client, ClusterError
 from components.loading.loader import load
 from components.platforms.requests import Expected
-from components.release import restore as presence
+from components.release import presence
 from components.release.helm_record import newest
 from components.release.objects import Kinds, lacking
 from tests.e2e import snapshot

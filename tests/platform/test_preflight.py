@@ -11,11 +11,11 @@ import pytest
 from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
 from components.host_facts import HostFacts
-from components.hosts.preflight import judge as judge_host
+from components.hosts.preflight import validate_host
 from components.kubernetes.managers import Manager, daemon_set
 from components.loading.loader import load
 from components.platforms import findings
-from components.platforms.judge import Declared, judge
+from components.platforms.validate_cluster import Declared, validate_cluster
 from components.release.inspect import surroundings
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError, Fault, Severity
@@ -50,7 +50,7 @@ def judged(
         node_features=cluster.scheduling.node_features,
         guardrails=cluster.guardrails is not None,
     )
-    return judge(platform_of(cluster), seen, members, hosts, declared)
+    return validate_cluster(platform_of(cluster), seen, members, hosts, declared)
 
 
 def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
@@ -113,7 +113,7 @@ def test_a_host_needs_no_toolkit_where_the_platform_takes_none(way: str) -> None
         os="debian", os_version="12", arch="x86_64", kernel="6.1.0", nvidia_devices=8,
         driver="580.159.03", containerd="2.0.0", cgroup=version, disk_free_mib=50_000,
     )  # fmt: skip
-    assert judge_host(desired_host(cluster), facts) == []
+    assert validate_host(desired_host(cluster), facts) == []
 
 
 def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:

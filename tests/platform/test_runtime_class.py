@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from components.kubernetes.api import ClusterError, Refused
-from components.platforms.registry import every
+from components.kubernetes.labels import LABELS
+from components.platforms.discovery import every
 from components.platforms.requests import NotedRuntimeClass, RuntimeClassRequest
 from components.release import clear as leftovers
 from components.release import runtime_class
@@ -139,7 +140,7 @@ def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(
     body = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": "default", "labels": runtime_class.LABELS},
+        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
         "spec": {
             "selector": {"matchLabels": pod},
             "template": {

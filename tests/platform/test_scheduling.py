@@ -12,8 +12,8 @@ from components.desired.resolve import resolve
 from components.desired.scheduling_classes import features
 from components.kubernetes.api import Client
 from components.loading.loader import load
-from components.nodes import schedule as scheduling
-from components.platforms.gpu_operator import labels as operator_labels
+from components.nodes import node_scheduling as scheduling
+from components.platforms.gpu_operator import operator_labels
 from components.platforms.requests import NodeKeysRequest
 from components.settings.cluster import Cluster
 from lab.simulator.controller import features as simulated

@@ -14,7 +14,7 @@ from components.release.helm_record import decode_release
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways
-from tests.platform.chart_folders import STAND_INS
+from tests.platform.chart_folders import FAKE_CHARTS
 from tests.platform.ways import ALL
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ def test_another_chart_version_is_an_upgrade_in_place(project: Project, tmp_path
     revision, version = record(project, name, space)
 
     newer = tmp_path / "charts"
-    shutil.copytree(STAND_INS, newer)
+    shutil.copytree(FAKE_CHARTS, newer)
     file = newer / name / "Chart.yaml"
     chart = yaml.safe_load(file.read_text())
     chart["version"] = "0.20.99"

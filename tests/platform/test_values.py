@@ -78,7 +78,7 @@ def test_every_path_that_a_template_reads_is_known(folder: Path, chart: str) -> 
 @pytest.mark.parametrize("chart", CHARTS)
 @pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder.id == "real"])
 def test_no_path_of_the_table_is_made_up(folder: Path, chart: str) -> None:
-    """Each is in the chart's values, in its templates, or in a subchart: stand-ins have a part."""
+    """Each is in the chart's values, in its templates, or in a subchart: fakes have a part."""
     table = value_table.table(chart, version(folder / chart))
     paths = set(_paths(values(folder / chart)))
     words = set(re.findall(r"[\w-]+", " ".join(texts(folder / chart))))

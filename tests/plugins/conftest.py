@@ -14,7 +14,7 @@ import pytest
 
 from lab.simulator.hosts import namespaced, rootfs
 from lab.simulator.hosts.model import cluster_dir
-from tests.plugins.rig import LIMIT, PLUGINS, ROOT, Host, Plugin, Project, free_port, until
+from tests.plugins.rig import LIMIT, PLUGINS, ROOT, Plugin, Project, RigHost, free_port, until
 
 
 def _public(key: asyncssh.SSHKey) -> str:
@@ -46,7 +46,7 @@ def _sshd(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RigHost]:
     folder = tmp_path_factory.mktemp("sshd")
     sshd = _sshd(folder)
     if os.geteuid() == 0:
@@ -80,7 +80,7 @@ Subsystem sftp internal-sftp
         )
     try:
         until(lambda: b"listening" in (folder / "log").read_bytes(), "sshd listens")
-        yield Host(port, _public(host_key), user_key.export_private_key().decode(), folder)
+        yield RigHost(port, _public(host_key), user_key.export_private_key().decode(), folder)
     finally:
         server.terminate()
         server.wait(LIMIT)

@@ -55,7 +55,7 @@ def free_port() -> int:
 
 
 @dataclass(frozen=True)
-class Host:
+class RigHost:
     """An sshd on loopback that takes one key."""
 
     port: int

@@ -13,7 +13,7 @@ import pytest
 import toolchain
 from commands.environment import at_once
 from components.workarounds import engine_home
-from tests.plugins.rig import LIMIT, Host, Project, alive, until
+from tests.plugins.rig import LIMIT, Project, RigHost, alive, until
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def _summary(output: str) -> dict[str, int]:
 
 
 def test_a_stack_s_life_and_no_secret_in_output_or_state(
-    project: Project, host: Host, tmp_path: Path
+    project: Project, host: RigHost, tmp_path: Path
 ) -> None:
     project.write(LIFECYCLE)
     log = tmp_path / "log"
@@ -237,7 +237,9 @@ def test_a_killed_engine_leaves_no_process(project: Project, tmp_path: Path) -> 
         engine.communicate()
 
 
-def test_an_interrupt_ends_the_remote_command(project: Project, host: Host, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_remote_command(
+    project: Project, host: RigHost, tmp_path: Path
+) -> None:
     mark = tmp_path / "pid"
     connection = {
         "host": "127.0.0.1",

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from command_provider import values
 
-from tests.plugins.rig import LIMIT, Background, Failed, Host, Plugin, alive, until
+from tests.plugins.rig import LIMIT, Background, Failed, Plugin, RigHost, alive, until
 
 COMMAND = "command:remote:Command"
 CANARY = "canary-7f3a91c2"
 
 
 def test_outputs_are_stdout_and_stderr_without_the_last_newline(
-    shared_plugin: Plugin, host: Host
+    shared_plugin: Plugin, host: RigHost
 ) -> None:
     state = shared_plugin.create(
         COMMAND, connection=host.connection(), create="printf 'a\\n\\n'; echo b >&2"
@@ -25,7 +25,7 @@ def test_outputs_are_stdout_and_stderr_without_the_last_newline(
 
 
 def test_stdin_of_more_than_1_mb_with_every_class_of_character_arrives_unchanged(
-    shared_plugin: Plugin, host: Host
+    shared_plugin: Plugin, host: RigHost
 ) -> None:
     planes = [*range(0x3000), *range(0xFFF0, 0x10010), *range(0x1F600, 0x1F650), 0x10FFFF]
     text = "".join(map(chr, planes)) * 32
@@ -44,7 +44,7 @@ def test_stdin_of_more_than_1_mb_with_every_class_of_character_arrives_unchanged
     assert state["stdout"].split()[0] == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_command_that_reads_no_stdin_succeeds(shared_plugin: Plugin, host: Host) -> None:
+def test_a_command_that_reads_no_stdin_succeeds(shared_plugin: Plugin, host: RigHost) -> None:
     state = shared_plugin.create(
         COMMAND, connection=host.connection(), create="echo done", stdin="x" * (4 << 20)
     )
@@ -52,7 +52,7 @@ def test_a_command_that_reads_no_stdin_succeeds(shared_plugin: Plugin, host: Hos
 
 
 def test_an_accepted_environment_variable_arrives_unchanged(
-    shared_plugin: Plugin, host: Host
+    shared_plugin: Plugin, host: RigHost
 ) -> None:
     value = 'it\'s "two" lines\nwith $HOME and ü'
     state = shared_plugin.create(
@@ -65,7 +65,7 @@ def test_an_accepted_environment_variable_arrives_unchanged(
 
 
 def test_a_refused_environment_variable_fails_before_anything_runs(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
+    shared_plugin: Plugin, host: RigHost, tmp_path: Path
 ) -> None:
     mark = tmp_path / "ran"
     with pytest.raises(Failed, match="refuses the environment variable 'OTHER'") as failure:
@@ -80,7 +80,7 @@ def test_a_refused_environment_variable_fails_before_anything_runs(
 
 
 def test_outputs_of_the_run_before_are_passed_on_and_a_refusal_only_warns(
-    plugin: Plugin, host: Host
+    plugin: Plugin, host: RigHost
 ) -> None:
     inputs: dict[str, Any] = {
         "connection": host.connection(),
@@ -95,7 +95,7 @@ def test_outputs_of_the_run_before_are_passed_on_and_a_refusal_only_warns(
 
 
 def test_update_falls_back_to_create_and_delete_runs_only_if_given(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
+    shared_plugin: Plugin, host: RigHost, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     inputs: dict[str, Any] = {"connection": host.connection(), "create": f"echo create >>{log}"}
@@ -107,7 +107,7 @@ def test_update_falls_back_to_create_and_delete_runs_only_if_given(
 
 
 def test_a_failure_names_host_status_and_last_output_but_no_secret(
-    plugin: Plugin, host: Host
+    plugin: Plugin, host: RigHost
 ) -> None:
     with pytest.raises(Failed) as failure:
         plugin.create(
@@ -136,7 +136,7 @@ def test_a_failure_names_host_status_and_last_output_but_no_secret(
     ],
 )
 def test_logging_says_what_is_shown_and_outputs_are_kept_all_the_same(
-    plugin: Plugin, host: Host, logging: str | None, shown: set[str]
+    plugin: Plugin, host: RigHost, logging: str | None, shown: set[str]
 ) -> None:
     inputs: dict[str, Any] = {
         "connection": host.connection(),
@@ -148,7 +148,7 @@ def test_logging_says_what_is_shown_and_outputs_are_kept_all_the_same(
     assert (state["stdout"], state["stderr"]) == ("out-line", "err-line")
 
 
-def test_a_line_of_1_mb_is_kept_whole_and_shown_short(plugin: Plugin, host: Host) -> None:
+def test_a_line_of_1_mb_is_kept_whole_and_shown_short(plugin: Plugin, host: RigHost) -> None:
     state = plugin.create(
         COMMAND, connection=host.connection(), create="head -c 1048576 /dev/zero | tr '\\0' x"
     )
@@ -156,12 +156,14 @@ def test_a_line_of_1_mb_is_kept_whole_and_shown_short(plugin: Plugin, host: Host
     assert 4096 <= len(plugin.shown) < 5000
 
 
-def test_100_000_lines_are_all_shown(plugin: Plugin, host: Host) -> None:
+def test_100_000_lines_are_all_shown(plugin: Plugin, host: RigHost) -> None:
     plugin.create(COMMAND, connection=host.connection(), create="seq 100000")
     assert plugin.shown.split() == [str(number) for number in range(1, 100001)]
 
 
-def test_cancel_ends_the_remote_process_group(plugin: Plugin, host: Host, tmp_path: Path) -> None:
+def test_cancel_ends_the_remote_process_group(
+    plugin: Plugin, host: RigHost, tmp_path: Path
+) -> None:
     pids = tmp_path / "pids"
     call = Background(
         lambda: plugin.create(
@@ -180,7 +182,7 @@ def test_cancel_ends_the_remote_process_group(plugin: Plugin, host: Host, tmp_pa
 
 
 def test_the_resource_s_timeout_ends_the_command(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
+    shared_plugin: Plugin, host: RigHost, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(Failed, match="not done within the resource's timeout of 1 s"):

@@ -13,14 +13,14 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from tests.plugins.rig import LIMIT, Failed, Host, Plugin, free_port, until
+from tests.plugins.rig import LIMIT, Failed, Plugin, RigHost, free_port, until
 
 COMMAND = "command:remote:Command"
 CANARY = "canary-7f3a91c2"
 
 
 def test_a_wrong_host_key_is_refused_at_once_and_nothing_runs(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
+    shared_plugin: Plugin, host: RigHost, tmp_path: Path
 ) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519")
     mark = tmp_path / "ran"
@@ -34,13 +34,17 @@ def test_a_wrong_host_key_is_refused_at_once_and_nothing_runs(
     assert not mark.exists()
 
 
-def test_a_state_without_host_key_is_refused_at_delete(shared_plugin: Plugin, host: Host) -> None:
+def test_a_state_without_host_key_is_refused_at_delete(
+    shared_plugin: Plugin, host: RigHost
+) -> None:
     connection = {k: v for k, v in host.connection().items() if k != "hostKey"}
     with pytest.raises(Failed, match=f"ssh-keyscan -t ed25519 -p {host.port} 127.0.0.1"):
         shared_plugin.delete(COMMAND, {"connection": connection, "delete": "true"})
 
 
-def test_an_encrypted_key_opens_with_its_password_only(shared_plugin: Plugin, host: Host) -> None:
+def test_an_encrypted_key_opens_with_its_password_only(
+    shared_plugin: Plugin, host: RigHost
+) -> None:
     key = asyncssh.import_private_key(host.private_key)
     encrypted = key.export_private_key(passphrase=CANARY, rounds=64).decode()
     connection = host.connection(privateKey=encrypted, privateKeyPassword=CANARY)
@@ -52,7 +56,7 @@ def test_an_encrypted_key_opens_with_its_password_only(shared_plugin: Plugin, ho
 
 
 @pytest.fixture
-def agent(host: Host, tmp_path: Path) -> Iterator[str]:
+def agent(host: RigHost, tmp_path: Path) -> Iterator[str]:
     if shutil.which("ssh-agent") is None:
         pytest.skip("ssh-agent is not installed (Debian: openssh-client)")
     path = tmp_path / "agent"
@@ -71,7 +75,7 @@ def agent(host: Host, tmp_path: Path) -> Iterator[str]:
 
 
 def test_the_agent_logs_in_by_its_socket_or_by_ssh_auth_sock(
-    shared_plugin: Plugin, host: Host, agent: str
+    shared_plugin: Plugin, host: RigHost, agent: str
 ) -> None:
     connection = host.connection(privateKey=None, agentSocketPath=agent)
     assert shared_plugin.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
@@ -84,7 +88,7 @@ def test_the_agent_logs_in_by_its_socket_or_by_ssh_auth_sock(
 
 
 def test_a_dead_agent_fails_only_where_nothing_else_can_log_in(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
+    shared_plugin: Plugin, host: RigHost, tmp_path: Path
 ) -> None:
     dead = host.connection(agentSocketPath=str(tmp_path / "none"))
     assert shared_plugin.create(COMMAND, connection=dead, create="echo in")["stdout"] == "in"
@@ -115,7 +119,7 @@ class _PasswordServer(asyncssh.SSHServer):
 
 
 @pytest.fixture(params=["password", "keyboard-interactive"])
-def password_port(request: pytest.FixtureRequest, host: Host) -> Iterator[int]:
+def password_port(request: pytest.FixtureRequest, host: RigHost) -> Iterator[int]:
     loop = asyncio.new_event_loop()
 
     def answer(process: asyncssh.SSHServerProcess[str]) -> None:
@@ -146,7 +150,7 @@ def password_port(request: pytest.FixtureRequest, host: Host) -> Iterator[int]:
 
 
 def test_a_password_logs_in_by_either_method(
-    shared_plugin: Plugin, host: Host, password_port: int
+    shared_plugin: Plugin, host: RigHost, password_port: int
 ) -> None:
     connection = host.connection(
         port=password_port, user="admin", privateKey=None, password=CANARY, dialErrorLimit=0
@@ -157,7 +161,7 @@ def test_a_password_logs_in_by_either_method(
     assert CANARY not in str(failure.value)
 
 
-def test_dials_end_at_dial_error_limit(plugin: Plugin, host: Host) -> None:
+def test_dials_end_at_dial_error_limit(plugin: Plugin, host: RigHost) -> None:
     port = free_port()
     with pytest.raises(Failed, match=rf"^127\.0\.0\.1:{port}: no connection .* after 3 attempts"):
         plugin.create(
@@ -166,7 +170,7 @@ def test_dials_end_at_dial_error_limit(plugin: Plugin, host: Host) -> None:
     assert f"Dial 127.0.0.1:{port} 2/2 failed" in plugin.shown
 
 
-def test_a_refused_key_counts_as_a_failed_dial(shared_plugin: Plugin, host: Host) -> None:
+def test_a_refused_key_counts_as_a_failed_dial(shared_plugin: Plugin, host: RigHost) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
     with pytest.raises(Failed, match="after 1 attempt: Permission denied"):
         shared_plugin.create(
@@ -174,7 +178,7 @@ def test_a_refused_key_counts_as_a_failed_dial(shared_plugin: Plugin, host: Host
         )
 
 
-def test_a_silent_port_ends_at_per_dial_timeout(shared_plugin: Plugin, host: Host) -> None:
+def test_a_silent_port_ends_at_per_dial_timeout(shared_plugin: Plugin, host: RigHost) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -185,7 +189,7 @@ def test_a_silent_port_ends_at_per_dial_timeout(shared_plugin: Plugin, host: Hos
             shared_plugin.create(COMMAND, connection=connection, create="true")
 
 
-def test_a_proxy_is_used_and_its_host_key_is_held(shared_plugin: Plugin, host: Host) -> None:
+def test_a_proxy_is_used_and_its_host_key_is_held(shared_plugin: Plugin, host: RigHost) -> None:
     connection = host.connection(proxy=host.connection())
     assert shared_plugin.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()

@@ -18,7 +18,7 @@ import pytest
 import toolchain
 from commands.environment import local_backend
 from lab.real import build, parts
-from lab.real.bare import network, packages, registry
+from lab.real.bare import image_registry, network, packages
 from lab.real.bare.machine import Machine
 from lab.real.bare.site import REGISTRY, REGISTRY_PORT, Site, running
 from lab.real.mock import Mock
@@ -80,8 +80,8 @@ class Stack:
     def tagged(self, version: str) -> dict[str, str]:
         """Images that static pods of a version are to have, by name."""
         kubeadm = build.build_kubernetes(version)["kubeadm"]
-        tags = registry.tags(kubeadm, version)
-        return {name: f"{REGISTRY}/{name}:{tags[name]}" for name in registry.STATIC_PODS}
+        tags = image_registry.tags(kubeadm, version)
+        return {name: f"{REGISTRY}/{name}:{tags[name]}" for name in image_registry.STATIC_PODS}
 
     def gpus(self) -> dict[str, str]:
         """How many each node offers."""
@@ -121,7 +121,10 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
         if reason := namespaced.reason_against(name):
             pytest.skip(f"hosts in namespaces: {reason}")
         programs = build.build("mock", "plugin", "toolkit") | build.build_node()
-        ours = {tool: found.path for tool, found in toolchain.ensure(*registry.STATIC_PODS).items()}
+        ours = {
+            tool: found.path
+            for tool, found in toolchain.ensure(*image_registry.STATIC_PODS).items()
+        }
         every = {parts.KUBELET: programs | ours}
         if version != parts.KUBELET:
             every[version] = {**ours, **build.build_kubernetes(version)}
@@ -129,7 +132,7 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
         _, public = simulated.client_key(name)
         machines = [Machine(name, host, ADDRESSES[host], Mock(host)) for host in ROLES]
         with (
-            registry.served(registry.images(programs, every)) as images,
+            image_registry.served(image_registry.images(programs, every)) as images,
             software.serving("debian", packages.packages(root, programs, every)) as repository,
             running(name, machines, programs, public) as site,
         ):
@@ -178,7 +181,7 @@ def declared(repository: Json, version: str) -> Json:
             "install": {
                 "packages": ["containerd"],
                 "repository": repository,
-                "sandboxImage": f"{REGISTRY}/{registry.SANDBOX}",
+                "sandboxImage": f"{REGISTRY}/{image_registry.SANDBOX}",
             },
             "toolkit": {"source": "package", "apt": repository["apt"], "removePackages": True},
         },

@@ -21,17 +21,17 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.desired.rollout import LayoutsRequest, RolloutRequest
+from components.desired.rollout import MigLayoutsRequest, RolloutRequest
 from components.host_facts import HostFacts
-from components.hosts.observed.inspect import observe
+from components.hosts.observed.inspect import observe_hosts
 from components.hosts.phases import prepare_script, runtime_script
-from components.inspection.look import nodes_of
+from components.inspection.observe import nodes_of
 from components.kubernetes.api import ClusterError, connect
 from components.loading.loader import load
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
 from components.requests import write
-from components.rollout import roll
+from components.rollout import rollout
 from components.rollout.component import RolloutArgs, rollout_request
 from components.rollout.operands import TAINT
 from components.rollout.pending import changes
@@ -50,7 +50,7 @@ REBOOT = "run/gpu-cluster/reboot-required"
 
 
 class Site:
-    """Hosts with all of one declaration applied; `roll` brings them to another."""
+    """Hosts with all of one declaration applied; `rollout` brings them to another."""
 
     def __init__(self, name: str, roles: dict[str, str]) -> None:
         self.begun = self.ended = self.unconsented = 0
@@ -103,7 +103,7 @@ class Site:
                 assert result.status == 0, result
 
     def facts(self) -> dict[str, HostFacts]:
-        return asyncio.run(observe(resolve(self.declared, "t").hosts, self.key))
+        return asyncio.run(observe_hosts(resolve(self.declared, "t").hosts, self.key))
 
     def plan(self, **changed: Any) -> tuple[Cluster, Plan]:
         """What the inspection would plan for the declaration with these sections."""
@@ -138,7 +138,7 @@ class Site:
         document = self.input(**changed)
         self.begun += len(document.hosts)
         with self.guarded(document.rollout.consent):
-            done = asyncio.run(roll.roll(document))
+            done = asyncio.run(rollout.roll(document))
         self.ended += len(done["rolled"])
         return list(done["rolled"])
 
@@ -146,7 +146,7 @@ class Site:
         """What a rollout says that doesn't end well."""
         document = self.input(**changed)
         with self.guarded(document.rollout.consent), pytest.raises(ClusterError) as raised:
-            asyncio.run(roll.roll(document))
+            asyncio.run(rollout.roll(document))
         return str(raised.value)
 
     @contextlib.contextmanager
@@ -173,10 +173,12 @@ class Site:
                 pods[pod["metadata"]["uid"]] = kinds
         return pods
 
-    def killed(self, document: RolloutRequest | LayoutsRequest, line: str, *program: str) -> None:
+    def killed(
+        self, document: RolloutRequest | MigLayoutsRequest, line: str, *program: str
+    ) -> None:
         """The program as the engine runs it, killed as soon as it says a line."""
         with self.guarded(document.rollout.consent):
-            self._killed(write(document), line, program or ("waves", "roll"))
+            self._killed(write(document), line, program or ("rollout", "roll"))
 
     def _killed(self, request: str, line: str, program: tuple[str, ...]) -> None:
         process = subprocess.Popen(

@@ -10,13 +10,13 @@ import pytest
 from components.desired.resolve import resolve
 from components.desired.rollout import Phase, RolledHost, RolloutRequest
 from components.kubernetes.api import ClusterError
-from components.rollout.roll import Rollout
+from components.rollout.rollout import RolloutRun
 from components.rollout.target import fault
 from components.rollout.waves import in_waves
 from tests.unit.fixtures.clusters import cluster
 
 
-class Steps(Rollout):
+class Steps(RolloutRun):
     """A rollout whose steps are only told; ``fails``: the one that does."""
 
     def __init__(self, fails: str = "") -> None:
@@ -97,7 +97,7 @@ def test_an_api_server_of_a_changed_host_is_waited_for() -> None:
     first, worker = request().hosts
 
     def wait(target: RolledHost, starts: int, limit: float) -> None:
-        rollout = Rollout(Server(starts), request(limit))  # type: ignore[arg-type]
+        rollout = RolloutRun(Server(starts), request(limit))  # type: ignore[arg-type]
         asyncio.run(rollout.api_back(target))
 
     wait(first, starts=2, limit=30)

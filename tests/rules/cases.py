@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.rules import Context, Pool, Severity, Taint
+from policies.rules import Context, PoolFacts, Severity, TaintFacts
 from tests.rules.messages import judge, judge_stack
 
 GPU, SHARED, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
-TAINT = Taint(GPU, "present")
+TAINT = TaintFacts(GPU, "present")
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 PRIVILEGED = {"securityContext": {"privileged": True}}
-POOL = Pool("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)
+POOL = PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)
 CONTEXT = Context(pools=(POOL,))
 PRACTICE = {"GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
 """Advice on workloads, which short manifests do not follow."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing, Subject
+from policies.rules import UNKNOWN, Context, Mig, PluginFacts, PoolFacts, Sharing, Subject
 from policies.rules.replicas import Fenceposts, fenceposts
 from tests.rules.cases import (
     CONTEXT,
@@ -29,7 +29,7 @@ from tests.rules.cases import (
 )
 from tests.rules.messages import judge, judge_stack
 
-SLICED = Plugin(sharing=Sharing.TIME_SLICING, replicas=4)
+SLICED = PluginFacts(sharing=Sharing.TIME_SLICING, replicas=4)
 RENAMED = replace(SLICED, renamed=True)
 
 
@@ -37,7 +37,7 @@ def known(**fields: Any) -> Context:
     return replace(CONTEXT, **fields)
 
 
-FITS: list[tuple[str, Any, Plugin | None, bool]] = [
+FITS: list[tuple[str, Any, PluginFacts | None, bool]] = [
     ("all of a node", gpus(8), None, True),
     ("one more", gpus(9), None, False),
     ("shares count", gpus(32), SLICED, True),
@@ -47,7 +47,7 @@ FITS: list[tuple[str, Any, Plugin | None, bool]] = [
     ("shares that are not named so", container({SHARED: 33}), SLICED, True),
     ("shares by their name", container({SHARED: 32}), RENAMED, True),
     ("one more by its name", container({SHARED: 33}), RENAMED, False),
-    ("MIG devices are not counted", gpus(50), Plugin(mig=Mig.SINGLE), True),
+    ("MIG devices are not counted", gpus(50), PluginFacts(mig=Mig.SINGLE), True),
     ("another vendor's are not counted", container({"amd.com/gpu": 50}), None, True),
     ("one more, beside another vendor's", container({"amd.com/gpu": 1, GPU: 9}), None, False),
     ("cores", container({CORE: 800}), SLICED, True),
@@ -58,12 +58,12 @@ FITS: list[tuple[str, Any, Plugin | None, bool]] = [
 @pytest.mark.parametrize(
     ("asked", "plugin", "fits"), [row[1:] for row in FITS], ids=[r[0] for r in FITS]
 )
-def test_a_pod_fits_a_node(asked: Any, plugin: Plugin | None, fits: bool) -> None:
+def test_a_pod_fits_a_node(asked: Any, plugin: PluginFacts | None, fits: bool) -> None:
     assert (paths("GPU007", pod(asked), known(plugin=plugin)) == []) == fits
 
 
 def test_the_largest_pool_that_fits_counts() -> None:
-    small, large = Pool("t4", 2, (TAINT,)), Pool("h100", 4, (TAINT,))
+    small, large = PoolFacts("t4", 2, (TAINT,)), PoolFacts("h100", 4, (TAINT,))
     (violation,) = (
         violation
         for violation in judge(pod(gpus(5)), Context(pools=(small, large)))
@@ -285,7 +285,7 @@ def test_without_a_pool_to_go_to_there_is_no_room_to_tell() -> None:
     elsewhere = update(0, 1, 0)
     elsewhere["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "t4"}
     assert paths("GPU039", elsewhere) == []
-    assert stack_ids(pod(gpus()), context=Context(pools=(Pool("cpu", 0, nodes=2),))) == []
+    assert stack_ids(pod(gpus()), context=Context(pools=(PoolFacts("cpu", 0, nodes=2),))) == []
 
 
 def test_an_update_by_nothing_is_one_by_one() -> None:

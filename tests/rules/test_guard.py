@@ -19,11 +19,11 @@ from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
 from policies.guard import RuleBroken, check_declared
-from policies.rules import Context, Plugin, Pool, Sharing, Taint, evaluate
+from policies.rules import Context, PluginFacts, PoolFacts, Sharing, TaintFacts, evaluate
 from tests.unit.mocks import LOOP
 
 GPU = "nvidia.com/gpu"
-CONTEXT = Context(pools=(Pool("a100", 8, (Taint(GPU, "present"),)),))
+CONTEXT = Context(pools=(PoolFacts("a100", 8, (TaintFacts(GPU, "present"),)),))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}}
 ROOT = Path(__file__).parents[2]
 
@@ -120,7 +120,9 @@ def stack_context(request: pytest.FixtureRequest) -> Context:
 def test_a_stack_file_gives_the_rules_their_pools(stack_context: Context) -> None:
     assert stack_context.platform in ("device-plugin", "gpu-operator")
     assert any(pool.gpus_per_node for pool in stack_context.pools)
-    assert all(isinstance(taint, Taint) for pool in stack_context.pools for taint in pool.taints)
+    assert all(
+        isinstance(taint, TaintFacts) for pool in stack_context.pools for taint in pool.taints
+    )
 
 
 RELEASE = {"chart": "gpu-operator", "version": "v26.7.0", "repository_opts": {"repo": "https://x"}}
@@ -159,10 +161,12 @@ def shared(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_stack_tells_how_its_plugin_shares() -> None:
-    assert stack().plugin == Plugin()
-    assert stack(devicePlugin=shared()).plugin == Plugin(sharing=Sharing.TIME_SLICING, replicas=4)
+    assert stack().plugin == PluginFacts()
+    assert stack(devicePlugin=shared()).plugin == PluginFacts(
+        sharing=Sharing.TIME_SLICING, replicas=4
+    )
     renamed = stack(devicePlugin=shared(renameByDefault=True)).plugin
-    assert renamed == Plugin(sharing=Sharing.TIME_SLICING, renamed=True, replicas=4)
+    assert renamed == PluginFacts(sharing=Sharing.TIME_SLICING, renamed=True, replicas=4)
 
 
 def test_a_plugin_that_differs_between_pools_is_not_known() -> None:

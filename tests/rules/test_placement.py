@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Pool, Taint
+from policies.rules import UNKNOWN, Context, PoolFacts, TaintFacts
 from policies.rules.pools import tolerates
 from tests.rules.cases import (
     CONTEXT,
@@ -57,7 +57,7 @@ def test_runtime_class(needed: str | None, named: Any, refused: bool) -> None:
     assert paths("GPU037", resource("Service"), context) == [], "it has no pod"
 
 
-GPU_NODES = Context(pools=(replace(POOL, node_names=frozenset({"gpu-1"})), Pool("cpu", 0)))
+GPU_NODES = Context(pools=(replace(POOL, node_names=frozenset({"gpu-1"})), PoolFacts("cpu", 0)))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,9 @@ SELECTORS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("fields", "wanted"), [r[1:] for r in SELECTORS], ids=[r[0] for r in SELECTORS]
 )
 def test_selected_nodes(fields: dict[str, Any], wanted: list[str]) -> None:
-    context = Context(pools=(replace(POOL, labels={"gpu": "a100", "memory": "80"}), Pool("cpu", 0)))
+    context = Context(
+        pools=(replace(POOL, labels={"gpu": "a100", "memory": "80"}), PoolFacts("cpu", 0))
+    )
     assert paths("GPU034", pod(gpus(), **fields), context) == wanted
     assert paths("GPU034", pod(container(), **fields), context) == []
 
@@ -183,7 +185,9 @@ def test_a_pool_of_one_gpu_each_is_one() -> None:
 
 def test_without_gpu_pools_no_selector_is_wrong() -> None:
     manifest = pod(gpus(), nodeSelector={"gpu": "t4"})
-    assert paths("GPU034", manifest, Context(pools=(Pool("cpu", 0, labels={"gpu": "no"}),))) == []
+    assert (
+        paths("GPU034", manifest, Context(pools=(PoolFacts("cpu", 0, labels={"gpu": "no"}),))) == []
+    )
 
 
 ANY = {"operator": "Exists"}
@@ -239,23 +243,23 @@ KEPT: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in KEPT], ids=[r[0] for r in KEPT])
 def test_work_without_gpus_keeps_away(manifest: Any, wanted: list[str]) -> None:
-    context = Context(pools=(Pool("cpu", 0, (Taint("zone"),)), POOL))
+    context = Context(pools=(PoolFacts("cpu", 0, (TaintFacts("zone"),)), POOL))
     assert paths("GPU032", manifest, context) == wanted
 
 
 def test_one_toleration_of_several_taints_is_told_once() -> None:
-    context = Context(pools=(replace(POOL, taints=(TAINT, Taint("b"))),))
+    context = Context(pools=(replace(POOL, taints=(TAINT, TaintFacts("b"))),))
     assert paths("GPU032", pod(container(), tolerations=[ANY]), context) == ["spec.tolerations[0]"]
 
 
 def test_a_soft_taint_keeps_nothing_away() -> None:
-    soft = Context(pools=(replace(POOL, taints=(Taint(GPU, "", "PreferNoSchedule"),)),))
+    soft = Context(pools=(replace(POOL, taints=(TaintFacts(GPU, "", "PreferNoSchedule"),)),))
     assert paths("GPU032", pod(container(), tolerations=[ANY]), soft) == []
     assert paths("GPU004", pod(gpus(), tolerations=[]), soft) == []
 
 
 def test_all_taints_that_are_not_tolerated_are_named() -> None:
-    context = Context(pools=(replace(POOL, taints=(TAINT, Taint("b"), Taint("c"))),))
+    context = Context(pools=(replace(POOL, taints=(TAINT, TaintFacts("b"), TaintFacts("c"))),))
     (violation,) = (
         violation for violation in judge(pod(gpus()), context) if violation.rule.id == "GPU004"
     )
@@ -282,7 +286,7 @@ def test_all_taints_that_are_not_tolerated_are_named() -> None:
 def test_tolerations_by_value(operator: Any, value: Any, taint: str, covered: bool) -> None:
     given = {"key": GPU, "operator": operator, "value": value}
     toleration = {key: item for key, item in given.items() if item is not None}
-    assert tolerates(toleration, Taint(GPU, taint)) == covered
+    assert tolerates(toleration, TaintFacts(GPU, taint)) == covered
 
 
 def serving(path: str, **fields: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies import reference
-from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, Pool, Taint, evaluate
+from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, PoolFacts, TaintFacts, evaluate
 from policies.rules.pod_spec import template_path
 
 KINDS = st.sampled_from(
@@ -34,7 +34,9 @@ TREES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=25,
 )
-CONTEXT = Context(pools=(Pool("a", 8, (Taint("nvidia.com/gpu"),)),), platform="device-plugin")
+CONTEXT = Context(
+    pools=(PoolFacts("a", 8, (TaintFacts("nvidia.com/gpu"),)),), platform="device-plugin"
+)
 
 
 @given(KINDS, st.dictionaries(KEYS, TREES, max_size=4))

@@ -9,14 +9,17 @@ import pytest
 import yaml
 
 from policies import reference
-from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, Pool, Rule, Severity, Taint
+from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, PoolFacts, Rule, Severity, TaintFacts
 from policies.rules.pod_spec import resource_list
 from tests.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
-TAINT = Taint(GPU, "present")
-POOLS = (Pool("a100", 8, (TAINT,), {"gpu": "a100"}), Pool("t4", 2, (TAINT,), {"gpu": "t4"}))
+TAINT = TaintFacts(GPU, "present")
+POOLS = (
+    PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}),
+    PoolFacts("t4", 2, (TAINT,), {"gpu": "t4"}),
+)
 CONTEXT = Context(pools=POOLS)
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 

@@ -18,20 +18,20 @@ from components.desired.resolve import resolve
 from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
 from components.validation.pod import pod as validation_pod
-from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
+from policies.rules import Context, PoolFacts, Severity, TaintFacts, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 from tests.resolved import platform_of
 
 ROOT = Path(__file__).parents[2]
-BY_VALUE = Taint("nvidia.com/gpu", "present")
-BARE = Taint("nvidia.com/gpu")
+BY_VALUE = TaintFacts("nvidia.com/gpu", "present")
+BARE = TaintFacts("nvidia.com/gpu")
 
 
-def context(platform: str, *taints: Taint) -> Context:
+def context(platform: str, *taints: TaintFacts) -> Context:
     # In the operator's assets, its validator's manifests, its tests.
     filled = {"FILLED BY THE OPERATOR", "FILLED_BY_THE_VALIDATOR", "test-operator"}
     own = INFRASTRUCTURE_NAMESPACES | filled
-    pools = (Pool("gpu", 8, taints),)
+    pools = (PoolFacts("gpu", 8, taints),)
     return Context(pools=pools, platform=platform, infrastructure_namespaces=own)
 
 

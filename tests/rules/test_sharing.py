@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Mig, Plugin, Sharing
+from policies.rules import UNKNOWN, Context, Mig, PluginFacts, Sharing
 from tests.rules.cases import (
     CONTEXT,
     GPU,
@@ -22,27 +22,42 @@ from tests.rules.cases import (
 )
 from tests.rules.messages import judge
 
-SHARING: list[tuple[str, dict[str, Any], Plugin | None, list[str]]] = [
+SHARING: list[tuple[str, dict[str, Any], PluginFacts | None, list[str]]] = [
     ("unknown plugin", {MIG: 1}, None, []),
-    ("no sharing", {GPU: 1}, Plugin(), []),
-    ("no sharing, shared name", {SHARED: 1}, Plugin(), ["GPU043"]),
-    ("no sharing, 0 of the shared name", {SHARED: 0, GPU: 1}, Plugin(), []),
-    ("no MIG, 0 by name", {MIG: "0", GPU: 1}, Plugin(), []),
-    ("no MIG, 0 and 1 by name", {MIG: 1, f"{MIG}.me": 0}, Plugin(), ["GPU044"]),
-    ("shared, not renamed", {GPU: 1}, Plugin(sharing=Sharing.MPS), []),
-    ("shared, not renamed, two", {GPU: 2}, Plugin(sharing=Sharing.MPS), ["GPU023"]),
-    ("not shared, two", {GPU: 2}, Plugin(), []),
-    ("shared name, not renamed", {SHARED: 1}, Plugin(sharing=Sharing.MPS), ["GPU043"]),
-    ("renamed", {SHARED: 1}, Plugin(sharing=Sharing.TIME_SLICING, renamed=True), []),
-    ("renamed, old name", {GPU: 1}, Plugin(sharing=Sharing.TIME_SLICING, renamed=True), ["GPU043"]),
-    ("renamed, two", {SHARED: 2}, Plugin(sharing=Sharing.TIME_SLICING, renamed=True), ["GPU023"]),
-    ("renamed without sharing", {GPU: 1}, Plugin(renamed=True), []),
-    ("MIG by name", {MIG: 1}, Plugin(mig=Mig.MIXED), []),
-    ("MIG not by name", {MIG: 1}, Plugin(mig=Mig.SINGLE), ["GPU044"]),
-    ("no MIG", {MIG: 1}, Plugin(), ["GPU044"]),
-    ("two MIG devices", {MIG: 2}, Plugin(mig=Mig.MIXED), ["GPU045"]),
-    ("two kinds of them", {MIG: 1, "nvidia.com/mig-2g.20gb": 1}, Plugin(mig=Mig.MIXED), ["GPU045"]),
-    ("an unknown number", {MIG: UNKNOWN}, Plugin(mig=Mig.MIXED), []),
+    ("no sharing", {GPU: 1}, PluginFacts(), []),
+    ("no sharing, shared name", {SHARED: 1}, PluginFacts(), ["GPU043"]),
+    ("no sharing, 0 of the shared name", {SHARED: 0, GPU: 1}, PluginFacts(), []),
+    ("no MIG, 0 by name", {MIG: "0", GPU: 1}, PluginFacts(), []),
+    ("no MIG, 0 and 1 by name", {MIG: 1, f"{MIG}.me": 0}, PluginFacts(), ["GPU044"]),
+    ("shared, not renamed", {GPU: 1}, PluginFacts(sharing=Sharing.MPS), []),
+    ("shared, not renamed, two", {GPU: 2}, PluginFacts(sharing=Sharing.MPS), ["GPU023"]),
+    ("not shared, two", {GPU: 2}, PluginFacts(), []),
+    ("shared name, not renamed", {SHARED: 1}, PluginFacts(sharing=Sharing.MPS), ["GPU043"]),
+    ("renamed", {SHARED: 1}, PluginFacts(sharing=Sharing.TIME_SLICING, renamed=True), []),
+    (
+        "renamed, old name",
+        {GPU: 1},
+        PluginFacts(sharing=Sharing.TIME_SLICING, renamed=True),
+        ["GPU043"],
+    ),
+    (
+        "renamed, two",
+        {SHARED: 2},
+        PluginFacts(sharing=Sharing.TIME_SLICING, renamed=True),
+        ["GPU023"],
+    ),
+    ("renamed without sharing", {GPU: 1}, PluginFacts(renamed=True), []),
+    ("MIG by name", {MIG: 1}, PluginFacts(mig=Mig.MIXED), []),
+    ("MIG not by name", {MIG: 1}, PluginFacts(mig=Mig.SINGLE), ["GPU044"]),
+    ("no MIG", {MIG: 1}, PluginFacts(), ["GPU044"]),
+    ("two MIG devices", {MIG: 2}, PluginFacts(mig=Mig.MIXED), ["GPU045"]),
+    (
+        "two kinds of them",
+        {MIG: 1, "nvidia.com/mig-2g.20gb": 1},
+        PluginFacts(mig=Mig.MIXED),
+        ["GPU045"],
+    ),
+    ("an unknown number", {MIG: UNKNOWN}, PluginFacts(mig=Mig.MIXED), []),
 ]
 
 
@@ -54,11 +69,11 @@ def test_the_names_that_a_plugin_advertises(limits: Any, plugin: Any, wanted: li
 
 
 def test_what_has_no_pod_asks_for_no_name() -> None:
-    assert ids(resource("ConfigMap"), Context(plugin=Plugin())) == []
+    assert ids(resource("ConfigMap"), Context(plugin=PluginFacts())) == []
 
 
 def test_a_name_that_the_cluster_advertises_needs_no_strategy() -> None:
-    context = Context(plugin=Plugin(), resource_names=frozenset({MIG}))
+    context = Context(plugin=PluginFacts(), resource_names=frozenset({MIG}))
     assert ids(pod(container({MIG: 1})), context) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Pool, Taint
+from policies.rules import UNKNOWN, Context, PoolFacts, TaintFacts
 from tests.rules.cases import (
     CONTEXT,
     GPU,
@@ -71,14 +71,14 @@ def test_a_node_with_mig_devices_is_to_have_the_taint_of_its_pool() -> None:
 
 def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
     context = Context(
-        pools=(replace(POOL, labels={"a": "1", "b": "2"}), Pool("cpu", 0, labels={"c": "3"}))
+        pools=(replace(POOL, labels={"a": "1", "b": "2"}), PoolFacts("cpu", 0, labels={"c": "3"}))
     )
     both = {**PRESENT, "a": "1", "b": "2"}
     assert paths("GPU031", node(HARD, both), context) == []
     assert paths("GPU031", node(HARD, {**both, "b": "3"}), context) == ["metadata.labels"]
     assert paths("GPU031", node(HARD, {**PRESENT, "c": "3"}), context) == ["metadata.labels"]
     assert paths("GPU031", node(HARD, {**PRESENT, "a": UNKNOWN}), context) == []
-    assert paths("GPU031", node(HARD, PRESENT), Context(pools=(Pool("a", 8),))) == []
+    assert paths("GPU031", node(HARD, PRESENT), Context(pools=(PoolFacts("a", 8),))) == []
 
 
 def test_a_gpu_node_is_told_the_labels_of_all_pools() -> None:
@@ -112,12 +112,12 @@ def test_all_keys_of_the_taints_are_shown_and_cut() -> None:
 
 
 def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
-    own = Taint("example.com/gpu")
+    own = TaintFacts("example.com/gpu")
     pools = (
         POOL,
         replace(POOL, name="b", taints=(own,)),
-        Pool("cpu", 0, (own,)),
-        Pool("c", 8),
+        PoolFacts("cpu", 0, (own,)),
+        PoolFacts("c", 8),
         replace(POOL, name="d", taints=(own, TAINT)),
     )
     (violation,) = judge_stack([], Context(pools=pools))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules.pod_spec import Role, find_pod, pod_at
+from policies.rules.pod_spec import ContainerRole, find_pod, pod_at
 from policies.rules.resource_names import _letters_off
 from policies.rules.rule import Subject
 from policies.rules.twin import Twin, pods
@@ -86,7 +86,7 @@ def test_a_spec_may_stand_around_one_container() -> None:
     assert (found.path, found.metadata) == ("spec.steps[0]", step["metadata"])
     assert found.under("spec") == "spec.steps[0]"
     listed, one = found.containers
-    assert (listed.name, one.name, one.role) == ("a", "#0", Role.APP)
+    assert (listed.name, one.name, one.role) == ("a", "#0", ContainerRole.APP)
     assert one.path == "spec.steps[0].container"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from components.validation import validate
+from components.validation import validation
 from components.validation.component import priority_class
 from lab import simulator
 from lab.simulator.control_plane import TOOLS
@@ -85,7 +85,7 @@ def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     cluster.deploy_plugin()
     made = Stack(cluster)
     yield made
-    asyncio.run(validate.forget(made.document))
+    asyncio.run(validation.forget(made.document))
     cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")

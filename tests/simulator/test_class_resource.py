@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from components.kubernetes.resources import DRA_DRIVER
-from components.nodes.use import holders_of_claims
+from components.nodes.gpu_holders import holders_of_claims
 from tests.simulator.running import Json, Running, until
 from toolchain.pins import KUBERNETES
 from toolchain.versions import numbers

@@ -13,19 +13,19 @@ import pytest
 
 from components.desired.resolve import Desired, resolve
 from components.findings import Finding, Kind
-from components.inspection.cluster import _observe
 from components.inspection.difference import Difference
 from components.inspection.judgement import Seen, judged
+from components.inspection.observed_cluster import _observe
 from components.kubernetes.api import APPLY, Client, connect
 from components.kubernetes.resources import MIG_LABEL
 from components.loading.loader import load
-from components.nodes import record, schedule
+from components.nodes import node_scheduling, record
 from components.nodes.applied import PREFIX
 from components.nodes.difference import PoolGpus
 from components.platforms.requests import Expected
 from components.release.helm_record import TYPE, encode_release
-from components.release.restore import check
-from components.rollout import divided
+from components.release.presence import check
+from components.rollout import mig_targets
 from lab.simulator import set_fault
 from tests.findings import found
 from tests.simulator.conftest import lent
@@ -70,7 +70,7 @@ def inspected(desired: Desired) -> Difference:
     return judged(desired, Seen(cluster=seen)).difference
 
 
-def scheduled(desired: Desired, action: Callable[..., Any] = schedule.apply) -> None:
+def scheduled(desired: Desired, action: Callable[..., Any] = node_scheduling.apply) -> None:
     for pool in desired.scheduling.pools:
         asyncio.run(action(pool))
 
@@ -99,17 +99,17 @@ def applied(served: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runnin
         node = cluster.node(name)
         devices: dict[str, list[str]] = {f"GPU-{name}-{each}": [] for each in range(8)}
         facts = record.facts(node, pool, [])
-        kept = record.Record(facts=facts, devices=devices, manager=pool.manager)
+        kept = record.ValidationRecord(facts=facts, devices=devices, manager=pool.manager)
         note(cluster, name, {record.RECORD: record.encode(kept)})
     try:
         yield cluster
     finally:
         for name in ("gpu-1", "gpu-2"):
-            note(cluster, name, {record.RECORD: None, divided.APPLIED: None})
+            note(cluster, name, {record.RECORD: None, mig_targets.APPLIED: None})
             labels = {TEAM: None, RACK: None, MIG_LABEL: None}
             cluster.request("PATCH", f"{NODES}/{name}", {"metadata": {"labels": labels}})
             cluster.request("PATCH", f"{NODES}/{name}", {"spec": {"taints": None}})
-        scheduled(base, schedule.release)
+        scheduled(base, node_scheduling.release)
         for name in ("gpu-1", "gpu-2"):
             cluster.wait_gpus(name, "8", "8")
     assert {name: wrote(cluster, name) for name in before} == before
@@ -474,7 +474,12 @@ def test_a_layout_by_hand_is_drift_and_another_declared_one_a_change(applied: Ru
     applied.request(
         "PATCH",
         f"{NODES}/gpu-1",
-        {"metadata": {"labels": {MIG_LABEL: "by-hand"}, "annotations": {divided.APPLIED: layout}}},
+        {
+            "metadata": {
+                "labels": {MIG_LABEL: "by-hand"},
+                "annotations": {mig_targets.APPLIED: layout},
+            }
+        },
     )
     drift, edit = (
         drifted("gpu-1: MIG layout", layout, "by-hand"),

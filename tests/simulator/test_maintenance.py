@@ -11,9 +11,9 @@ import pytest
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.kubernetes.api import ClusterError
-from components.nodes import schedule
+from components.nodes import node_scheduling
 from components.settings.cluster import Cluster
-from components.validation import validate
+from components.validation import validation
 from lab.simulator import marks
 from tests.simulator.running import Running, declared
 from tests.simulator.validating import Stack, given
@@ -40,7 +40,7 @@ def written(cluster: Running) -> Any:
 
 
 def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> None:
-    asyncio.run(schedule.apply(scheduling(declared())))
+    asyncio.run(node_scheduling.apply(scheduling(declared())))
     try:
         stack.run()
         stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": True}})
@@ -48,18 +48,18 @@ def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> N
         out = resting("gpu-3")
         stack.document = stack.of(out, settings={"driver.version": "another"})
         relabelled = replace(scheduling(out), labels={"nvidia.com/gpu": "true", "new": "1"})
-        asyncio.run(schedule.apply(relabelled))
+        asyncio.run(node_scheduling.apply(relabelled))
         assert stack.cluster.node("gpu-1")["metadata"]["labels"]["new"] == "1"
         assert set(stack.run()) == {"gpu-1", "gpu-2"}
         assert stack.finding() is None
-        asyncio.run(validate.forget(stack.document))
-        asyncio.run(schedule.release(relabelled))
+        asyncio.run(validation.forget(stack.document))
+        asyncio.run(node_scheduling.release(relabelled))
         assert "new" not in stack.cluster.node("gpu-1")["metadata"]["labels"]
         assert written(stack.cluster) == before
     finally:
         stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": None}})
-        asyncio.run(validate.forget(stack.of(declared())))
-        asyncio.run(schedule.release(scheduling(declared())))
+        asyncio.run(validation.forget(stack.of(declared())))
+        asyncio.run(node_scheduling.release(scheduling(declared())))
 
 
 def test_a_node_in_maintenance_may_be_missing(stack: Stack) -> None:

@@ -41,7 +41,7 @@ def test_each_fault_is_read_and_no_other(given_words: list[str]) -> None:
 def test_no_text_is_taken_for_health_by_mistake(text: str) -> None:
     try:
         result = faults.parse(text)
-    except faults.FaultError:
+    except faults.SimulatorFaultError:
         return
     assert result != faults.Faults() or not text.replace(",", "").strip()
 
@@ -51,7 +51,7 @@ def test_no_text_is_taken_for_health_by_mistake(text: str) -> None:
     ["unhealthy-gpus", "unhealthy-gpus=0", "unhealthy-gpus=-1", "slow=0", "kernel-fails=a", "x"],
 )
 def test_a_fault_without_sense_is_refused(text: str) -> None:
-    with pytest.raises(faults.FaultError, match="wanted"):
+    with pytest.raises(faults.SimulatorFaultError, match="wanted"):
         faults.parse(text)
 
 

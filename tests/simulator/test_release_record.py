@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from components.findings import Finding, Findings
-from components.inspection.cluster import _platform
+from components.inspection.observed_cluster import _platform
 from components.kubernetes.api import ClusterError, connect
+from components.kubernetes.labels import LABELS
 from components.platforms.requests import HelmRelease, PresenceRequest
-from components.release import clear, restore
+from components.release import clear, presence
 from components.release.helm_record import TYPE, decode_release, encode_release
-from components.release.namespace import LABELS
 from tests.findings import found
 from tests.simulator.running import CLUSTER, Running
 from tests.simulator.validating import SPACES
@@ -96,7 +96,7 @@ def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status:
     record(api, 2, status)
     assert inspected() == (unended(status),)
     with pytest.raises(ClusterError, match=rf"newest record \(revision 2\) is {status}"):
-        asyncio.run(restore.check(WANTED))
+        asyncio.run(presence.check(WANTED))
     removed = asyncio.run(clear.upgrade(CONTEXT, INPUTS))
     assert removed == [f"{status} of release default/{NAME}"]
     assert statuses(api) == [("deployed", "deployed"), ("failed", "failed")]
@@ -111,7 +111,7 @@ def test_a_release_in_good_order_is_left_as_it_is(api: Running) -> None:
     assert asyncio.run(clear.upgrade(CONTEXT, INPUTS)) == []
     assert api.request("GET", path) == before
     assert inspected() == ()
-    said = asyncio.run(restore.check(WANTED)).record
+    said = asyncio.run(presence.check(WANTED)).record
     assert said is not None
     assert said.revision == 1
 

@@ -9,11 +9,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = (
-    "lab/simulator/hosts/stand_ins",
+    "lab/simulator/hosts/fakes",
     "lab/simulator/hosts/fixtures",
     "lab/simulator/hosts/fixtures_rpm",
     "lab/simulator/hosts/fixtures_plain",
-    "tests/hosts/stand_ins",
+    "tests/hosts/fake_programs",
 )
 #: A place with its version: a release or a commit; or a page of a program that nobody may read.
 SOURCE = re.compile(r"\bSources?(?: \([^)]*\))?: .*?\d", re.DOTALL)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from components.desired.resolve import resolve
-from components.nodes import schedule
+from components.nodes import node_scheduling
 from tests.simulator.running import Json, Running
 from tests.simulator.validating import given
 
@@ -20,7 +20,7 @@ def tainted(cluster: Running, value: str) -> list[Json]:
     taints = [{"key": KEY, "value": value, "effect": EFFECT}]
     declared = given("device-plugin", {"taints": taints})
     document = resolve(declared, "test").scheduling.pools[0]
-    asyncio.run(schedule.apply(replace(document, startup_taint=False)))
+    asyncio.run(node_scheduling.apply(replace(document, startup_taint=False)))
     return [taint for taint in cluster.node("gpu-1")["spec"]["taints"] if taint["key"] == KEY]
 
 
@@ -35,4 +35,4 @@ def test_another_value_of_a_taint_is_written(
         assert [taint["value"] for taint in tainted(cluster, "b")] == ["b"]
         assert [taint["value"] for taint in tainted(cluster, "b")] == ["b"]
     finally:
-        asyncio.run(schedule.release(document))
+        asyncio.run(node_scheduling.release(document))

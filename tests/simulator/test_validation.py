@@ -12,11 +12,11 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.kubernetes.api import Client, ClusterError
-from components.nodes import schedule
+from components.nodes import node_scheduling
 from components.nodes.record import RECORD
 from components.settings.nodes.taint import STARTUP_TAINT
-from components.validation import validate
-from components.validation.asked import ASKED
+from components.validation import validation
+from components.validation.selection import ASKED
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
 from tests.resolved import platform_of
@@ -125,7 +125,7 @@ def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) 
     set_fault(CLUSTER, "gpu-1", "slow=20")
 
     async def both() -> dict[str, Json]:
-        running = asyncio.create_task(validate.validate(stack.document))
+        running = asyncio.create_task(validation.validate(stack.document))
         path = f"{SPACES}/{NAMESPACE}/pods"
         async with asyncio.timeout(20):
             while True:
@@ -163,7 +163,7 @@ def test_a_refused_pod_says_by_whom(stack: Stack) -> None:
 
 def test_forgetting_leaves_nodes_as_they_were(stack: Stack) -> None:
     stack.run()
-    asyncio.run(validate.forget(stack.document))
+    asyncio.run(validation.forget(stack.document))
     for node in stack.cluster.items("/api/v1/nodes"):
         assert RECORD not in (node["metadata"].get("annotations") or {})
     assert marks.GPUS in stack.cluster.node("gpu-1")["metadata"]["annotations"]
@@ -176,27 +176,27 @@ def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack
     stack.cluster.hold("train", "gpu-1", 1)
     set_fault(CLUSTER, "gpu-3", "kernel-fails=0")
     try:
-        asyncio.run(schedule.apply(document))
+        asyncio.run(node_scheduling.apply(document))
         assert stack.closed() == ["gpu-2", "gpu-3"]  # gpu-1 works
         with pytest.raises(ClusterError, match=rf"node gpu-3: .*exit code 1.*{STARTUP_TAINT.key}"):
             stack.run()
         assert stack.closed() == ["gpu-3"]
         assert stack.record("gpu-1")["missing"] == 1
-        asyncio.run(schedule.apply(document))
+        asyncio.run(node_scheduling.apply(document))
         assert stack.closed() == ["gpu-3"]  # what was open once stays open
         set_fault(CLUSTER, "gpu-3")
         stack.run()
         assert stack.closed() == []
     finally:
-        asyncio.run(schedule.release(document))
+        asyncio.run(node_scheduling.release(document))
 
 
 def test_a_stack_that_is_destroyed_leaves_no_node_closed(stack: Stack) -> None:
     given = declared()
     document = resolve(given, "test").scheduling.pools[0]
-    asyncio.run(schedule.apply(document))
+    asyncio.run(node_scheduling.apply(document))
     assert stack.closed() == ["gpu-1", "gpu-2", "gpu-3"]
-    asyncio.run(schedule.release(document))
+    asyncio.run(node_scheduling.release(document))
     assert stack.closed() == []
 
 
@@ -298,7 +298,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
         """The new pool's Command ends after the former's has read, and before it writes."""
         if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
             once.append(url)
-            await validate.validate(coming)
+            await validation.validate(coming)
         return await request(client, method, url, **options)
 
     monkeypatch.setattr(Client, "request", between)
@@ -312,7 +312,7 @@ def test_a_renamed_pool_takes_over_the_records_of_its_nodes(stack: Stack) -> Non
     stack.run()
     before = stack.record("gpu-2")
     stack.run(pool="b100", manager="b100")
-    asyncio.run(validate.forget(stack.document))  # the engine deletes the former Command last
+    asyncio.run(validation.forget(stack.document))  # the engine deletes the former Command last
     stack.document = replace(stack.document, pool="b100", manager="b100")
     assert stack.record("gpu-2") == {**before, "manager": "b100"}
     assert stack.finding() is None
@@ -327,7 +327,7 @@ def test_a_record_that_goes_while_it_is_taken_over_is_made_again(
     async def between(client: Client, method: str, url: str, **options: Any) -> Any:
         if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
             once.append(url)
-            await validate.forget(stack.document)
+            await validation.forget(stack.document)
         return await request(client, method, url, **options)
 
     monkeypatch.setattr(Client, "request", between)

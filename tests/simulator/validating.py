@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.findings import lines
-from components.inspection.cluster import deferrals, validation_difference
+from components.inspection.observed_cluster import deferrals, validation_difference
 from components.kubernetes.api import connect
 from components.loading.loader import load
 from components.nodes.inspect import pool_members
 from components.nodes.record import RECORD
-from components.nodes.startup import is_closed
+from components.nodes.startup_taint import has_startup_taint
 from components.settings.cluster import Cluster
-from components.validation import validate
+from components.validation import validation
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Stack:
 
     def run(self, **changes: Any) -> dict[str, Json]:
         """What the program says of each node."""
-        result = asyncio.run(validate.validate(replace(self.document, **changes)))
+        result = asyncio.run(validation.validate(replace(self.document, **changes)))
         return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
@@ -67,7 +67,7 @@ class Stack:
     def closed(self) -> list[str]:
         """Nodes that take no pods before their validation."""
         nodes = self.cluster.items("/api/v1/nodes")
-        return sorted(node["metadata"]["name"] for node in nodes if is_closed(node))
+        return sorted(node["metadata"]["name"] for node in nodes if has_startup_taint(node))
 
     def pods(self) -> list[str]:
         items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from components.charts import reach
+from components.charts import availability
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts.observed.probe import parse
-from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.inspection.observed_cluster import ClusterSeen
 from components.loading.loader import load
 from components.platforms.needed import registries
 from tests.unit.fixtures.documents import document
@@ -50,7 +50,7 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def why(place: str) -> str:
-    return asyncio.run(reach.unreachable(place))
+    return asyncio.run(availability.unreachable(place))
 
 
 def test_a_repository_counts_only_with_its_index(repository: str) -> None:

@@ -59,7 +59,7 @@ def test_tokens_of_components_are_fixed() -> None:
         for component in (
             GpuCluster,
             hosts.HostPreparation,
-            host_reboot.HostReboot,
+            host_reboot.Reboot,
             hosts.ContainerRuntime,
             node_scheduling.NodeScheduling,
             GpuPlatform,
@@ -67,7 +67,7 @@ def test_tokens_of_components_are_fixed() -> None:
         )
     }
     nouns = (
-        "GpuCluster HostPreparation HostReboot ContainerRuntime NodeScheduling Platform Validation"
+        "GpuCluster HostPreparation Reboot ContainerRuntime NodeScheduling GpuPlatform Validation"
     )
     assert result == {f"gpucluster:index:{noun}" for noun in nouns.split()}
 
@@ -75,9 +75,9 @@ def test_tokens_of_components_are_fixed() -> None:
 def test_a_host_costs_at_most_two_resources_and_no_gpu_step_without_gpus(preview: bool) -> None:
     commands = [resource.name for resource in build(preview).of("command:remote:Command")]
     assert sorted(commands) == [
-        "gpu-cluster-hosts-cp-1",
-        "gpu-cluster-hosts-gpu-1",
-        "gpu-cluster-runtime-gpu-1",
+        "gpu-cluster-container-runtime-gpu-1",
+        "gpu-cluster-host-preparation-cp-1",
+        "gpu-cluster-host-preparation-gpu-1",
     ]
 
 
@@ -174,7 +174,7 @@ def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) ->
     (made,) = [
         resource
         for resource in recorder.of("command:local:Command")
-        if resource.inputs["create"] == "sh components/run.sh runtime_class own"
+        if resource.inputs["create"] == "sh components/run.sh runtime-class own"
     ]
     assert json.loads(made.inputs["stdin"])["name"] == "nvidia"
 
@@ -321,3 +321,20 @@ def test_the_provider_takes_over_what_exists_wherever_the_plugin_runs(preview: b
         "clusterIdentifier": "i",
         "upsertExistingObjects": "true",
     }
+
+
+def test_the_state_calls_a_program_and_a_component_by_its_name(preview: bool) -> None:
+    recorder = build(preview)
+    commands = recorder.of("command:local:Command")
+    lines = [command.inputs.get("update") or command.inputs["create"] for command in commands]
+    assert [
+        (command.name, line)
+        for command, line in zip(commands, lines, strict=True)
+        if line.split()[2] not in command.name
+    ] == []
+    nouns = {
+        resource.name: re.sub(r"(?<!^)(?=[A-Z])", "-", resource.token.rpartition(":")[2]).lower()
+        for resource in recorder.resources
+        if resource.token.startswith("gpucluster:")
+    }
+    assert [name for name, noun in nouns.items() if not name.endswith(noun)] == []

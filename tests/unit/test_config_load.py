@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from components.base.keys import fields
 from components.base.model import Model
 from components.base.nearness import similarity
-from components.loading.advice import advice
 from components.loading.loader import check, load
+from components.loading.warnings import warnings
 from components.settings.cluster import Cluster
-from components.settings.gpu_operator import GpuOperator
+from components.settings.gpu_operator import GpuOperatorSettings
 from components.settings.nodes.pool import Pool
 from policies.faults import ConfigError, Fault
 from tests.resolved import platform_of
@@ -273,7 +273,7 @@ def test_what_was_loaded_loads_again_as_the_same() -> None:
     cluster = load(FULL)
     others = {"gpu_operator", "gpu_manager", "dra", "driver_installer"}
     written = cluster.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=others)
-    assert load(written) == cluster.model_copy(update={"gpu_operator": GpuOperator()})
+    assert load(written) == cluster.model_copy(update={"gpu_operator": GpuOperatorSettings()})
 
 
 def test_models_made_in_python_follow_the_rules_between_parts() -> None:
@@ -303,7 +303,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
             devicePlugin={"presence": "nfd", "config": {"flags": flags}},
         )
     )
-    assert [warning.place for warning in advice(cluster.hosts, platform_of(cluster))] == [
+    assert [warning.place for warning in warnings(cluster.hosts, platform_of(cluster))] == [
         "hosts[0].hostKey",
         "hosts[1].hostKey",
         "hosts[1].hostKey",

@@ -24,7 +24,7 @@ from components.rollout.plan import Change, Plan
 from components.settings.hosts.host import Host
 from components.ssh import upload
 from components.ssh.answers import NOTHING
-from components.ssh.reach import Answer
+from components.ssh.client import Answer
 from lab.simulator import hosts as simulated
 from policies.faults import Fault
 from tests.hosts.declared import prepare, runtime, step
@@ -46,7 +46,7 @@ VALID = load(
     }
 )
 (HOST,) = resolve(VALID, "test").hosts
-LIMITS = upload.Limits(dials=3, dial=1, copying=1)
+LIMITS = upload.UploadLimits(dials=3, dial=1, copying=1)
 SWAP = {step("swap").file: step("swap").text}
 NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
 """Every step."""
@@ -263,7 +263,7 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
 
     async def every() -> None:
         gate, host = asyncio.Semaphore(2), HOST
-        limits = upload.Limits(dials=50, dial=1, copying=1)
+        limits = upload.UploadLimits(dials=50, dial=1, copying=1)
         named = [replace(host, name=name) for name in (*sorted(dead), "gpu-1")]
         await asyncio.gather(*(upload.upload(one, "key", SWAP, limits, gate) for one in named))
 

@@ -77,7 +77,9 @@ def test_what_the_engine_says_of_plugins_and_what_programs_answer_is_not_shown()
             message(
                 "<{%reset%}>using pulumi-resource-command from $PATH at /x<{%reset%}>", "warning"
             ),
-            message('{"changed":4,"nodes":4,"released":0}\n', name="gpu-cluster-scheduling-a100"),
+            message(
+                '{"changed":4,"nodes":4,"released":0}\n', name="gpu-cluster-node-scheduling-a100"
+            ),
             message("Skipping await logic", "info#err", "a", ephemeral=True),
             message("trace", "debug"),
         )

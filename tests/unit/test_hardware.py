@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_unknown(machine: Machine) -> None:
         (machine.root / ROOT / GPU / name).unlink()
     (machine.root / ROOT / "config").write_bytes(b"\0" * 64)  # what others than root may read
     assert machine.single("gpu") == f"{GPU} - - 2.5 32.0 - - -"
-    assert hardware.advice({"a": parse(machine.lines())}) == []
+    assert hardware.warnings({"a": parse(machine.lines())}) == []
 
 
 def test_processors_and_their_memory_are_told_as_the_kernel_shows_them(machine: Machine) -> None:
@@ -136,7 +136,7 @@ ADVICE: dict[str, tuple[HostFacts, str]] = {
 @pytest.mark.parametrize("case", ADVICE)
 def test_each_finding_is_one_piece_of_advice_with_what_it_breaks(case: str) -> None:
     result, text = ADVICE[case]
-    (fault,) = hardware.advice({"a": result})
+    (fault,) = hardware.warnings({"a": result})
     assert text in fault.found
     assert fault.wanted
     assert fault.cure
@@ -159,12 +159,12 @@ SILENT = {
 
 @pytest.mark.parametrize("case", SILENT)
 def test_nothing_is_said_of_what_is_well_or_unknown(case: str) -> None:
-    assert hardware.advice({"a": SILENT[case]}) == []
+    assert hardware.warnings({"a": SILENT[case]}) == []
 
 
 def test_hosts_with_the_same_finding_share_one_line() -> None:
     many = {f"gpu-{n}": facts(governor="powersave") for n in range(8)}
-    (fault,) = hardware.advice(many)
+    (fault,) = hardware.warnings(many)
     assert fault.place == "hosts gpu-0, gpu-1, gpu-2, gpu-3, gpu-4 and 3 more"
 
 

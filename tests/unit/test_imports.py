@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: The program's modules, as `__main__.py` imports them; running it needs an engine.
 PROGRAM = (
-    "components.inspection.look",
+    "components.inspection.observe",
     "pulumi",
     "pulumi_kubernetes",
     "components.loading.loader",
@@ -43,7 +43,10 @@ def loaded(*modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "without"),
     [
-        (("components.inspection.cluster", "components.hosts.observed.inspect"), {"pulumi"}),
+        (
+            ("components.inspection.observed_cluster", "components.hosts.observed.inspect"),
+            {"pulumi"},
+        ),
         (("components.kubernetes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
         (PROGRAM, {"kubernetes", "jinja2"}),
     ],

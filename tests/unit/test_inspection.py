@@ -15,11 +15,11 @@ import yaml
 
 from components.desired.resolve import resolve
 from components.hosts.observed import inspect
-from components.inspection import bounds, look
+from components.inspection import bounds, observe
 from components.inspection.bounds import bounded, completed
-from components.inspection.cluster import ClusterSeen
 from components.inspection.extent import EXTENT, Extent
 from components.inspection.judgement import Seen
+from components.inspection.observed_cluster import ClusterSeen
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from tests.unit.fixtures.documents import document
@@ -32,7 +32,7 @@ KEY = asyncssh.generate_private_key("ssh-ed25519")
 def looked(declared: Cluster, key: str, extent: Extent, *, there: bool = True) -> Seen:
     desired = resolve(declared, "test")
     question = desired.question if there else None
-    return look.look(desired.hosts, desired.registries, question, key, extent)
+    return observe.observe(desired.hosts, desired.registries, question, key, extent)
 
 
 async def answer(value: str) -> str:
@@ -137,7 +137,7 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
 ) -> None:
     """Both at once, each with its own limit."""
     monkeypatch.setattr(bounds, "LIMIT", 2)
-    monkeypatch.setattr(look, "observe_hosts", quickly)
+    monkeypatch.setattr(observe, "observe_hosts", quickly)
     key = KEY.export_private_key().decode()
     seen = looked(unanswered, key, Extent.ALL)
     assert seen.reasons == "the inspection of the cluster took longer than 2 s"
@@ -147,7 +147,7 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
 
 async def quickly(*args: object, **more: object) -> object:
     """The hosts' inspection with a shorter limit for each."""
-    return await inspect.observe(*args, limit=1, **more)  # type: ignore[arg-type]
+    return await inspect.observe_hosts(*args, limit=1, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_what_is_left_out_is_not_asked(
         asked.append("cluster")
         return ClusterSeen()
 
-    monkeypatch.setattr(look, "observe_hosts", ask_hosts)
-    monkeypatch.setattr(look, "observe_cluster", ask_cluster)
+    monkeypatch.setattr(observe, "observe_hosts", ask_hosts)
+    monkeypatch.setattr(observe, "observe_cluster", ask_cluster)
     key = KEY.export_private_key().decode()
     for there in (True, False):
         asked.clear()

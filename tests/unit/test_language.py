@@ -34,7 +34,7 @@ def test_a_phrase_is_found_with_its_line_and_a_better_one(text: str) -> None:
         "There is no such node",
         "nothing to do is no error",
         "it does what it is told",
-        "the path lab/simulator/hosts/stand-in.kubeconfig",
+        "the path lab/simulator/hosts/fake.kubeconfig",
         "is no longer declared",
     ],
 )

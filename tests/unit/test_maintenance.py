@@ -114,7 +114,8 @@ class Recording(Recorder):
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
         assert args.token == command.READ
-        urn = "urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::gpu-cluster-hosts-rack-1"
+        name = "gpu-cluster-host-preparation-rack-1"
+        urn = f"urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::{name}"
         return {"outputs": {urn: {}}}
 
 
@@ -128,4 +129,4 @@ def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(preview: boo
 
     recorder = declare(program, preview=preview, recorder=Recording())
     remote = [item.name for item in recorder.resources if item.token.startswith("command:remote:")]
-    assert remote == ["gpu-cluster-hosts-rack-1"]
+    assert remote == ["gpu-cluster-host-preparation-rack-1"]

@@ -12,8 +12,8 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.question import Question
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.inspection.observed_cluster import ClusterSeen
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab.simulator.hosts import host_public_key
@@ -97,4 +97,6 @@ def test_nodes_are_labelled_after_their_hosts_have_joined_without_the_inspection
 
     recorder = declare(program, preview=False, recorder=SlowHosts())
     names = [resource.name for resource in recorder.resources]
-    assert names.index("gpu-cluster-hosts-gpu-1") < names.index("gpu-cluster-scheduling-a")
+    assert names.index("gpu-cluster-host-preparation-gpu-1") < names.index(
+        "gpu-cluster-node-scheduling-a"
+    )

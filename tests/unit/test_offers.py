@@ -9,7 +9,7 @@ import pytest
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts.phases import prepare_script
-from components.hosts.preflight import judge
+from components.hosts.preflight import validate_host
 from components.loading.loader import load
 from components.outputs import left_out
 from components.platforms.base import Offer
@@ -148,10 +148,10 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
     facts = HostFacts(nvidia_devices=devices)
     assert not [
         fault
-        for fault in judge(desired_host(declared, host), facts)
+        for fault in validate_host(desired_host(declared, host), facts)
         if "PCI devices" in fault.found
     ]
-    assert judge(desired_host(declared, host), HostFacts(nvidia_devices=6))[-1]
+    assert validate_host(desired_host(declared, host), HostFacts(nvidia_devices=6))[-1]
     counted = {
         name: part.gpus_per_node
         for part in declared.pools[0].equal_parts

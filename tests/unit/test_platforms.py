@@ -12,7 +12,7 @@ import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.loading.loader import load
-from components.platforms.registry import every, named
+from components.platforms.discovery import every, named
 from components.platforms.site import Site
 from components.settings.cluster import Cluster
 from components.settings.nodes.pool import Pool
@@ -93,7 +93,7 @@ def test_what_all_platforms_share_knows_none_of_them() -> None:
 @pytest.mark.parametrize("platform", NAMES)
 def test_a_release_has_one_address_whatever_the_platform(platform: str) -> None:
     (release,) = (name for token, name in names(("blue", platform)) if token.endswith(":Release"))
-    assert release == "blue-platform-release"
+    assert release == "blue-gpu-platform-release"
 
 
 def test_two_clusters_in_one_program_share_no_name() -> None:
@@ -109,7 +109,7 @@ def test_parts_of_different_platforms_share_no_address_but_the_release(one: str)
 
     def keys(name: str) -> set[str]:
         platform = platform_of(cluster(name))
-        return {part.key for part in (*platform.parts(), *platform.programs())}
+        return {part.key for part in (*platform.extra_objects(), *platform.programs())}
 
     for other in NAMES:
         assert one == other or not keys(one) & keys(other)

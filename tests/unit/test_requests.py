@@ -66,7 +66,7 @@ def test_a_program_s_request_is_a_frozen_class(name: str) -> None:
         ("crds", "", "DefinitionsRequest: the document"),
         ("presence", "[]", "PresenceRequest: the document"),
         ("kubeconfig", '{"context": "c"}', "KubeconfigRequest: administrator"),
-        ("waves", f'{{"private_key": ["{CANARY}"]}}', "RolloutRequest: private_key"),
+        ("rollout", f'{{"private_key": ["{CANARY}"]}}', "RolloutRequest: private_key"),
     ],
 )
 def test_a_request_that_can_t_be_read_is_an_error_that_names_its_place(

@@ -9,10 +9,10 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.hosts.phases import prepare_script
-from components.hosts.reboot.restart import Turns
+from components.hosts.reboot.reboot import Turns
 from components.hosts.steps.firewall import CONTROL_PLANE_PORTS, WORKER_PORTS
-from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.inspection.observed_cluster import ClusterSeen
 from components.loading.loader import load
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster

@@ -19,7 +19,7 @@ from components.hosts.phases import (
     runtime_script,
     runtime_seconds,
 )
-from components.hosts.preflight import judge, unequal
+from components.hosts.preflight import unequal, validate_host
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError, Severity
@@ -138,7 +138,7 @@ def test_a_driver_that_the_preparation_brings_may_be_missing() -> None:
     )
     for source, stopped in (({"source": "preinstalled"}, True), (RUNFILE_DRIVER, False)):
         declared = cluster(driver=source)
-        found = [str(each) for each in judge(desired_host(declared, 0), bare)]
+        found = [str(each) for each in validate_host(desired_host(declared, 0), bare)]
         assert any("no NVIDIA driver" in each for each in found) is stopped
 
 
@@ -150,7 +150,7 @@ def test_what_a_platform_does_not_need_of_a_host_is_not_asked_for() -> None:
 
     def asked(platform: str, text: str) -> bool:
         declared = cluster(platform=platform)
-        return any(text in str(each) for each in judge(desired_host(declared, 0), facts))
+        return any(text in str(each) for each in validate_host(desired_host(declared, 0), facts))
 
     platforms = ("device-plugin", "dra", "gpu-manager", "gpu-operator")
     assert [name for name in platforms if asked(name, "nvidia-ctk")] == [
@@ -166,7 +166,7 @@ def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
         driver={"source": "daemonset", "version": "595.91.07"},
         driverInstaller={"images": INSTALLERS},
     )
-    found = judge(desired_host(declared, 0), facts)
+    found = validate_host(desired_host(declared, 0), facts)
     assert [each.severity for each in found if "driver 580.65.06 on the host" in each.found] == [
         Severity.WARNING
     ]
@@ -264,7 +264,9 @@ def test_debian_13_refuses_keys_bound_by_sha_1(os_version: str, url: str, refuse
     facts = HostFacts(os="debian", os_version=os_version, kernel="6.12.0", disk_free_mib=99999)
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
     found = [
-        each for each in judge(desired_host(declared, host), facts) if "Debian 13" in each.found
+        each
+        for each in validate_host(desired_host(declared, host), facts)
+        if "Debian 13" in each.found
     ]
     assert bool(found) == refused
 
@@ -277,7 +279,7 @@ def test_a_driver_that_a_container_loaded_is_no_driver_of_the_host(
     facts = HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07")
     facts = dataclasses.replace(facts, driver_container=container)
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-    found = judge(desired_host(declared, host), facts)
+    found = validate_host(desired_host(declared, host), facts)
     assert any("its module already loaded" in each.found for each in found) == told
 
 
@@ -287,7 +289,7 @@ def test_a_hosts_own_driver_may_be_removed_where_a_container_brings_one() -> Non
     )
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
     assert "GC_DRIVER_SOURCE=operator\n" in prepare_script(desired_host(declared, host))
-    found = judge(
+    found = validate_host(
         desired_host(declared, host), HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07")
     )
     assert not any("its module already loaded" in each.found for each in found)
@@ -317,7 +319,7 @@ def test_a_commands_limit_holds_all_that_its_installers_may_take() -> None:
 def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
     old = HostFacts(os="centos", os_version="7", arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
     for declared, stopped in ((cluster(), True), (cluster(kernel={"release": "5.4.278"}), False)):
-        found = [str(each) for each in judge(desired_host(declared, 0), old)]
+        found = [str(each) for each in validate_host(desired_host(declared, 0), old)]
         assert any("4.18 or later" in each for each in found) is stopped
 
 
@@ -342,7 +344,9 @@ def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
 def test_a_system_without_dnf_is_named(os: str, os_version: str, refused: bool) -> None:
     declared = cluster(kernel={"release": "5.4.278"})  # a kernel that it can't install
     facts = HostFacts(os=os, os_version=os_version, arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
-    found = [each for each in judge(desired_host(declared, 0), facts) if "no dnf" in each.found]
+    found = [
+        each for each in validate_host(desired_host(declared, 0), facts) if "no dnf" in each.found
+    ]
     assert [each.severity for each in found] == [Severity.ERROR] * refused
     if refused:
         assert str(found[0]).startswith(f"host gpu-1: found {os} {os_version}, which has yum")
@@ -352,7 +356,7 @@ def test_a_host_whose_containers_lose_their_gpus_at_a_reload_is_named() -> None:
     declared = cluster()
     for mode, warned in (("legacy", True), ("auto", False), ("", False)):
         facts = HostFacts(os="debian", toolkit="1.20.0", runtime_mode=mode)
-        found = [str(each) for each in judge(desired_host(declared, 0), facts)]
+        found = [str(each) for each in validate_host(desired_host(declared, 0), facts)]
         assert any("lose their GPUs when systemd reloads" in each for each in found) is warned
 
 
@@ -399,7 +403,7 @@ def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
     declared = cluster(platform=platform, kubernetesPackages={"version": version, "init": made})
     found = [
         fault.severity
-        for fault in judge(desired_host(declared, 2), HostFacts(cgroup=1))
+        for fault in validate_host(desired_host(declared, 2), HostFacts(cgroup=1))
         if "cgroup v1" in fault.found
     ]
     maintained = severity in (None, Severity.WARNING)  # gpu-manager works on v1 alone
@@ -413,7 +417,7 @@ def test_a_host_that_joins_with_cgroup_v1_is_told_of() -> None:
     declared = cluster(kubernetesPackages={"version": "1.36.3", "join": join})
     (fault,) = (
         each
-        for each in judge(desired_host(declared), HostFacts(cgroup=1))
+        for each in validate_host(desired_host(declared), HostFacts(cgroup=1))
         if "cgroup v1" in each.found
     )
     assert fault.severity is Severity.WARNING

@@ -12,13 +12,13 @@ from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.inspection.judgement import _after
 from components.loading.loader import load
-from components.nodes import record, use
+from components.nodes import gpu_holders, record
 from components.nodes.inspect import shortfall
 from components.settings.cluster import Cluster
 from components.settings.nodes.pool import gpu_pools
-from components.validation import judge, waiting
+from components.validation import container_result, waiting
 from components.validation.difference import ValidationDifference
-from components.validation.outcome import of_node
+from components.validation.node_result import of_node
 from components.validation.pod import pod, pod_name
 from policies.declared import judge as judge_declared
 from tests.findings import found
@@ -71,13 +71,13 @@ def node(name: str = "gpu-1", allocatable: int = 8, **parts: Any) -> Json:
 
 
 def test_one_container_counts_one_device_by_its_uuid() -> None:
-    result = judge.judge(status(), f"{listing(UUIDS[0])}\nTest PASSED\nDone")
+    result = container_result.read_result(status(), f"{listing(UUIDS[0])}\nTest PASSED\nDone")
     assert (result.uuid, result.problem, result.simulated) == (UUIDS[0], "", False)
 
 
 def test_an_instance_counts_by_its_own_uuid() -> None:
     log = f"{listing(UUIDS[0])}\n  MIG 1g.10gb     Device  0: (UUID: MIG-0000-1111)\nTest PASSED"
-    result = judge.judge(status(), log)
+    result = container_result.read_result(status(), log)
     assert (result.gpu, result.uuid, result.problem) == (UUIDS[0], "MIG-0000-1111", "")
 
 
@@ -95,13 +95,13 @@ def test_an_instance_counts_by_its_own_uuid() -> None:
 def test_a_device_counts_only_where_a_kernel_ran_on_it_alone(
     code: int, log: str, part: str
 ) -> None:
-    assert part in judge.judge(status(code), log).problem
+    assert part in container_result.read_result(status(code), log).problem
 
 
 def test_a_simulated_log_is_never_a_computed_gpu() -> None:
     log = f"[simulated: no GPU ran this]\n{listing(UUIDS[0])}\nTest PASSED"
-    assert judge.judge(status(), log).simulated
-    kept = record.Record(devices={UUIDS[0]: []}, simulated=True, since="now")
+    assert container_result.read_result(status(), log).simulated
+    kept = record.ValidationRecord(devices={UUIDS[0]: []}, simulated=True, since="now")
     annotated = node(annotations={record.RECORD: record.encode(kept)})
     result = of_node(document(), annotated)
     assert (result["computed"], result["simulated"], result["deferred"]) == (0, 1, 7)
@@ -109,19 +109,19 @@ def test_a_simulated_log_is_never_a_computed_gpu() -> None:
 
 def test_one_device_given_twice_is_the_plugins_fault_and_named() -> None:
     log = f"{listing(UUIDS[0])}\nTest PASSED"
-    results = [judge.judge(status(name=name), log) for name in ("gpu-0", "gpu-3")]
-    assert "gave it to 2 containers (gpu-0, gpu-3)" in judge.twice(results)
-    assert judge.twice(results[:1]) == ""
+    results = [container_result.read_result(status(name=name), log) for name in ("gpu-0", "gpu-3")]
+    assert "gave it to 2 containers (gpu-0, gpu-3)" in container_result.twice(results)
+    assert container_result.twice(results[:1]) == ""
 
 
 def test_an_injected_sidecar_neither_counts_nor_keeps_the_pod_from_ending() -> None:
     sidecar = {"name": "istio-proxy", "state": {"running": {}}}
     spec = {"containers": [{"name": "gpu-0"}, {"name": "istio-proxy"}], "nodeName": "n"}
     running = {"phase": "Running", "containerStatuses": [status(), sidecar]}
-    assert judge.has_ended({"spec": spec, "status": running})
+    assert container_result.has_ended({"spec": spec, "status": running})
     assert waiting.injected({"spec": spec}) == ["istio-proxy"]
     waits = {"phase": "Running", "containerStatuses": [{"name": "gpu-0", "state": {}}, sidecar]}
-    assert not judge.has_ended({"spec": spec, "status": waits})
+    assert not container_result.has_ended({"spec": spec, "status": waits})
     assert "istio-proxy" in waiting.reason({"spec": spec, "status": waits})
 
 
@@ -131,7 +131,7 @@ def test_a_refused_admission_is_told_with_the_kubelets_message() -> None:
         "reason": "UnexpectedAdmissionError",
         "message": "Allocate failed",
     }
-    text = judge.refusal({"spec": {"containers": []}, "status": status_given})
+    text = container_result.refusal({"spec": {"containers": []}, "status": status_given})
     assert text == "its validation pod ended as UnexpectedAdmissionError: Allocate failed"
 
 
@@ -164,7 +164,7 @@ def test_a_pod_that_waits_says_for_what(spec: Json, found: Json, part: str) -> N
 def test_a_validation_holds_until_a_fact_changes_and_says_which() -> None:
     wanted = document()
     before = record.facts(node(), wanted, [])
-    kept = record.Record(facts=before, devices={UUIDS[0]: []})
+    kept = record.ValidationRecord(facts=before, devices={UUIDS[0]: []})
     assert record.changes(kept, before) == ()
     assert record.changes(kept, record.facts(node(boot="b2"), wanted, [])) == (
         ("boot", "b1", "b2"),
@@ -187,7 +187,7 @@ def test_a_daemon_set_counts_by_what_it_runs_where_it_runs() -> None:
     def facts_with(daemon_set: Json) -> dict[str, str]:
         return record.facts(node(), wanted, [daemon_set])
 
-    kept = record.Record(facts=facts_with(daemon_set("a")))
+    kept = record.ValidationRecord(facts=facts_with(daemon_set("a")))
     assert record.changes(kept, facts_with(daemon_set("a", tolerations=[{"key": "x"}]))) == ()
     ((fact, _, _),) = record.changes(kept, facts_with(daemon_set("b")))
     assert fact == "DaemonSet plugin"
@@ -204,12 +204,12 @@ def test_what_is_no_record_is_none(text: str) -> None:
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    kept = record.Record({"boot": "b"}, {UUIDS[0]: ["MIG-1"]}, "now", 3, "h", True, "m")
+    kept = record.ValidationRecord({"boot": "b"}, {UUIDS[0]: ["MIG-1"]}, "now", 3, "h", True, "m")
     assert record.decode(node(annotations={record.RECORD: record.encode(kept)})) == kept
 
 
 def test_a_gpu_counts_with_all_of_its_instances_only() -> None:
-    kept = record.Record(devices={"a": ["1", "2"], "b": ["3"]})
+    kept = record.ValidationRecord(devices={"a": ["1", "2"], "b": ["3"]})
     assert (kept.count, kept.gpus(2)) == (3, 1)
 
 
@@ -225,19 +225,19 @@ def holder(name: str, amount: int, phase: str = "Running", **meta: Any) -> Json:
 def test_free_is_what_no_living_pod_of_others_holds() -> None:
     ours = holder("validate-gpu-1", 8, labels={"gpu-cluster/validation": "a100"})
     pods = [holder("train", 3), holder("done", 4, "Succeeded"), holder("plain", 0), ours]
-    holders = use.holders_of(pods, [GPU])
-    assert use.free(node(), document().offers, holders) == {GPU: 5}
-    assert use.named(holders) == (
+    holders = gpu_holders.holders_of(pods, [GPU])
+    assert gpu_holders.free(node(), document().offers, holders) == {GPU: 5}
+    assert gpu_holders.named(holders) == (
         "ai/done (Succeeded, holds none any more), ai/train (Running, holds 3)"
     )
     ending = holder("train", 3, deletionTimestamp="now")
-    assert str(use.holders_of([ending], [GPU])[0]) == "ai/train (being deleted, holds 3)"
+    assert str(gpu_holders.holders_of([ending], [GPU])[0]) == "ai/train (being deleted, holds 3)"
 
 
 def test_the_same_holders_give_the_same_digest_and_none_gives_none() -> None:
-    first, second = (use.holders_of([holder(name, 1)], [GPU]) for name in ("a", "b"))
-    assert use.digest(first) == use.digest(first) != use.digest(second)
-    assert use.digest(use.holders_of([holder("a", 1, "Failed")], [GPU])) == ""
+    first, second = (gpu_holders.holders_of([holder(name, 1)], [GPU]) for name in ("a", "b"))
+    assert gpu_holders.digest(first) == gpu_holders.digest(first) != gpu_holders.digest(second)
+    assert gpu_holders.digest(gpu_holders.holders_of([holder("a", 1, "Failed")], [GPU])) == ""
 
 
 def test_claims_of_others_hold_devices() -> None:
@@ -246,9 +246,9 @@ def test_claims_of_others_hold_devices() -> None:
         "metadata": {"namespace": "ai", "name": "c", "uid": "u"},
         "status": {"allocation": {"devices": {"results": [result, {**result, "pool": "gpu-2"}]}}},
     }
-    (holder,) = use.holders_of_claims([claim], "gpu-1", "gpu-validation")
+    (holder,) = gpu_holders.holders_of_claims([claim], "gpu-1", "gpu-validation")
     assert holder.amounts == {"gpu.nvidia.com": 1}
-    assert use.holders_of_claims([claim], "gpu-1", "ai") == []
+    assert gpu_holders.holders_of_claims([claim], "gpu-1", "ai") == []
 
 
 def test_each_device_has_a_container_that_asks_for_one() -> None:

@@ -18,15 +18,17 @@ from components.desired.validation import PoolValidation
 from components.hosts.reboot.component import reboot_request
 from components.nodes import record
 from components.requests import read, write
-from components.validation import validate, xid
-from components.validation.outcome import NAMED, output
+from components.validation import validation, xid
+from components.validation.node_result import NAMED, output
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import cluster
 from tests.unit.mocks import declare
 
 
 def members(count: int) -> list[dict[str, Any]]:
-    note = record.encode(record.Record(devices={f"GPU-{n}": [] for n in range(8)}, since="now"))
+    note = record.encode(
+        record.ValidationRecord(devices={f"GPU-{n}": [] for n in range(8)}, since="now")
+    )
     return [
         {"metadata": {"name": f"gpu-{n}", "annotations": {record.RECORD: note}}, "status": {}}
         for n in range(count)
@@ -49,7 +51,7 @@ def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
     ]
     reports = {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
     faults = list(
-        validate._failure(failed, resolve(cluster(), "test").validation.pools[0], 2, reports)
+        validation._failure(failed, resolve(cluster(), "test").validation.pools[0], 2, reports)
     )
     assert [(fault.place, fault.found) for fault in faults[:2]] == [
         ("node gpu-1", "exit code 1; host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"),
@@ -70,16 +72,16 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def lines(hosts: Any, key: str, nodes: list[str]) -> dict[str, str]:
-        assert len(nodes) == validate.EXPLAINED
+        assert len(nodes) == validation.EXPLAINED
         return {"gpu-0": "host gpu-0: NVRM: Xid (PCI:0000:3b:00): 79"}
 
     monkeypatch.setattr(xid, "lines", lines)
-    monkeypatch.setattr(validate, "TOLD", 0.0)
+    monkeypatch.setattr(validation, "TOLD", 0.0)
     checks: Any = [
         SimpleNamespace(name=f"gpu-{n}", waits="not scheduled: no room", done=False)
-        for n in range(validate.EXPLAINED + 2)
+        for n in range(validation.EXPLAINED + 2)
     ]
-    run = validate._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools[0])  # type: ignore[arg-type]
+    run = validation._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools[0])  # type: ignore[arg-type]
     run.checks = checks
     asyncio.run(run.tell())
     said = capsys.readouterr().err.splitlines()

@@ -1,4 +1,4 @@
-"""Tests of one's own, and nodes in maintenance, as a person types it: by the real engine."""
+"""User-defined tests, and nodes in maintenance, as a person types it: by the real engine."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from components.desired.validation import PoolValidation
 from components.kubernetes.api import ClusterError
 from components.loading.loader import load
 from components.nodes.record import RECORD
-from components.validation import validate
-from components.validation.asked import ASKED
+from components.validation import validation
+from components.validation.selection import ASKED
 from lab.simulator import marks
 from lab.simulator.controller.devices import gpu_uuid
 from tests.e2e.project import Project, figures
@@ -44,7 +44,7 @@ def run(project: Project) -> tuple[dict[str, Json], str]:
     for pool in resolve(cluster, project.stack).validation.pools:
 
         async def one(_: Any, pool: PoolValidation = pool) -> Json:
-            return await validate.validate(pool)
+            return await validation.validate(pool)
 
         try:
             result = project.ask(one)

@@ -19,7 +19,7 @@ import yaml
 
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
-from components.desired.kubeadm_cluster import KubeadmCluster
+from components.desired.kubeadm_cluster import DesiredKubeadmCluster
 from components.findings import Finding, Findings, Kind, Subject
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.hosts.kubeadm.access import ACCESS, Access, Administrator
@@ -44,8 +44,8 @@ UNKNOWN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewClusterArgs:
-    """What `NewCluster` needs.
+class KubeadmClusterArgs:
+    """What `KubeadmCluster` needs.
 
     Attributes:
         cluster: the cluster.
@@ -53,15 +53,15 @@ class NewClusterArgs:
         there: whether this machine has the cluster's context.
     """
 
-    cluster: KubeadmCluster
+    cluster: DesiredKubeadmCluster
     hosts: HostsArgs
     there: bool = True
 
 
-class NewCluster(pulumi.ComponentResource):
+class KubeadmCluster(pulumi.ComponentResource):
     """The control plane, the network add-on and the nodes, in that order."""
 
-    TYPE = "gpucluster:index:NewCluster"
+    TYPE = "gpucluster:index:KubeadmCluster"
 
     provider: pulumi.ProviderResource
     kubeconfig: pulumi.Output[str]
@@ -69,7 +69,7 @@ class NewCluster(pulumi.ComponentResource):
     nodes: Mapping[str, pulumi.Resource]
 
     def __init__(
-        self, name: str, args: NewClusterArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: KubeadmClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         cluster, hosts = args.cluster, args.hosts
@@ -140,7 +140,7 @@ class NewCluster(pulumi.ComponentResource):
         )
 
     def _network(
-        self, name: str, cluster: KubeadmCluster, control_plane: pulumi.Resource
+        self, name: str, cluster: DesiredKubeadmCluster, control_plane: pulumi.Resource
     ) -> list[pulumi.Resource]:
         """The add-on; nothing waits for its end in a cluster that ends with it."""
         network = cluster.init.network
@@ -177,7 +177,9 @@ class NewCluster(pulumi.ComponentResource):
         ]
 
 
-def _waiting(cluster: KubeadmCluster, findings: Mapping[str, Findings]) -> dict[str, Findings]:
+def _waiting(
+    cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
+) -> dict[str, Findings]:
     """Return why the token must be good again: hosts that have not joined in any run."""
     found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
     waiting = tuple(finding for finding in found if finding.first)

@@ -9,9 +9,9 @@ from typing import Any
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
 from components.settings.hosts.host import Role
+from components.settings.hosts.kubeadm_init import Init
 from components.settings.hosts.kubernetes_packages import Join
-from components.settings.hosts.new_cluster import Init
-from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.runtime import Engine, RuntimeSettings
 
 SOCKETS: Mapping[Engine, str] = {
     Engine.CONTAINERD: "unix:///var/run/containerd/containerd.sock",
@@ -61,7 +61,9 @@ def join_configuration(
     return json.dumps(document, indent=1) + "\n"
 
 
-def init_configuration(version: str, init: Init, host: DesiredHost, runtime: Runtime) -> str:
+def init_configuration(
+    version: str, init: Init, host: DesiredHost, runtime: RuntimeSettings
+) -> str:
     """What `kubeadm init` reads, as documents of YAML: no secret, as `PLACE` stands in it.
 
     Source: kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.

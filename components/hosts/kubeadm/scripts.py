@@ -13,8 +13,8 @@ from components.hosts.kubeadm.configuration import (
 )
 from components.hosts.phases import PACKAGE_LIBRARY, common
 from components.hosts.script import COMMON, Bundle, Declaration, assemble, library
+from components.settings.hosts.kubeadm_init import Init
 from components.settings.hosts.kubernetes_packages import Join
-from components.settings.hosts.new_cluster import Init
 
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("library/init",))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from components.host_facts import HostFacts
 from components.hosts.compatibility import version
 from policies.faults import Fault, Severity
+from policies.printable import shortened
 
 #: Hosts that one piece of advice names; the rest are counted.
 NAMED = 5
@@ -99,7 +100,7 @@ def cells(facts: HostFacts) -> tuple[str, str, str, str]:
     )
 
 
-def advice(hosts: Mapping[str, HostFacts]) -> list[Fault]:
+def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
     """Advice about all hosts, each piece once with the hosts that it is for."""
     hosts_by_advice: dict[tuple[str, str, str], list[str]] = {}
     for name, facts in hosts.items():
@@ -114,8 +115,7 @@ def advice(hosts: Mapping[str, HostFacts]) -> list[Fault]:
 
 def place(names: list[str]) -> str:
     """Hosts as a finding names them."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"host{'s' if names[1:] else ''} {', '.join(names[:NAMED])}{more}"
+    return f"host{'s' if names[1:] else ''} {shortened(names, NAMED)}"
 
 
 Text = tuple[str, str, str]

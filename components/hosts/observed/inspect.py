@@ -14,8 +14,8 @@ import asyncssh
 from components.desired.host import Target
 from components.host_facts import HostFacts
 from components.hosts.observed.probe import LONGEST, PROBE, probe
+from components.ssh.client import Endpoint, connect, run, shell
 from components.ssh.keys import read_key
-from components.ssh.reach import Endpoint, connect, run, shell
 from components.ssh.unreached import unreached
 from policies.faults import Fault, FaultError
 from policies.printable import printable
@@ -33,7 +33,7 @@ Tunnel = asyncssh.SSHClientConnection | HostFacts | None
 """A connection to a bastion, why there is none, or no bastion."""
 
 
-async def observe(
+async def observe_hosts(
     hosts: Sequence[Target],
     private_key: str,
     limit: float = PROBE_LIMIT,

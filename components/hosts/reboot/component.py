@@ -23,8 +23,8 @@ from components.requests import write
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostRebootArgs:
-    """What `HostReboot` needs.
+class RebootArgs:
+    """What `Reboot` needs.
 
     Attributes:
         hosts: the hosts that may be rebooted.
@@ -39,7 +39,7 @@ class HostRebootArgs:
     findings: Mapping[str, Findings] = field(default_factory=dict)
 
 
-def reboot_request(args: HostRebootArgs, private_key: str) -> RebootRequest:
+def reboot_request(args: RebootArgs, private_key: str) -> RebootRequest:
     """Return the request of the program ``reboot``."""
     hosts = working(args.hosts)
     scripts = "\0".join(prepare_script(host) for host in hosts)
@@ -51,15 +51,15 @@ def reboot_request(args: HostRebootArgs, private_key: str) -> RebootRequest:
     )
 
 
-class HostReboot(pulumi.ComponentResource):
+class Reboot(pulumi.ComponentResource):
     """One command, or none. ``done``: what it printed; empty without it."""
 
-    TYPE = "gpucluster:index:HostReboot"
+    TYPE = "gpucluster:index:Reboot"
 
     done: pulumi.Output[str]
 
     def __init__(
-        self, name: str, args: HostRebootArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: RebootArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")

@@ -9,8 +9,8 @@ from components.host_facts import HostFacts
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
 from components.hosts.step import Given, Step, below_floor, fault, places, repositories, said
 from components.settings.hosts.cuda import CudaSource
-from components.settings.hosts.driver import Driver, DriverSource
-from policies.facts.floors import Part
+from components.settings.hosts.driver import DriverSettings, DriverSource
+from policies.facts.floors import Software
 from policies.faults import Fault, Severity
 
 PERSISTENCED_UNIT = """[Unit]
@@ -39,7 +39,7 @@ WantedBy=multi-user.target
 """
 
 
-def driver_of(host: DesiredHost) -> Driver | None:
+def driver_of(host: DesiredHost) -> DriverSettings | None:
     """Return the driver that the preparation installs or removes; None: it does neither."""
     acts = host.sections.driver.by_preparation or host.sections.driver.remove_earlier
     return host.sections.driver if host.role.has_gpus and acts else None
@@ -59,7 +59,7 @@ def _given(host: DesiredHost) -> Given | None:
     )
 
 
-def _settings(driver: Driver, keeps_cuda: bool) -> dict[str, str]:
+def _settings(driver: DriverSettings, keeps_cuda: bool) -> dict[str, str]:
     if driver.in_container:
         return {"GC_DRIVER_SOURCE": driver.source.value, "GC_DRIVER_KEEP_CUDA": said(keeps_cuda)}
     runfile = driver.runfile
@@ -100,7 +100,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from cuda_needs(host, there, "validation.image", cuda_of(host.validation_image))
     yield from _kernel(host, facts)
     yield from _secure_boot(host, facts)
-    yield from below_floor(host, Part.DRIVER, there, Severity.WARNING)
+    yield from below_floor(host, Software.DRIVER, there, Severity.WARNING)
 
 
 def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterator[Fault]:

@@ -10,8 +10,8 @@ from components.host_facts import HostFacts
 from components.hosts.compatibility import version
 from components.hosts.kubeadm.configuration import SOCKETS, join_configuration
 from components.hosts.step import Given, Step, at_version, fault, repositories, said
-from components.settings.hosts.kubernetes_packages import KubernetesPackages
-from components.settings.hosts.new_cluster import Init
+from components.settings.hosts.kubeadm_init import Init
+from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from policies.faults import Fault, Severity
 
 NAMES = ("kubelet", "kubeadm", "kubectl")
@@ -123,7 +123,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield fault(host, "cgroup v1", wanted, cure, Severity.WARNING)
 
 
-def _allows_cgroup_v1(packages: KubernetesPackages) -> bool:
+def _allows_cgroup_v1(packages: KubernetesPackagesSettings) -> bool:
     """Return whether kubelet's and kubeadm's refusals of cgroup v1 are both declared away."""
     if packages.init is None:
         return False

@@ -8,7 +8,7 @@ from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.step import Given, Phase, Step, below_floor, fault, said
 from components.settings.hosts.runtime import ToolkitSource
-from policies.facts.floors import Part, floor
+from policies.facts.floors import Software, floor
 from policies.faults import Fault, Severity
 
 PACKAGES = (
@@ -28,7 +28,7 @@ def _given(host: DesiredHost) -> Given:
         settings={
             "GC_CHECK_IMAGE": runtime.check_image or "",
             "GC_TOOLKIT_SOURCE": toolkit.source.value,
-            "GC_TOOLKIT_FLOOR": floor(Part.TOOLKIT).fixed,
+            "GC_TOOLKIT_FLOOR": floor(Software.TOOLKIT).fixed,
             "GC_DEFAULT_RUNTIME": runtime.default_runtime.value,
             "GC_DEVICES_BY_ENVIRONMENT": said(runtime.devices_by_environment),
             "GC_TOOLKIT_PACKAGES": _packages(toolkit.version),
@@ -51,9 +51,9 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     by_us = toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
-        yield fault(host, "no nvidia-ctk", f"{floor(Part.TOOLKIT).fixed} or later", cure)
+        yield fault(host, "no nvidia-ctk", f"{floor(Software.TOOLKIT).fixed} or later", cure)
     there = (toolkit.version if by_us else None) or facts.toolkit or ""
-    yield from below_floor(host, Part.TOOLKIT, there, Severity.ERROR)
+    yield from below_floor(host, Software.TOOLKIT, there, Severity.ERROR)
     if facts.runtime_mode == "legacy":
         yield _legacy(host)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.settings.device_plugin import DevicePlugin
+from components.settings.device_plugin import DevicePluginSettings
 from components.settings.hosts.host import Role
-from components.settings.hosts.runtime import Runtime
-from components.settings.parts import Parts
+from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.plugin_flags import DeviceListStrategy
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
 Json = Mapping[str, Any]
@@ -60,10 +60,10 @@ def _filled(file: Any) -> Any:
     return {**file, "flags": {**flags, "plugin": own}}
 
 
-def problems(parts: Parts, plugin: DevicePlugin) -> Iterator[Fault]:
+def validate(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
     """Configurations by which no pod would get a GPU on prepared hosts."""
-    runtime = parts.runtime or Runtime()
-    prepared = any(host.role.has_gpus for host in parts.hosts.values())
+    runtime = sections.runtime or RuntimeSettings()
+    prepared = any(host.role.has_gpus for host in sections.hosts.values())
     if not prepared or runtime.devices_by_environment:
         return
     for name, file in {"": plugin.config, **plugin.configs}.items():

@@ -14,19 +14,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from components.kubernetes.labels import LABELS
 from components.platforms.device_plugin import values as chart
 from components.platforms.site import Site
 from components.settings.device_plugin import (
     CONFIG_LABEL,
     DEFAULT_CONFIG,
-    DevicePlugin,
+    DevicePluginSettings,
 )
 
 NAME = "nvidia-device-plugin-without"
 KUBELET = "/var/lib/kubelet/device-plugins"
 
 
-def daemon_sets(plugin: DevicePlugin, site: Site, values: dict[str, Any]) -> list[dict[str, Any]]:
+def daemon_sets(
+    plugin: DevicePluginSettings, site: Site, values: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Return one DaemonSet for each set of GPUs that is left out, on the nodes that have it.
 
     Args:
@@ -45,7 +48,7 @@ def daemon_sets(plugin: DevicePlugin, site: Site, values: dict[str, Any]) -> lis
 
 
 def _daemon_set(
-    plugin: DevicePlugin,
+    plugin: DevicePluginSettings,
     site: Site,
     values: dict[str, Any],
     gpus: int,
@@ -124,7 +127,7 @@ def _daemon_set(
         "metadata": {
             "name": name,
             "namespace": plugin.namespace,
-            "labels": {**identity, "app.kubernetes.io/managed-by": "gpu-cluster"},
+            "labels": {**identity, **LABELS},
         },
         "spec": {
             "selector": {"matchLabels": identity},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.kubernetes.resources import GPU
-from components.platforms.base import Offer, Plugin
+from components.platforms.base import Offer, RunningPlugin
 from components.settings.nodes.pool import Pool
 from components.settings.plugin_configuration import DevicePluginConfig
 from components.settings.plugin_flags import MigStrategy
@@ -28,10 +28,10 @@ def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple
     return tuple(Offer(name, count, plain) for plain, name, count in shared)
 
 
-def described(file: DevicePluginConfig, strategy: MigStrategy) -> Plugin:
+def described(file: DevicePluginConfig, strategy: MigStrategy) -> RunningPlugin:
     """Return the plugin as others need to know it."""
     name, replicas = file.offered(GPU, 1)
-    return Plugin(
+    return RunningPlugin(
         mig_strategy=str(strategy),
         replicas=replicas,
         mps=file.sharing.mps is not None,

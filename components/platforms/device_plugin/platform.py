@@ -13,17 +13,17 @@ import yaml
 
 from components.charts.images import NFD_DEFINITIONS, nfd_image
 from components.host_facts import HostFacts
+from components.kubernetes.labels import LABELS
 from components.kubernetes.resources import GPU
 from components.platforms import findings
 from components.platforms.base import (
-    LABELS,
     RUNTIME_CLASS,
+    ExtraObject,
     Json,
     Offer,
-    Part,
     Platform,
-    Plugin,
     Program,
+    RunningPlugin,
     Servers,
     Trait,
 )
@@ -31,19 +31,18 @@ from components.platforms.device_plugin import device_lists, rules, values
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.offers import described, offers
 from components.platforms.requests import DefinitionsRequest, Expected, RuntimeClassRequest
-from components.settings.device_plugin import CONFIG_LABEL, Presence
-from components.settings.device_plugin import DevicePlugin as Settings
+from components.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
 from components.settings.hosts.runtime import DefaultRuntime
 from components.settings.nodes.pool import Pool
-from components.settings.parts import Parts
 from components.settings.plugin_flags import CDI
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
 
 class DevicePlugin(Platform):
     """The release ``nvidia-device-plugin``."""
 
-    settings: Settings
+    settings: DevicePluginSettings
 
     chart = "nvidia-device-plugin"
     #: NVIDIA/k8s-device-plugin, README "Deployment via helm".
@@ -68,7 +67,7 @@ class DevicePlugin(Platform):
         file = self.settings.config_named(pool.labels.get(CONFIG_LABEL))
         return offers(file, file.flags.mig_strategy, pool)
 
-    def plugin(self, pool: Pool) -> Plugin | None:
+    def plugin(self, pool: Pool) -> RunningPlugin | None:
         """With several configurations a node's label decides: nothing is known of it here."""
         if self.settings.configs:
             return None
@@ -81,7 +80,7 @@ class DevicePlugin(Platform):
         if plugin.presence is Presence.NFD:
             yield nfd_image(plugin.version)
 
-    def parts(self) -> tuple[Part, ...]:
+    def extra_objects(self) -> tuple[ExtraObject, ...]:
         plugin = self.settings
         files = {
             name: yaml.safe_dump(file, sort_keys=False) for name, file in plugin.files().items()
@@ -97,9 +96,9 @@ class DevicePlugin(Platform):
             "data": files,
         }
         return (
-            Part(key="config", manifest=config),
+            ExtraObject(key="config", manifest=config),
             *(
-                Part(key=daemon_set["metadata"]["name"], manifest=daemon_set, after=True)
+                ExtraObject(key=daemon_set["metadata"]["name"], manifest=daemon_set, after=True)
                 for daemon_set in daemon_sets(plugin, self.site, self.values())
             ),
         )
@@ -109,7 +108,7 @@ class DevicePlugin(Platform):
         if self.settings.presence is Presence.NFD:
             result.append(
                 Program(
-                    key="plugin-definitions",
+                    key="plugin-crds",
                     name="crds",
                     create="note",
                     delete="remove",
@@ -122,7 +121,7 @@ class DevicePlugin(Platform):
             result.append(
                 Program(
                     key="runtime-class",
-                    name="runtime_class",
+                    name="runtime-class",
                     create="own",
                     delete="remove",
                     request=RuntimeClassRequest(context=self.site.context, name=RUNTIME_CLASS),
@@ -163,10 +162,10 @@ class DevicePlugin(Platform):
         return {"devicePlugin": plugin} if plugin else {}
 
     @staticmethod
-    def problems(parts: Parts) -> Iterator[Fault]:
-        yield from rules.problems(parts)
+    def validate_settings(sections: ValidSections) -> Iterator[Fault]:
+        yield from rules.validate(sections)
 
-    def advice(self) -> Iterator[Fault]:
+    def warnings(self) -> Iterator[Fault]:
         """Advise on devices by CDI, beside a runtime that hands them over otherwise."""
         runtime = self.site.runtime
         strategies = self.settings.config.flags.plugin.device_list_strategy
@@ -186,7 +185,9 @@ class DevicePlugin(Platform):
                 'write "defaultRuntime: runc"',
             )
 
-    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    def validate_cluster(
+        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Fault]:
         if self.settings.presence is Presence.NFD:
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
 

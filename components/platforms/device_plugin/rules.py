@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.platforms.device_plugin import device_lists
-from components.settings.device_plugin import CONFIG_LABEL, DevicePlugin, Presence
-from components.settings.gpu_operator import GpuOperator
-from components.settings.parts import Parts
+from components.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
+from components.settings.gpu_operator import GpuOperatorSettings
 from components.settings.plugin_configuration import DevicePluginConfig
 from components.settings.plugin_flags import AllocationPolicy, DeviceIdStrategy, MigStrategy
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"
@@ -20,23 +20,23 @@ _SECTION = "devicePlugin"
 _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 
 
-def problems(parts: Parts) -> Iterator[Fault]:
+def validate(sections: ValidSections) -> Iterator[Fault]:
     """Every contradiction of the plugin's settings."""
-    plugin = parts.device_plugin
+    plugin = sections.device_plugin
     if plugin is None:
         return
-    yield from labels(parts, plugin.configs)
+    yield from labels(sections, plugin.configs)
     yield from _presence(plugin)
-    yield from _left_out(parts, plugin)
+    yield from _left_out(sections, plugin)
     yield from _packed(plugin)
-    yield from device_lists.problems(parts, plugin)
-    yield from _files(parts, plugin, (_SECTION,))
+    yield from device_lists.validate(sections, plugin)
+    yield from _files(sections, plugin, (_SECTION,))
     yield from _values(plugin)
 
 
-def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Fault]:
+def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Fault]:
     """A pool's label names a configuration: with another name the plugin keeps its old one."""
-    for i, pool in parts.pools.items():
+    for i, pool in sections.pools.items():
         name = pool.labels.get(CONFIG_LABEL)
         if name is not None and name not in configs:
             known = ", ".join(configs) or "none; the default needs no label"
@@ -48,9 +48,9 @@ def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Fault]:
             )
 
 
-def _left_out(parts: Parts, plugin: DevicePlugin) -> Iterator[Fault]:
+def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
     """The plugin numbers the devices that it sees: an index of its own is another GPU's."""
-    for i, pool in parts.pools.items():
+    for i, pool in sections.pools.items():
         nodes = [node for node, devices in pool.unhealthy_devices.items() if devices.index]
         flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
         if nodes and flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
@@ -62,7 +62,7 @@ def _left_out(parts: Parts, plugin: DevicePlugin) -> Iterator[Fault]:
             )
 
 
-def _presence(plugin: DevicePlugin) -> Iterator[Fault]:
+def _presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if plugin.gfd and plugin.presence is Presence.LABEL:
         yield fault(
             (_SECTION, "presence"),
@@ -72,7 +72,7 @@ def _presence(plugin: DevicePlugin) -> Iterator[Fault]:
         )
 
 
-def _packed(plugin: DevicePlugin) -> Iterator[Fault]:
+def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if not plugin.version.startswith("0.19."):
         return
     for name, file in {"config": plugin.config, **plugin.configs}.items():
@@ -87,7 +87,7 @@ def _packed(plugin: DevicePlugin) -> Iterator[Fault]:
             )
 
 
-def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Fault]:
+def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) -> Iterator[Fault]:
     """What the one DaemonSet can't differ in, and what pools with MIG need."""
     for name, file in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
@@ -99,11 +99,11 @@ def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Fault]:
                     f"the same {alias} as in config: the chart mounts one folder for all nodes",
                     f"write {show(getattr(plugin.config.flags, key))}",
                 )
-    yield from _mig(parts, lambda label: plugin.config_named(label).flags.mig_strategy)
+    yield from _mig(sections, lambda label: plugin.config_named(label).flags.mig_strategy)
 
 
-def _mig(parts: Parts, strategy: Any) -> Iterator[Fault]:
-    for i, pool in parts.pools.items():
+def _mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
+    for i, pool in sections.pools.items():
         chosen = strategy(pool.labels.get(CONFIG_LABEL))
         if pool.mig and chosen is MigStrategy.NONE:
             yield fault(
@@ -121,7 +121,7 @@ def _mig(parts: Parts, strategy: Any) -> Iterator[Fault]:
             )
 
 
-def _values(plugin: DevicePlugin) -> Iterator[Fault]:
+def _values(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if not plugin.extra_values:
         return
     from components.charts.value_check import check
@@ -132,11 +132,11 @@ def _values(plugin: DevicePlugin) -> Iterator[Fault]:
     yield from foreign_environment(plugin.extra_values, at)
 
 
-def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
+def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
     """The operator hands its plugin settings by environment, which stands above the file."""
     at = ("gpuOperator", "devicePlugin")
     section = operator.device_plugin
-    yield from _mig(parts, lambda _: operator.mig_strategy)
+    yield from _mig(sections, lambda _: operator.mig_strategy)
     files: dict[Location, DevicePluginConfig] = {}
     if section is not None and "config" in section.model_fields_set:
         files[(*at, "config")] = section.config
@@ -151,7 +151,7 @@ def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
                 "the operator's own, which it sets in the plugin's environment",
                 "remove it here, or change gpuOperator.migStrategy",
             )
-        cdi = parts.runtime is not None and parts.runtime.cdi
+        cdi = sections.runtime is not None and sections.runtime.cdi
         if cdi and "device_list_strategy" in flags.plugin.model_fields_set:
             yield fault(
                 (*here, "flags", "plugin", "deviceListStrategy"),

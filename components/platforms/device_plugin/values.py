@@ -12,7 +12,7 @@ from typing import Any
 from components.charts.extra_values import merged, plain
 from components.platforms.site import Site
 from components.platforms.tolerations import discovery_tolerations
-from components.settings.device_plugin import DEFAULT_CONFIG, DevicePlugin, Presence
+from components.settings.device_plugin import DEFAULT_CONFIG, DevicePluginSettings, Presence
 from components.settings.nodes.pool import Pool
 from components.settings.plugin_flags import CDI
 
@@ -30,12 +30,12 @@ PRESENT = {
 }
 
 
-def image(plugin: DevicePlugin, site: Site) -> str:
+def image(plugin: DevicePluginSettings, site: Site) -> str:
     """The plugin's image as pods name it."""
     return site.registry.deployed(f"{IMAGE}:v{plugin.version}")
 
 
-def values(plugin: DevicePlugin, site: Site, runtime_class: str | None) -> dict[str, Any]:
+def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) -> dict[str, Any]:
     """Return the Helm values.
 
     The plugin's own settings are all in the ConfigMap: chart values become arguments and
@@ -69,7 +69,7 @@ def values(plugin: DevicePlugin, site: Site, runtime_class: str | None) -> dict[
     return merged(_registry(plugin, site, result), plugin.extra_values)
 
 
-def pod_annotations(plugin: DevicePlugin) -> dict[str, str]:
+def pod_annotations(plugin: DevicePluginSettings) -> dict[str, str]:
     """By which another configuration brings new pods.
 
     A running plugin doesn't read its file again, and config-manager starts it anew for another
@@ -79,7 +79,7 @@ def pod_annotations(plugin: DevicePlugin) -> dict[str, str]:
     return {CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _discovery(plugin: DevicePlugin, site: Site) -> dict[str, Any]:
+def _discovery(plugin: DevicePluginSettings, site: Site) -> dict[str, Any]:
     if plugin.presence is not Presence.NFD:
         return {"enabled": False}
     return {"enabled": True, "worker": {"tolerations": discovery_tolerations(site.tolerations)}}
@@ -95,7 +95,7 @@ def exclusions(pools: tuple[Pool, ...]) -> dict[str, tuple[Pool, tuple[int, ...]
     }
 
 
-def resources(plugin: DevicePlugin, memory: str | None) -> dict[str, Any]:
+def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any]:
     """Return requests and limits of the plugin; empty: none.
 
     Beside a driver installer its memory is `driverInstaller.pluginMemory` (document 003;
@@ -133,7 +133,7 @@ def _elsewhere(nodes: list[str]) -> dict[str, Any]:
     }
 
 
-def _registry(plugin: DevicePlugin, site: Site, values: dict[str, Any]) -> dict[str, Any]:
+def _registry(plugin: DevicePluginSettings, site: Site, values: dict[str, Any]) -> dict[str, Any]:
     registry, nfd = site.registry, dict(values["nfd"])
     tag = image(plugin, site).removeprefix(f"{IMAGE}:")
     if registry.pins and "@" in tag and "image" not in plugin.extra_values:

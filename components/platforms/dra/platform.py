@@ -12,26 +12,26 @@ from components.kubernetes.resources import DRA_DRIVER, GPU
 from components.platforms import findings
 from components.platforms.base import (
     Delivery,
+    ExtraObject,
     Json,
     Monitored,
     Offer,
-    Part,
     Platform,
     Program,
     Servers,
 )
 from components.platforms.dra import values
 from components.platforms.requests import DefinitionsRequest
-from components.settings.dra import Dra
+from components.settings.dra import DraSettings
 from components.settings.nodes.pool import Pool
-from components.settings.parts import Parts
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
 
 class DraDriver(Platform):
     """The release ``dra-driver-nvidia-gpu``."""
 
-    settings: Dra
+    settings: DraSettings
 
     chart = values.CHART
     repository = "oci://registry.k8s.io/dra-driver-nvidia/charts"
@@ -57,12 +57,12 @@ class DraDriver(Platform):
         return (Offer(DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
 
     @staticmethod
-    def problems(parts: Parts) -> Iterator[Fault]:
+    def validate_settings(sections: ValidSections) -> Iterator[Fault]:
         """Its compute domains run IMEX themselves, and want that of the host off.
 
         Source: NVIDIA GPU Operator documentation, "NVIDIA DRA Driver", prerequisites.
         """
-        if parts.driver is not None and parts.driver.imex_nodes:
+        if sections.driver is not None and sections.driver.imex_nodes:
             yield fault(
                 ("driver", "imexNodes"),
                 "imexNodes with platform dra",
@@ -73,10 +73,10 @@ class DraDriver(Platform):
     def images(self) -> Iterator[str]:
         yield f"{values.IMAGE}:v{self.settings.version}"
 
-    def parts(self) -> tuple[Part, ...]:
+    def extra_objects(self) -> tuple[ExtraObject, ...]:
         dra = self.settings
         return tuple(
-            Part(
+            ExtraObject(
                 key=f"{pool.name}-{where}-claim",
                 manifest=values.claim_template(
                     f"{pool.name}-gpu", where, 1, dra.selectors.get(pool.name)
@@ -90,7 +90,7 @@ class DraDriver(Platform):
     def programs(self) -> tuple[Program, ...]:
         return (
             Program(
-                key="dra-definitions",
+                key="dra-crds",
                 name="crds",
                 create="note",
                 delete="remove",
@@ -113,7 +113,9 @@ class DraDriver(Platform):
     def claim(name: str, namespace: str, count: int) -> Json | None:
         return values.claim_template(name, namespace, count)
 
-    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    def validate_cluster(
+        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Fault]:
         yield from findings.claims_served(self.site.context, seen)
 
 

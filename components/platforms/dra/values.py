@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.kubernetes.labels import LABELS
 from components.kubernetes.resources import DRA_DRIVER
 from components.platforms.site import Site
-from components.settings.dra import Dra
+from components.settings.dra import DraSettings
 
 CHART = "dra-driver-nvidia-gpu"
 #: The chart's image (0.5.0, values.yaml).
@@ -18,7 +19,7 @@ IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
 DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]
 
 
-def values(dra: Dra, site: Site) -> dict[str, Any]:
+def values(dra: DraSettings, site: Site) -> dict[str, Any]:
     """Return the Helm values.
 
     ``gpuResourcesEnabledOverride``: the chart refuses GPUs without it, because GPUs by DRA and by
@@ -66,7 +67,7 @@ def claim_template(
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+            "labels": LABELS,
         },
         "spec": {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": request}]}}},
     }

@@ -12,26 +12,25 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from components.host_facts import HostFacts
+from components.kubernetes.labels import LABELS
 from components.platforms import findings
 from components.platforms.base import (
-    LABELS,
     Delivery,
+    ExtraObject,
     Json,
     Monitored,
     Offer,
-    Part,
     Platform,
     Servers,
     Trait,
 )
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
-from components.settings.gpu_manager import CRI, release_of
-from components.settings.gpu_manager import GpuManager as GpuManagerSettings
+from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
 from components.settings.hosts.runtime import Engine, ToolkitSource
 from components.settings.nodes.cards import CORE, cores
 from components.settings.nodes.pool import Pool
-from components.settings.parts import Parts
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Severity, fault
 
 #: From here on the kubelet refuses cgroup v1 unless told otherwise (``failCgroupV1``).
@@ -72,7 +71,7 @@ class GpuManager(Platform):
         yield self.settings.image
         yield self.settings.admission_image
 
-    def parts(self) -> tuple[Part, ...]:
+    def extra_objects(self) -> tuple[ExtraObject, ...]:
         address = self.settings.extender_address
         service = {
             "apiVersion": "v1",
@@ -100,8 +99,10 @@ class GpuManager(Platform):
             },
         }
         return (
-            Part(key="extender", manifest=service),
-            Part(key="scheduler", manifest=scheduler, source="extender", data=scheduler_data),
+            ExtraObject(key="extender", manifest=service),
+            ExtraObject(
+                key="scheduler", manifest=scheduler, source="extender", data=scheduler_data
+            ),
         )
 
     def labels(self, pool: Pool) -> dict[str, str]:
@@ -113,15 +114,15 @@ class GpuManager(Platform):
         return {CORE: str(cores(cards))}
 
     @staticmethod
-    def problems(parts: Parts) -> Iterator[Fault]:
+    def validate_settings(sections: ValidSections) -> Iterator[Fault]:
         """What an image can't do, and what no host would get."""
-        manager, runtime = parts.section("gpu_manager"), parts.runtime
+        manager, runtime = sections.section("gpu_manager"), sections.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
             return
         if runtime.toolkit.source is ToolkitSource.PACKAGE:
             yield fault(
                 ("runtime", "toolkit", "source"),
-                f"package with platform {parts.platform}",
+                f"package with platform {sections.platform}",
                 "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
                 "take runtime.toolkit out",
             )
@@ -134,7 +135,9 @@ class GpuManager(Platform):
                 f'write "image: {GpuManagerSettings().image}"',
             )
 
-    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    def validate_cluster(
+        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Fault]:
         yield from _engines(self.settings, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"

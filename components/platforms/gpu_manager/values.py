@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from components.platforms.site import Site
-from components.settings.gpu_manager import CRI, GpuManager, release_of
+from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
 from components.settings.nodes.cards import CORE, MEMORY
 
 NAMESPACE = "kube-system"
@@ -32,7 +32,7 @@ METRICS = (
 RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 
-def extra_flags(manager: GpuManager, *, systemd_cgroup: bool) -> list[str]:
+def extra_flags(manager: GpuManagerSettings, *, systemd_cgroup: bool) -> list[str]:
     """``EXTRA_FLAGS`` that the image's version knows: one more ends the program.
 
     Its own defaults are dockershim's socket and cgroupfs; before 1.1.0 it knows Docker alone and
@@ -49,7 +49,7 @@ def extra_flags(manager: GpuManager, *, systemd_cgroup: bool) -> list[str]:
     ]
 
 
-def admission_flags(manager: GpuManager) -> list[str]:
+def admission_flags(manager: GpuManagerSettings) -> list[str]:
     """``EXTRA_FLAGS`` of the extender, as its manifest in tkestack/tke 31e93ce has them for v1.0.0.
 
     Other images are built from newer source, which doesn't know the flag (gpu-admission f7d9868).
@@ -58,7 +58,7 @@ def admission_flags(manager: GpuManager) -> list[str]:
     return ["--incluster-mode=true"] if by_release else []
 
 
-def values(manager: GpuManager, site: Site) -> dict[str, Any]:
+def values(manager: GpuManagerSettings, site: Site) -> dict[str, Any]:
     """Return the Helm values."""
     secret = site.registry.pull_secret
     return {

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.charts.images import Section, UnknownImages, nfd_image, sections
-from components.settings.gpu_operator import GpuOperator
-from components.settings.hosts.driver import Driver
+from components.settings.gpu_operator import GpuOperatorSettings
+from components.settings.hosts.driver import DriverSettings
 
 
-def images(operator: GpuOperator, driver: Driver) -> Iterator[str]:
+def images(operator: GpuOperatorSettings, driver: DriverSettings) -> Iterator[str]:
     """Yield the images of the GPU Operator and of the operands that a configuration turns on.
 
     Raises:
@@ -36,7 +36,7 @@ def images(operator: GpuOperator, driver: Driver) -> Iterator[str]:
 
 
 def sections_in_use(
-    operator: GpuOperator, driver: Driver
+    operator: GpuOperatorSettings, driver: DriverSettings
 ) -> Iterator[tuple[Section, Mapping[str, Any]]]:
     """Yield the sections whose images run, each with what `extraValues` gives of it."""
     on = _switches(operator, driver.managed_by_operator)
@@ -48,7 +48,7 @@ def sections_in_use(
             yield section, given
 
 
-def _driver(driver: Driver, version: str) -> str:
+def _driver(driver: DriverSettings, version: str) -> str:
     """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
     repository = driver.image_repository or "nvcr.io/nvidia"
     if driver.digest:
@@ -62,7 +62,7 @@ def _driver(driver: Driver, version: str) -> str:
     )
 
 
-def _switches(operator: GpuOperator, driver: bool) -> dict[str, bool]:
+def _switches(operator: GpuOperatorSettings, driver: bool) -> dict[str, bool]:
     """Which sections' images run, by the chart's defaults and our settings."""
     always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")
     sandbox = operator.sandbox is not None

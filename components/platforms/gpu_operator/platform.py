@@ -14,34 +14,33 @@ from components.platforms import findings
 from components.platforms.base import (
     Engines,
     Exporter,
+    ExtraObject,
     Json,
-    Layouts,
     Monitored,
     Offer,
-    Part,
     Platform,
-    Plugin,
+    PlatformMigLayouts,
     Program,
+    RunningPlugin,
     Servers,
     Trait,
 )
 from components.platforms.device_plugin.offers import described, offers
-from components.platforms.gpu_operator import guests, images, rules, values
-from components.platforms.gpu_operator.layouts import layout
+from components.platforms.gpu_operator import images, rules, values, vgpu_nodes
+from components.platforms.gpu_operator.mig_config import layout
 from components.platforms.requests import DefinitionsRequest, Expected, NodeKeysRequest
 from components.settings.device_plugin import CONFIG_LABEL
-from components.settings.gpu_operator import GpuOperator as Settings
-from components.settings.gpu_operator import OperatorPlugin
+from components.settings.gpu_operator import GpuOperatorSettings, OperatorPlugin
 from components.settings.nodes.pool import Pool
-from components.settings.parts import Parts
 from components.settings.plugin_configuration import DevicePluginConfig
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
 
 
 class GpuOperator(Platform):
     """The release ``gpu-operator``."""
 
-    settings: Settings
+    settings: GpuOperatorSettings
 
     chart = "gpu-operator"
     #: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator, "Install NVIDIA GPU Operator".
@@ -49,11 +48,11 @@ class GpuOperator(Platform):
     #: gpu-operator v26.7.0, assets/state-device-plugin.
     servers = Servers("app=nvidia-device-plugin-daemonset", "nvidia-device-plugin-daemonset")
     #: gpu-operator v26.7.0, assets/state-mig-manager.
-    layouts = Layouts("app=nvidia-mig-manager", layout)
+    layouts = PlatformMigLayouts("app=nvidia-mig-manager", layout)
     traits = frozenset({Trait.BRINGS_DRIVER})
     #: gpu-operator v26.7.0, assets/state-dcgm-exporter.
     monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
-    secrets = (guests.TOKEN,)
+    secrets = (vgpu_nodes.TOKEN,)
 
     @property
     def version(self) -> str:
@@ -69,7 +68,7 @@ class GpuOperator(Platform):
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
         return offers(self._file(pool), self.settings.mig_strategy, pool)
 
-    def plugin(self, pool: Pool) -> Plugin:
+    def plugin(self, pool: Pool) -> RunningPlugin:
         """The operator sets the strategy for MIG in the plugin's environment, over its file."""
         return described(self._file(pool), self.settings.mig_strategy)
 
@@ -89,16 +88,16 @@ class GpuOperator(Platform):
     def images(self) -> Iterator[str]:
         yield from images.images(self.settings, self.site.driver)
 
-    def parts(self) -> tuple[Part, ...]:
+    def extra_objects(self) -> tuple[ExtraObject, ...]:
         vgpu = self.settings.vgpu
-        return (guests.license_secret(self.namespace, vgpu),) if vgpu else ()
+        return (vgpu_nodes.license_secret(self.namespace, vgpu),) if vgpu else ()
 
     def programs(self) -> tuple[Program, ...]:
         names = values.definitions(self.settings.version)
         context = self.site.context
         return (
             Program(
-                key="operator-definitions",
+                key="operator-crds",
                 name="crds",
                 create="note",
                 delete="remove",
@@ -110,7 +109,7 @@ class GpuOperator(Platform):
             ),
             Program(
                 key="operator-labels",
-                name="operator_labels",
+                name="operator-labels",
                 create="note",
                 delete="remove",
                 request=NodeKeysRequest(
@@ -134,13 +133,15 @@ class GpuOperator(Platform):
         return {}
 
     @staticmethod
-    def problems(parts: Parts) -> Iterator[Fault]:
-        yield from rules.problems(parts)
+    def validate_settings(sections: ValidSections) -> Iterator[Fault]:
+        yield from rules.validate(sections)
 
     def endpoints(self) -> dict[str, str]:
-        return guests.endpoints(self.settings.vgpu, self.site)
+        return vgpu_nodes.endpoints(self.settings.vgpu, self.site)
 
-    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    def validate_cluster(
+        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Fault]:
         if self.settings.nfd:
             yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
 

@@ -11,10 +11,10 @@ from components.settings.gpu_operator import (
     OPERAND_LABELS,
     OPERANDS_LABEL,
     STATE_LABELS,
-    GpuOperator,
+    GpuOperatorSettings,
 )
-from components.settings.nodes.scheduling import Scheduling
-from components.settings.parts import Parts
+from components.settings.nodes.scheduling import SchedulingSettings
+from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Location, fault, show
 
 _SECTION = "gpuOperator"
@@ -24,23 +24,23 @@ _SECTION = "gpuOperator"
 BUILT_IN_LAYOUTS = (ALL_DISABLED, "all-enabled", "all-balanced")
 
 
-def problems(parts: Parts) -> Iterator[Fault]:
+def validate(sections: ValidSections) -> Iterator[Fault]:
     """Every contradiction of the operator's settings."""
-    operator = parts.gpu_operator
+    operator = sections.gpu_operator
     if operator is None:
         return
     plugin = operator.device_plugin
-    yield from device_plugin_rules.labels(parts, plugin.configs if plugin else {})
-    yield from device_plugin_rules.operator_files(parts, operator)
-    yield from _unhealthy(parts)
-    yield from _labels(parts)
-    yield from _nodes(parts)
-    yield from _sections(parts, operator)
+    yield from device_plugin_rules.labels(sections, plugin.configs if plugin else {})
+    yield from device_plugin_rules.operator_files(sections, operator)
+    yield from _unhealthy(sections)
+    yield from _labels(sections)
+    yield from _nodes(sections)
+    yield from _sections(sections, operator)
     yield from _values(operator)
 
 
-def _unhealthy(parts: Parts) -> Iterator[Fault]:
-    for i, pool in parts.pools.items():
+def _unhealthy(sections: ValidSections) -> Iterator[Fault]:
+    for i, pool in sections.pools.items():
         if any(devices.index for devices in pool.unhealthy_devices.values()):
             yield fault(
                 ("pools", i, "unhealthyDevices"),
@@ -51,8 +51,8 @@ def _unhealthy(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _labels(parts: Parts) -> Iterator[Fault]:
-    for i, pool in parts.pools.items():
+def _labels(sections: ValidSections) -> Iterator[Fault]:
+    for i, pool in sections.pools.items():
         at = ("pools", i, "labels")
         if pool.labels.get(OPERANDS_LABEL) == "false" and pool.gpus_per_node:
             yield fault(
@@ -79,12 +79,14 @@ def _labels(parts: Parts) -> Iterator[Fault]:
             )
 
 
-def _nodes(parts: Parts) -> Iterator[Fault]:
+def _nodes(sections: ValidSections) -> Iterator[Fault]:
     """Labels that single nodes have of their own."""
-    scheduling = parts.sections.get("scheduling")
-    if not isinstance(scheduling, Scheduling):
+    scheduling = sections.sections.get("scheduling")
+    if not isinstance(scheduling, SchedulingSettings):
         return
-    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names}
+    gpus = {
+        name: pool.gpus_per_node for pool in sections.pools.values() for name in pool.node_names
+    }
     for name, own in scheduling.nodes.items():
         at = ("scheduling", "nodes", name, "labels")
         if own.labels.get(OPERANDS_LABEL) == "false" and gpus.get(name, 0):
@@ -116,8 +118,8 @@ def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
             )
 
 
-def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
-    driver, runtime = parts.driver, parts.runtime
+def _sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
+    driver, runtime = sections.driver, sections.runtime
     managed = driver is not None and driver.managed_by_operator
     if operator.upgrade is not None and driver is not None and not managed:
         yield fault(
@@ -150,7 +152,7 @@ def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
         )
 
 
-def _values(operator: GpuOperator) -> Iterator[Fault]:
+def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     extra = operator.extra_values
     if not extra:
         return

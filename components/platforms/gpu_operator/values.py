@@ -15,11 +15,11 @@ from components.charts.images import NFD, NFD_DEFINITIONS, sections
 from components.charts.value_table import series_of
 from components.kubernetes.resources import ALL_DISABLED
 from components.platforms.gpu_operator.images import sections_in_use
-from components.platforms.gpu_operator.layouts import CONFIG_MAP, layouts
+from components.platforms.gpu_operator.mig_config import CONFIG_MAP, layouts
 from components.platforms.site import Site
 from components.platforms.tolerations import discovery_tolerations
 from components.settings.device_plugin import DEFAULT_CONFIG
-from components.settings.gpu_operator import Distribution, GpuOperator, Upgrade
+from components.settings.gpu_operator import Distribution, DriverUpgrade, GpuOperatorSettings
 
 PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
 
@@ -63,7 +63,7 @@ NODE_ANNOTATIONS = ["nfd.node.kubernetes.io/", "nvidia.com/gpu-driver-upgrade"]
 POLICY_DEFINITIONS = ["clusterpolicies.nvidia.com"]
 
 
-def values(operator: GpuOperator, site: Site) -> dict[str, Any]:
+def values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """Return the Helm values."""
     result: dict[str, Any] = {
         "driver": _driver(operator, site),
@@ -101,7 +101,7 @@ def _text(document: dict[str, Any]) -> str:
     return str(yaml.safe_dump(document, sort_keys=False))
 
 
-def _driver(operator: GpuOperator, site: Site) -> dict[str, Any]:
+def _driver(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     driver = site.driver
     if not driver.managed_by_operator:
         return {"enabled": False}
@@ -132,7 +132,7 @@ def _driver(operator: GpuOperator, site: Site) -> dict[str, Any]:
     return result
 
 
-def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
+def _upgrade(upgrade: DriverUpgrade) -> dict[str, Any]:
     drain = upgrade.drain.model_dump(by_alias=True) if upgrade.drain else {}
     return {
         "autoUpgrade": upgrade.automatic,
@@ -144,7 +144,7 @@ def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
     }
 
 
-def _device_plugin(operator: GpuOperator, site: Site) -> dict[str, Any]:
+def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """With CDI the operator itself sets how devices are handed out.
 
     Without, it would be the variable that containers may not use (`runtime.devicesByEnvironment`),
@@ -164,12 +164,12 @@ def _device_plugin(operator: GpuOperator, site: Site) -> dict[str, Any]:
     return result
 
 
-def _mounts(operator: GpuOperator, site: Site) -> bool:
+def _mounts(operator: GpuOperatorSettings, site: Site) -> bool:
     """Whether the nodes' toolkit takes devices by mounts: the operator or we configure it so."""
     return not site.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
 
 
-def _toolkit(operator: GpuOperator, site: Site) -> dict[str, Any]:
+def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """``RUNTIME_CONFIG_SOURCE=file`` keeps the drop-in's version at the root's: read from the
     daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
     (NVIDIA/gpu-operator#2646). Whom the toolkit gives GPUs: nvidia-container-toolkit 1.20.0,
@@ -192,7 +192,7 @@ def _toolkit(operator: GpuOperator, site: Site) -> dict[str, Any]:
     }
 
 
-def _registry(operator: GpuOperator, site: Site, values: dict[str, Any]) -> dict[str, Any]:
+def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any]) -> dict[str, Any]:
     """The same values with every image from the private registry."""
     registry = site.registry
     series = series_of(operator.version)
@@ -216,7 +216,7 @@ def _registry(operator: GpuOperator, site: Site, values: dict[str, Any]) -> dict
     return merged(values, {"node-feature-discovery": nfd}) if nfd else values
 
 
-def _digests(operator: GpuOperator, site: Site) -> dict[str, Any]:
+def _digests(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """Versions with the digests that are known, where `extraValues` chooses no other image.
 
     The operator puts a version behind the colon as it is (gpu-operator v26.7.0,

@@ -22,7 +22,7 @@ class CudaSource(StrEnum):
     RUNFILE = "runfile"
 
 
-class Cuda(Model):
+class CudaSettings(Model):
     """`version`: major and minor, as in /usr/local/cuda-12.8."""
 
     source: CudaSource = Field(
@@ -40,7 +40,7 @@ class Cuda(Model):
     runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
 
     @model_validator(mode="after")
-    def _whole(self) -> Cuda:
+    def _whole(self) -> CudaSettings:
         if (self.source is CudaSource.NONE) != (self.version is None):
             raise refuse(
                 f"source {self.source} with version {self.version}",

@@ -59,7 +59,7 @@ class KernelModule(StrEnum):
     PROPRIETARY = "proprietary"
 
 
-class Driver(Model):
+class DriverSettings(Model):
     """`version` is what hosts must have or get; None takes any (not for a runfile).
 
     With the sources `package` and `runfile` only: `repository`, `runfile`, `hold`, `persistence`,

@@ -22,7 +22,7 @@ class KernelFlavor(StrEnum):
     KERNEL_ML = "kernel-ml"
 
 
-class Kernel(Model):
+class KernelSettings(Model):
     """`release` None leaves the kernel as it is.
 
     With a release: its packages are installed, it becomes GRUB's default entry, and `hold` keeps

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, mo
 
 from components.base.model import Model
 from components.base.versions import pattern
-from components.settings.hosts.new_cluster import Endpoint, Init
+from components.settings.hosts.kubeadm_init import Endpoint, Init
 from components.settings.hosts.repository import Repositories
 from policies.faults import refuse
 
@@ -34,7 +34,7 @@ class Join(Model):
     )
 
 
-class KubernetesPackages(Model):
+class KubernetesPackagesSettings(Model):
     """`version` None leaves Kubernetes' packages alone. Held packages stay at that version."""
 
     version: (
@@ -58,7 +58,7 @@ class KubernetesPackages(Model):
     )
 
     @model_validator(mode="after")
-    def _one_cluster(self) -> KubernetesPackages:
+    def _one_cluster(self) -> KubernetesPackagesSettings:
         if self.init and self.join:
             raise refuse(
                 "init and join", "init for a new cluster, or join for one", "remove one of them"

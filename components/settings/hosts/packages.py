@@ -19,7 +19,7 @@ BUILD = ("gcc", "make", "dkms", "pciutils")
 """NVIDIA Driver Installation Guide r595, pre-installation: compiler, make, DKMS; lspci to look."""
 
 
-class Packages(Model):
+class PackagesSettings(Model):
     """Beside the kernel's headers and the packages of `BUILD`, which a driver on the host brings.
 
     Packages stay on a host that leaves the stack, unless `remove`; then those go that the stack

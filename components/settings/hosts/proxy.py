@@ -45,7 +45,7 @@ Direct = Annotated[
 ]
 
 
-class Proxy(Model):
+class ProxySettings(Model):
     """For what preparation downloads, the container engine's images, and a driver's container.
 
     Charts are fetched from the machine that runs the program: by `HTTPS_PROXY` of its environment.

@@ -16,7 +16,7 @@ class RebootWhen(StrEnum):
     REQUIRED = "required"
 
 
-class Reboot(Model):
+class RebootSettings(Model):
     """Reboots go in waves: at most `rollout.maxUnavailable` hosts down, of the control plane one.
 
     A host that is a cluster node is drained before and uncordoned after, if it was not cordoned

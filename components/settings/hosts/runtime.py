@@ -14,7 +14,7 @@ from components.settings.hosts.engine_install import EngineInstall
 from components.settings.hosts.toolkit import Toolkit, ToolkitSource
 from policies.faults import refuse, show
 
-__all__ = ["DefaultRuntime", "Docker", "Engine", "Runtime", "Toolkit", "ToolkitSource"]
+__all__ = ["DefaultRuntime", "Docker", "Engine", "RuntimeSettings", "Toolkit", "ToolkitSource"]
 
 _IMAGE = re.compile(
     r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?"
@@ -48,7 +48,7 @@ class DefaultRuntime(StrEnum):
     RUNC = "runc"
 
 
-class Runtime(Model):
+class RuntimeSettings(Model):
     """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass. K3s and RKE2 choose
     CDI and cgroup driver themselves; containerd has CDI since 1.7, Docker since 25, and an older
     one goes without. `devicesByEnvironment: true` leaves NVIDIA_VISIBLE_DEVICES to every container,
@@ -91,7 +91,7 @@ class Runtime(Model):
     )
 
     @model_validator(mode="after")
-    def _settings_of_the_engine(self) -> Runtime:
+    def _settings_of_the_engine(self) -> RuntimeSettings:
         if self.engine is not Engine.DOCKER and self.docker != Docker():
             raise refuse(
                 f"settings of docker with engine {self.engine.value}",
@@ -107,7 +107,7 @@ class Runtime(Model):
         return self
 
     @model_validator(mode="after")
-    def _engine_can_be_installed(self) -> Runtime:
+    def _engine_can_be_installed(self) -> RuntimeSettings:
         if self.install is None:
             return self
         engine, adapter = self.engine, self.install.cri_dockerd

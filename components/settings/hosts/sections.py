@@ -5,15 +5,15 @@ from __future__ import annotations
 from pydantic import Field
 
 from components.base.model import Model
-from components.settings.hosts.cuda import Cuda
-from components.settings.hosts.driver import Driver
-from components.settings.hosts.kernel import Kernel
-from components.settings.hosts.kubernetes_packages import KubernetesPackages
-from components.settings.hosts.packages import Packages
-from components.settings.hosts.proxy import Proxy
-from components.settings.hosts.reboot import Reboot
-from components.settings.hosts.runtime import Runtime
-from components.settings.hosts.system import System
+from components.settings.hosts.cuda import CudaSettings
+from components.settings.hosts.driver import DriverSettings
+from components.settings.hosts.kernel import KernelSettings
+from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
+from components.settings.hosts.packages import PackagesSettings
+from components.settings.hosts.proxy import ProxySettings
+from components.settings.hosts.reboot import RebootSettings
+from components.settings.hosts.runtime import RuntimeSettings
+from components.settings.hosts.system import SystemSettings
 
 
 class HostSections(Model):
@@ -23,21 +23,29 @@ class HostSections(Model):
     them (`Overrides`).
     """
 
-    driver: Driver = Field(default=Driver(), description="a mapping with source")
-    kernel: Kernel = Field(default=Kernel(), description="a mapping with release: a pinned kernel")
-    packages: Packages = Field(
-        default=Packages(), description="a mapping: packages of the operating system"
+    driver: DriverSettings = Field(default=DriverSettings(), description="a mapping with source")
+    kernel: KernelSettings = Field(
+        default=KernelSettings(), description="a mapping with release: a pinned kernel"
     )
-    cuda: Cuda = Field(default=Cuda(), description="a mapping with source: the CUDA toolkit")
-    kubernetes_packages: KubernetesPackages = Field(
-        default=KubernetesPackages(),
+    packages: PackagesSettings = Field(
+        default=PackagesSettings(), description="a mapping: packages of the operating system"
+    )
+    cuda: CudaSettings = Field(
+        default=CudaSettings(), description="a mapping with source: the CUDA toolkit"
+    )
+    kubernetes_packages: KubernetesPackagesSettings = Field(
+        default=KubernetesPackagesSettings(),
         description="a mapping with version: kubelet, kubeadm, kubectl",
     )
-    runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
-    system: System = Field(
-        default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
+    runtime: RuntimeSettings = Field(
+        default=RuntimeSettings(), description="a mapping: the container runtime"
     )
-    proxy: Proxy = Field(
-        default=Proxy(), description="a mapping with http, https and noProxy: how hosts go out"
+    system: SystemSettings = Field(
+        default=SystemSettings(),
+        description="a mapping: swap, modules, sysctl, firewall, SELinux, limits",
     )
-    reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
+    proxy: ProxySettings = Field(
+        default=ProxySettings(),
+        description="a mapping with http, https and noProxy: how hosts go out",
+    )
+    reboot: RebootSettings = Field(default=RebootSettings(), description="a mapping with when")

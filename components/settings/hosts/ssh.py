@@ -34,7 +34,7 @@ class Reach(Model):
     )
 
 
-class Ssh(Model):
+class SshSettings(Model):
     """Defaults for all hosts, and the limits of every connection and command.
 
     `perDialTimeoutSeconds` (15) and `dialErrorLimit` (10) are inputs of the same meaning, with

@@ -91,7 +91,7 @@ def _limits(limits: dict[LimitItem, int]) -> dict[LimitItem, int]:
     return limits
 
 
-class System(Model):
+class SystemSettings(Model):
     """What a host's operating system gets; all of it stays over a reboot.
 
     `sysctl` adds to the settings that Kubernetes needs. `firewallPorts` (a CNI's, such as

@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 from components.base.model import Model
 from components.base.versions import pattern
 from components.settings.hosts.repository import Repository, Signed
-from policies.facts.floors import Part, below, floor, wanted
+from policies.facts.floors import Software, below, floor, wanted
 from policies.faults import refuse, show
 
 _VERSION = r"1\.\d{1,2}\.\d{1,2}(-\d+)?"
-_WANTED = f"a version from {floor(Part.TOOLKIT).fixed} on"
+_WANTED = f"a version from {floor(Software.TOOLKIT).fixed} on"
 """From 1.18 on the toolkit writes drop-in files, which the floor includes."""
 
 _is_version = pattern(_VERSION, _WANTED, "1.20.2")
@@ -23,9 +23,9 @@ _is_version = pattern(_VERSION, _WANTED, "1.20.2")
 def _version(text: str) -> str:
     """Return the version; refuse one that a security bulletin reports."""
     _is_version(text)
-    if border := below(Part.TOOLKIT, text):
+    if border := below(Software.TOOLKIT, text):
         cure = f"declare that version: {border}"
-        raise refuse(show(text), wanted(Part.TOOLKIT, text, border), cure)
+        raise refuse(show(text), wanted(Software.TOOLKIT, text, border), cure)
     return text
 
 

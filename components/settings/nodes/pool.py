@@ -162,7 +162,7 @@ class Pool(Overrides):
         return self
 
     @property
-    def starts_closed(self) -> bool:
+    def has_startup_taint(self) -> bool:
         """Whether new nodes take no pods until their GPUs ran a kernel."""
         by_default = self.nodes is not None
         wanted = by_default if self.startup_taint is None else self.startup_taint

@@ -33,7 +33,7 @@ class NodeFeatures(StrEnum):
     RULE = "rule"
 
 
-class NodeScheduling(Model):
+class NodeSchedulingSettings(Model):
     """Labels and taints of one node beside its pool's; a label here goes before the pool's."""
 
     labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
@@ -80,13 +80,13 @@ class NamespaceLimit(Model):
     )
 
 
-class Scheduling(Model):
+class SchedulingSettings(Model):
     """Per-node settings, priority classes, limits per namespace."""
 
     node_features: NodeFeatures = Field(
         default=NodeFeatures.PROGRAM, description="program or rule", examples=["program"]
     )
-    nodes: Annotated[dict[NodeName, NodeScheduling], Freeze] = Field(
+    nodes: Annotated[dict[NodeName, NodeSchedulingSettings], Freeze] = Field(
         default=FrozenDict({}), description="a mapping of node names to labels and taints"
     )
     priority_classes: tuple[PriorityClass, ...] = Field(

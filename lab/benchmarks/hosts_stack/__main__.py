@@ -1,7 +1,7 @@
 """The host part of the product alone, as a program of its own: inspect, prepare, runtime.
 
 The same modules in the same order as the product's own program, without a cluster. The variable
-GPU_CLUSTER_LOOK leaves the cluster alone.
+GPU_CLUSTER_INSPECTION leaves the cluster alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
 from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.inspection.look import inspect
+from components.inspection.observe import inspect
 from components.loading.loader import load
 from components.ssh.keys import shortest
 from components.workarounds import await_calls_in_turn

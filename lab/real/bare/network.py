@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from lab.real.bare.registry import NETWORK
+from lab.real.bare.image_registry import NETWORK
 
 PLUGIN = Path(__file__).parent.parent / "cni.sh"
 POD_GATEWAY = "198.18.1.1"

@@ -11,13 +11,13 @@ so: ``swapoff --version``, ``systemctl --version``, ``/run/gpu-cluster-simulated
 
 from lab.simulator.hosts.keys import client_key, host_public_key
 from lab.simulator.hosts.lifecycle import down, root_of, status, up
-from lab.simulator.hosts.model import Host, HostError, HostSettings, HostStatus
+from lab.simulator.hosts.model import HostError, HostSettings, HostStatus, SimulatedHost
 
 __all__ = [
-    "Host",
     "HostError",
     "HostSettings",
     "HostStatus",
+    "SimulatedHost",
     "client_key",
     "down",
     "host_public_key",

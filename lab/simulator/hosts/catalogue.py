@@ -1,6 +1,6 @@
 """What the simulated repositories hold: fakes of real packages and installers, by their names.
 
-The texts are in ``stand_ins/``; each says that it is simulated when it is asked. ``@VERSION@`` in
+The texts are in ``fakes/``; each says that it is simulated when it is asked. ``@VERSION@`` in
 them is the package's version.
 """
 
@@ -25,7 +25,7 @@ GRAPHS = {"debian": "debian12", "ubuntu": "ubuntu24.04", "rocky": "rhel"}
 
 
 def _texts(folder: str, version: str) -> dict[str, str]:
-    """The files below ``stand_ins/<folder>/usr``, by their path on a host."""
+    """The files below ``fakes/<folder>/usr``, by their path on a host."""
     base = contents.TEXTS / folder
     paths = [str(path.relative_to(base)) for path in sorted((base / "usr").rglob("*"))]
     held = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TEXTS = Path(__file__).with_name("stand_ins")
+TEXTS = Path(__file__).with_name("fakes")
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "nvidia-smi": ("driver/usr/bin/nvidia-smi",),
     "nvidia-modprobe": ("driver/usr/bin/nvidia-modprobe",),
@@ -27,7 +27,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "kubectl": ("kubernetes/usr/bin/kubectl",),
     "nvidia-ctk": (),  # the tests bring the real one
 }
-"""Files of ``stand_ins/`` by what a row of a graph calls them."""
+"""Files of ``fakes/`` by what a row of a graph calls them."""
 DEBIANS_MODULES = ("nvidia-current", "nvidia-current-open", "nvidia-tesla-535")
 """What Debian's packages call the module; modprobe finds it by `install` (modprobe.d(5)). On a host
 it is the chosen alternative's link, here a file.
@@ -44,7 +44,7 @@ class Held:
 
 
 def texts(path: str, version: str) -> dict[str, str]:
-    """One file of ``stand_ins/`` by its path on a host; ``@VERSION@`` in it is the version."""
+    """One file of ``fakes/`` by its path on a host; ``@VERSION@`` in it is the version."""
     text = (TEXTS / path).read_text().replace("@VERSION@", version)
     return {f"/{path.partition('/')[2]}": text}
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from lab.simulator.hosts import keys, namespaced, plain, processes, rootfs
 from lab.simulator.hosts.locks import locked
 from lab.simulator.hosts.model import (
-    Host,
     HostError,
     HostSettings,
     HostStatus,
+    SimulatedHost,
     Spec,
     check_loopback,
     check_name,
@@ -33,7 +33,7 @@ def _quiet(_: str) -> None:
 
 def up(
     name: str,
-    hosts: Sequence[Host],
+    hosts: Sequence[SimulatedHost],
     authorized_key: str,
     settings: HostSettings | None = None,
     progress: rootfs.Progress = _quiet,
@@ -75,7 +75,7 @@ def up(
 
 def _specs(
     name: str,
-    hosts: Sequence[Host],
+    hosts: Sequence[SimulatedHost],
     authorized_key: str,
     settings: HostSettings,
     progress: rootfs.Progress,

@@ -23,7 +23,7 @@ class HostError(RuntimeError):
     """A simulated host can't be made, started or stopped; the message names host and cure."""
 
 
-class Host(Protocol):
+class SimulatedHost(Protocol):
     """What this package reads of ``components.settings.hosts.Host``."""
 
     @property
@@ -54,18 +54,18 @@ class HostSettings:
     mode: str | None = None
     system: str | Mapping[str, str] = "debian"
 
-    def system_of(self, host: Host) -> str:
+    def system_of(self, host: SimulatedHost) -> str:
         """The operating system that ``host`` shows."""
         return self.system if isinstance(self.system, str) else self.system.get(host.name, "debian")
 
-    def driver_of(self, host: Host) -> str:
+    def driver_of(self, host: SimulatedHost) -> str:
         """The version of the driver that ``host`` shows as loaded; empty for none."""
         if not str(host.role).startswith("gpu-"):
             return ""
         one = self.driver
         return (one.get(host.name, DRIVER) if isinstance(one, Mapping) else one) or ""
 
-    def gpus_of(self, host: Host) -> int:
+    def gpus_of(self, host: SimulatedHost) -> int:
         """The number of simulated NVIDIA PCI devices of ``host``."""
         if not str(host.role).startswith("gpu-"):
             return 0
@@ -137,7 +137,7 @@ def check_name(what: str, name: str) -> None:
         )
 
 
-def check_loopback(host: Host) -> None:
+def check_loopback(host: SimulatedHost) -> None:
     """Refuse an address that is not this machine's loopback: the host keys are public.
 
     :raises HostError: with the address found and the form wanted.

@@ -66,7 +66,7 @@ SHELL = Package("simulated-shell", "1-1", provides=("/bin/sh",))
 
 
 @dataclasses.dataclass(frozen=True)
-class Repository:
+class PackageRepository:
     """A built repository: its folder on this machine, and the armored key that signs it."""
 
     folder: Path
@@ -75,7 +75,7 @@ class Repository:
 
 def build(
     form: Format, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
-) -> Repository:
+) -> PackageRepository:
     """The repository that holds exactly ``packages``; from the cache where it was built before.
 
     Metadata and, with ``dnf``, each package are signed. ``modules``: dnf's ``modules.yaml``.
@@ -107,7 +107,7 @@ def build(
                 _run(root, home, f"{form} {signature} {signer}")
                 (draft / "repository").rename(folder)
                 shutil.rmtree(draft)
-    return Repository(folder, (home / "keys" / "ours.asc").read_text())
+    return PackageRepository(folder, (home / "keys" / "ours.asc").read_text())
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...facts.floors import Part, below, parse
+from ...facts.floors import Software, below, parse
 from ..context import Context, Severity
 from ..example import Example
 from ..rule import Finding, Rule, Subject
@@ -22,7 +22,7 @@ def _floor(subject: Subject, context: Context) -> Iterator[Finding]:
     version, path = part_version(chart, "toolkit")
     have, least = parse(version), parse(context.toolkit_floor)
     if have and least and have < least:
-        border = below(Part.TOOLKIT, version)
+        border = below(Software.TOOLKIT, version)
         yield Finding(
             path=path,
             found=version[:40],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...facts.floors import Part, below, borders, parse, wanted
+from ...facts.floors import Software, below, borders, parse, wanted
 from ..cel import text as literal
 from ..context import Context, Severity
 from ..example import Example
@@ -22,11 +22,11 @@ def _driver(subject: Subject, _: Context) -> Iterator[Finding]:
     chart = operator_release(subject)
     if chart and at(chart.values, "driver", "enabled") not in (False, UNKNOWN):
         version, path = part_version(chart, "driver")
-    if border := below(Part.DRIVER, version):
+    if border := below(Software.DRIVER, version):
         yield Finding(
             path=path,
             found=f"driver {version[:40]}",
-            wanted=wanted(Part.DRIVER, version, border),
+            wanted=wanted(Software.DRIVER, version, border),
             cure=f"Take that version: {border}.",
         )
 
@@ -64,13 +64,13 @@ def _in_cel(rows: list[tuple[str, ...]]) -> str:
 
 def _places() -> str:
     """Return what `below` finds for the label of a node, from the same table."""
-    highest, newest = borders(Part.DRIVER)
+    highest, newest = borders(Software.DRIVER)
     own = _in_cel(
         [
             (
                 _key(int(branch)),
                 _key(*parse(entry.fixed)),
-                f"{wanted(Part.DRIVER, entry.fixed, entry)}: {entry}",
+                f"{wanted(Software.DRIVER, entry.fixed, entry)}: {entry}",
             )
             for branch, entry in highest.items()
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...facts.floors import Part, below, exporter, wanted
+from ...facts.floors import Software, below, exporter, wanted
 from ..context import Context, Severity
 from ..example import Example
 from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease, release
@@ -15,12 +15,12 @@ from ..twin import (
 from ..unknown import at
 from .operator import part_version
 
-_CHARTS = {GPU_OPERATOR: Part.OPERATOR, DEVICE_PLUGIN: Part.DEVICE_PLUGIN}
+_CHARTS = {GPU_OPERATOR: Software.OPERATOR, DEVICE_PLUGIN: Software.DEVICE_PLUGIN}
 _PARTS = {
-    "devicePlugin": Part.DEVICE_PLUGIN,
-    "migManager": Part.MIG_MANAGER,
-    "dcgm": Part.DCGM,
-    "dcgmExporter": Part.DCGM_EXPORTER,
+    "devicePlugin": Software.DEVICE_PLUGIN,
+    "migManager": Software.MIG_MANAGER,
+    "dcgm": Software.DCGM,
+    "dcgmExporter": Software.DCGM_EXPORTER,
 }
 _OFF_BY_DEFAULT = ("dcgm",)
 
@@ -39,7 +39,7 @@ def _floors(subject: Subject, _: Context) -> Iterator[Finding]:
             )
 
 
-def _versions(chart: ChartRelease) -> Iterator[tuple[Part, str, str]]:
+def _versions(chart: ChartRelease) -> Iterator[tuple[Software, str, str]]:
     yield _CHARTS[chart.chart], chart.version or "", "version"
     if chart.chart != GPU_OPERATOR:
         return
@@ -47,7 +47,7 @@ def _versions(chart: ChartRelease) -> Iterator[tuple[Part, str, str]]:
         enabled = at(chart.values, section, "enabled")
         if enabled is True or (enabled is None and section not in _OFF_BY_DEFAULT):
             version, path = part_version(chart, section)
-            yield part, exporter(version) if part is Part.DCGM_EXPORTER else version, path
+            yield part, exporter(version) if part is Software.DCGM_EXPORTER else version, path
 
 
 RULE = Rule(

@@ -9,7 +9,7 @@ from typing import Final
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_spec import Role
+from ..pod_spec import ContainerRole
 from ..resource_names import SOUNDS_LIKE_GPU
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import On, Sign
@@ -23,7 +23,7 @@ def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
     for container in subject.pod.containers:
-        if container.role is Role.EPHEMERAL:
+        if container.role is ContainerRole.EPHEMERAL:
             continue  # the API server lets it ask for nothing
         for name in sorted(filter(_of_gpus, container.asked_names)):
             yield Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import cel
-from ..context import Context, Mig, Pool
+from ..context import Context, Mig, PoolFacts
 from ..resource_names import (
     GPU,
     GPU_SHARED,
@@ -15,7 +15,7 @@ from ..resource_names import (
 CORES = 100  # gpu-manager divides each GPU into as many
 
 
-def per_node(pool: Pool, resource: str, context: Context) -> int | None:
+def per_node(pool: PoolFacts, resource: str, context: Context) -> int | None:
     """How much of a resource a node of a pool advertises, `None` where that is not known."""
     plugin = context.plugin
     if resource == VCUDA_CORE:
@@ -28,7 +28,7 @@ def per_node(pool: Pool, resource: str, context: Context) -> int | None:
     return pool.gpus_per_node * plugin.replicas if resource == renamed else None
 
 
-def room_of(pools: Sequence[Pool], resource: str, context: Context) -> int | None:
+def room_of(pools: Sequence[PoolFacts], resource: str, context: Context) -> int | None:
     """How much of a resource the pools have together, `None` where that is not known."""
     total = 0
     for pool in pools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..pod_spec import Container, Resource, Role, resource_list
+from ..pod_spec import Container, ContainerRole, Resource, resource_list
 from ..resource_names import is_extended
 from ..rule import Subject
 from ..unknown import at, sequence
@@ -15,7 +15,7 @@ VALIDATION = "kubernetes v1.34.4 pkg/apis/core/validation/validation.go"
 def entries(subject: Subject) -> Iterator[tuple[Container, Resource]]:
     """Each extended resource of the containers that may have one, limits first."""
     for container in subject.pod.containers if subject.pod else ():
-        if container.role is not Role.EPHEMERAL:
+        if container.role is not ContainerRole.EPHEMERAL:
             for listed in (container.limits, container.requests):
                 for resource in listed.values():
                     if is_extended(resource.name):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_spec import Role
+from ..pod_spec import ContainerRole
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     ENFORCED,
@@ -16,7 +16,7 @@ from .amounts import VALIDATION
 
 def _not_ephemeral(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
-        if container.role is Role.EPHEMERAL:
+        if container.role is ContainerRole.EPHEMERAL:
             for name in sorted(container.resource_names):
                 yield Finding(
                     path=f"{container.path}.resources",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_spec import Role
+from ..pod_spec import ContainerRole
 from ..resource_names import acceptable
 from ..rule import Finding, Rule, Subject
 from ..twin import (
@@ -20,7 +20,7 @@ def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
         for part, listed in (("limits", container.limits), ("requests", container.requests)):
             for name in sorted(listed):
-                if container.role is not Role.EPHEMERAL and not acceptable(name):
+                if container.role is not ContainerRole.EPHEMERAL and not acceptable(name):
                     yield Finding(
                         path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
                         found="a name that the API server refuses",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_spec import Role
+from ..pod_spec import ContainerRole
 from ..resource_names import (
     is_vcuda,
 )
@@ -21,11 +21,11 @@ from .asked import (
 
 def _not_in_init(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
-        if container.role in (Role.INIT, Role.SIDECAR):
+        if container.role in (ContainerRole.INIT, ContainerRole.SIDECAR):
             for name in sorted(filter(is_vcuda, container.asked_names)):
                 yield Finding(
                     path=f"{container.path}.resources",
-                    found=f"{name} in an {Role.INIT}",
+                    found=f"{name} in an {ContainerRole.INIT}",
                     wanted=f"{name} in containers only",
                     cure="Move the GPU work to a container: gpu-manager looks at no others.",
                     container=container.name,

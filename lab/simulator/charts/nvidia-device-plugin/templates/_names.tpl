@@ -72,7 +72,7 @@ spec:
       labels:
         {{- include "plugin.podLabels" $root | nindent 8 }}
       annotations:
-        gpu-cluster/stand-in: "true"
+        gpu-cluster/fake: "true"
         {{- if $values.config.map }}
         checksum/config: {{ $values.config.map | toJson | sha256sum }}
         {{- end }}

@@ -1,0 +1,243 @@
+"""Reboots the hosts whose preparation asked for it: ``apply``.
+
+A host asks by ``/run/gpu-cluster/reboot-required``, which a boot takes away. Its node is drained
+before and given back after; the boot id before and after is compared, so that no host is rebooted
+twice and none counts as rebooted that was not. After the first host that does not come back no
+other one is touched.
+
+Input: `components.desired.rollout.RebootRequest`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import asyncssh
+
+from components.desired.host import Target
+from components.desired.rollout import DesiredRollout, RebootRequest
+from components.hosts.kubeadm.kubeconfig import is_there
+from components.hosts.observed.inspect import observe_hosts
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.nodes import drain
+from components.program import main
+from components.settings.hosts.host import Role
+from components.ssh.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
+from components.ssh.client import printed, reached, run
+from policies.faults import Fault
+from policies.printable import printable
+
+DIAL = 10.0
+"""Seconds for one attempt to reach a host that boots."""
+KUBELET = "/etc/kubernetes/kubelet.conf"
+"""Credentials of a host that is a node."""
+MEMBER = Channel("member", SHORT, exactly("member", "(?:node)?", "`node`, or nothing"))
+READ_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+@dataclass(frozen=True)
+class RebootLimits:
+    """Seconds until a host answers again and until a node's pods are gone; what these may lose."""
+
+    boot: float
+    drain: float
+    consent: tuple[str, ...] = ()
+
+
+class Turns:
+    """Who may be down: at most so many hosts, of the control plane one; nobody after a failure."""
+
+    def __init__(self, at_once: int) -> None:
+        self._all = asyncio.Semaphore(at_once)
+        self._control_plane = asyncio.Semaphore(1)
+        self.failed = ""
+
+    @contextlib.asynccontextmanager
+    async def turn(self, name: str, role: Role) -> AsyncIterator[None]:
+        """A host's turn.
+
+        Raises:
+            ClusterError: another host failed before.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            if role.is_control_plane:
+                await stack.enter_async_context(self._control_plane)
+            await stack.enter_async_context(self._all)
+            if self.failed:
+                found = f"no reboot, because {self.failed} failed"
+                cure = f"cure what is wrong with {self.failed}, then run again"
+                raise ClusterError(Fault(f"host {name}", found, "a reboot", cure))
+            try:
+                yield
+            except BaseException:
+                self.failed = self.failed or name
+                raise
+
+
+def reboot_command(user: str, boot_id: str) -> str:
+    """Reboots the system if it still is the one that was looked at.
+
+    The boot id was read from a host, so it is an argument of the script and no part of it.
+    """
+    guarded = f'[ "$({READ_BOOT_ID})" = "$1" ] && exec systemctl reboot'
+    line = shlex.join(["sh", "-c", guarded, "reboot", boot_id])
+    return line if user == "root" else f"sudo -n {line}"
+
+
+async def boot_id_of(host: Target, key: str) -> str:
+    """The boot id that a host shows now; empty where it can't be asked."""
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
+        return await printed(host, key, f"{READ_BOOT_ID}\n", DIAL, BOOT_ID)
+    return ""
+
+
+async def restart(host: Target, key: str, before: str, limit: float) -> str:
+    """Reboots one host and waits for its next boot; gives back the new boot id.
+
+    Raises:
+        ClusterError: nobody knows which boot it is now; or the host does not answer, or shows the
+            old boot id, after ``limit`` seconds.
+    """
+    if not before:
+        found, cure = "no boot id in its answer to the probe", "look at /proc on its console"
+        raise ClusterError(Fault(f"host {host.name}", found, "one, to know a reboot by", cure))
+    # The connection ends with the system: that isn't a failure.
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
+        async with asyncio.timeout(DIAL), reached(host, key) as connection:
+            await run(connection, reboot_command(host.user, before), "", NOTHING)
+    now = ""
+
+    async def booted() -> bool:
+        nonlocal now
+        now = await boot_id_of(host, key)
+        return now not in ("", before)
+
+    if not await drain.until(booted, limit):
+        state = "the boot id from before" if now else "no answer"
+        raise ClusterError(
+            Fault(
+                f"host {host.name}",
+                f"{state} {limit:.0f} s after its reboot",
+                "a new boot",
+                "look at its console, then run `up` again; other hosts were left as they are",
+            )
+        )
+    return now
+
+
+async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
+    """The host's Node; None where it is in no cluster yet.
+
+    Raises:
+        ClusterError: the host is a node of a cluster that can't be asked here, or doesn't answer.
+    """
+    if client is not None:
+        return await drain.node_of(client, host.node)
+    try:
+        is_node = await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL, MEMBER)
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        found = f"no answer whether it is a node ({printable(str(error) or type(error).__name__)})"
+        cure = "see that ssh works from here, and who answers there"
+        raise ClusterError(Fault(f"host {host.name}", found, "one", cure)) from None
+    if is_node:
+        cure = "write `pulumi stack output --show-secrets kubeconfig` to a file of KUBECONFIG"
+        found = "a node whose cluster has no context on this machine"
+        raise ClusterError(Fault(f"host {host.name}", found, "one, to drain the node", cure))
+    return None
+
+
+@contextlib.asynccontextmanager
+async def cluster_of(rollout: DesiredRollout) -> AsyncIterator[Client | None]:
+    """Connect to the cluster; None if the stack makes it and this machine has no context of it."""
+    if rollout.makes_cluster and not is_there(rollout.context):
+        yield None
+        return
+    async with connect(rollout.context) as client:
+        yield client
+
+
+async def give_back(client: Client | None, node: Json | None, limit: float) -> None:
+    """Waits until a node that we cordoned is ready again, and uncordons it."""
+    if client is None or node is None or not drain.cordoned_by_us(node):
+        return
+    name = node["metadata"]["name"]
+    found: Json | None = None
+
+    async def back() -> bool:
+        nonlocal found
+        # The API server may be on the host that boots.
+        with contextlib.suppress(ClusterError, OSError):
+            found = await drain.node_of(client, name)
+        return found is not None and drain.ready(found)
+
+    if not await drain.until(back, limit) or found is None:
+        raise ClusterError(
+            Fault(
+                f"node {name}",
+                f"a node that isn't ready {limit:.0f} s after its host's reboot",
+                "Ready",
+                "look at kubelet's log there; it stays cordoned, and `up` gives it back",
+            )
+        )
+    await drain.uncordon(client, found)
+
+
+async def one(
+    client: Client | None, host: Target, key: str, before: str, limits: RebootLimits
+) -> Json:
+    """Drains, reboots and gives back one host."""
+    node = await node_of(client, host, key)
+    if client is not None and node is not None:
+        await drain.cordon(client, node, before)
+        try:
+            await drain.drain(client, host.node, limits.drain, limits.consent)
+        except ClusterError:
+            if (node := await drain.node_of(client, host.node)) is not None:
+                await drain.uncordon(client, node)
+            raise
+        node = await drain.node_of(client, host.node)
+    after = await restart(host, key, before, limits.boot)
+    await give_back(client, node, limits.boot)
+    return {"before": before, "after": after}
+
+
+async def apply(request: RebootRequest) -> Json:
+    """Reboots what must be rebooted, gives back nodes that an earlier run left cordoned.
+
+    Raises:
+        ClusterError: what failed, by host; the hosts after it were left alone.
+    """
+    key, hosts, rollout = request.private_key, request.hosts, request.rollout
+    waits = rollout.boot_timeout_seconds, rollout.drain_timeout_seconds
+    limits = RebootLimits(*waits, rollout.consent)
+    turns = Turns(rollout.max_unavailable)
+    facts = await observe_hosts(hosts, key)
+    asking = [host for host in hosts if facts[host.name].reboot]
+    async with cluster_of(rollout) as client:
+
+        async def run(host: Target) -> Json:
+            seen = facts[host.name]
+            async with turns.turn(host.name, host.role):
+                done = await one(client, host, key, seen.boot_id, limits)
+            return {"host": host.name, "reasons": list(seen.reboot), **done}
+
+        for host in hosts:
+            if client is not None and host not in asking and not facts[host.name].error:
+                await give_back(client, await drain.node_of(client, host.node), limits.boot)
+        results = await asyncio.gather(*map(run, asking), return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    for failure in failures:
+        if not isinstance(failure, ClusterError):
+            raise failure
+    faults = [fault for failure in failures for fault in getattr(failure, "faults", ())]
+    if faults:
+        raise ClusterError(*faults)
+    return {"rebooted": results}
+
+
+if __name__ == "__main__":
+    main(RebootRequest, {"apply": apply})

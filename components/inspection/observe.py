@@ -1,0 +1,194 @@
+"""Inspects hosts and cluster before anything is declared: findings, never changes.
+
+Both side by side, each within a time limit. What can't be reached is reported and does not stop a
+preview; what contradicts the configuration does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pulumi
+
+from components.desired.host import DesiredHost, working
+from components.desired.question import Question
+from components.desired.resolve import Desired
+from components.desired.rollout import DesiredRollout
+from components.findings import Finding
+from components.host_facts import HostFacts
+from components.hosts.kubeadm.component import UNKNOWN
+from components.hosts.kubeadm.kubeconfig import is_there
+from components.hosts.observed.inspect import inspecting_key, observe_hosts
+from components.hosts.observed.table import table
+from components.inspection.bounds import bounded, completed
+from components.inspection.extent import Extent
+from components.inspection.judgement import Inspection, Seen, judged
+from components.inspection.observed_cluster import ClusterSeen, observe_cluster
+from components.inspection.plans import planned_mig_layouts, planned_rollout, show, show_mig_layouts
+from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
+from components.rollout.inspect import NodesSeen, observe_nodes
+from policies.faults import FaultError
+
+RESTING = "in maintenance, not inspected"
+
+
+def inspect(
+    desired: Desired,
+    private_key: str | None,
+    origins: Mapping[str, Mapping[str, str]],
+    source: str = "",
+    unknown: str = "",
+) -> Inspection:
+    """Inspect hosts and cluster, and show what a person should know of them.
+
+    Args:
+        desired: what is declared.
+        private_key: logs in to the hosts; None: it isn't known yet, so they are left out.
+        origins: by host, the values that a pool or the host overrides (`inventory.origins`).
+        source: what messages call the declaration; empty: the stack file.
+        unknown: why nothing can be known of the cluster yet; empty: it can be looked at.
+
+    Raises:
+        RunError: something contradicts the configuration, or no kubeconfig has the context.
+    """
+    extent = Extent.wanted()
+    there = not unknown and (desired.kubeadm is None or is_there(desired.context))
+    if there and extent.has_cluster:
+        require_context(desired.context, desired.stack, source)
+    if not there:
+        pulumi.log.info(unknown or UNKNOWN)
+    asked = desired.question if there else None
+    seen = observe(desired.hosts, desired.registries, asked, private_key, extent)
+    inspection = judged(desired, seen)
+    reason = "" if there else unknown or UNKNOWN
+    differing = replace(inspection.difference, context=there, unknown=reason)
+    inspection = replace(inspection, difference=differing)
+    if extent is not Extent.OFF and there:
+        inspection = with_rollout(
+            desired.hosts, desired.rollout, inspection, seen.cluster.cordoned, extent
+        )
+        inspection = with_mig_layouts(desired.rollout, inspection, seen.cluster.layouts)
+    _show(desired.hosts, desired.maintenance, inspection, origins)
+    if inspection.problems:
+        raise pulumi.RunError("\n".join(inspection.problems))
+    return inspection
+
+
+def observe(
+    declared: Sequence[DesiredHost],
+    registries: Sequence[str],
+    question: Question | None,
+    private_key: str | None,
+    extent: Extent,
+) -> Seen:
+    """Look at hosts and cluster, side by side.
+
+    Args:
+        declared: the hosts.
+        registries: ``host:port`` of the registries that they must reach.
+        question: what is asked about the cluster; None: it doesn't exist.
+        private_key: logs in to the hosts; None: it isn't known yet, so they are left out.
+        extent: what is looked at.
+    """
+    hosts = working(declared) if extent.has_hosts and private_key is not None else ()
+    asked = question if extent.has_cluster else None
+    problems: tuple[str, ...] = ()
+    try:
+        key = inspecting_key(private_key or "") if hosts else ""
+    except FaultError as error:
+        hosts, key, problems = (), "", (str(error),)
+
+    async def every() -> Seen:
+        (found, why), (facts, reason) = await asyncio.gather(
+            bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
+            bounded("hosts", observe_hosts(hosts, key, registries=registries), {}),
+        )
+        reasons = "; ".join(filter(None, (why, reason)))
+        return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
+
+    return completed(every())
+
+
+async def _nothing() -> ClusterSeen:
+    return ClusterSeen()
+
+
+def _show(
+    hosts: Sequence[DesiredHost],
+    maintenance: Sequence[str],
+    inspection: Inspection,
+    origins: Mapping[str, Mapping[str, str]],
+) -> None:
+    resting = {host.name: HostFacts(error=RESTING) for host in hosts if host.in_maintenance}
+    if text := table(hosts, {**inspection.hosts, **resting}, origins):
+        pulumi.log.info(f"hosts\n{text}")
+    if maintenance:
+        names = ", ".join(maintenance)
+        pulumi.log.info(f"in maintenance, neither touched nor counted: {names}")
+    for warning in inspection.warnings:
+        pulumi.log.warn(warning)
+    if inspection.unreachable:
+        pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
+
+
+def require_context(context: str, stack: str, source: str = "") -> None:
+    """Check that a kubeconfig has the context; no answer from its cluster is another matter.
+
+    Raises:
+        RunError: no kubeconfig has it; what to do differs for an embedded cluster.
+    """
+    fault = missing_context(context, source or f"Pulumi.{stack}.yaml")
+    if fault and given_kubeconfig() is None and context == f"gpu-cluster-{stack}":
+        fault = replace(fault, cure=f"run `make start STACK={stack}`, which starts this cluster")
+    if fault:
+        raise pulumi.RunError(str(fault))
+
+
+def with_rollout(
+    hosts: Sequence[DesiredHost],
+    rollout: DesiredRollout,
+    inspection: Inspection,
+    cordoned: tuple[str, ...],
+    extent: Extent,
+) -> Inspection:
+    """Add what must go in waves, and show it."""
+    ask = nodes_of(rollout) if extent is Extent.ALL else _unseen
+    made, reason = planned_rollout(hosts, rollout, inspection.hosts, cordoned, ask)
+    show(made)
+    return replace(
+        inspection,
+        unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
+        difference=replace(inspection.difference, rollout=made),
+    )
+
+
+def _unseen(_: list[str]) -> NodesSeen:
+    return NodesSeen(unreachable="the pods of nodes that change were not inspected")
+
+
+def with_mig_layouts(
+    rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, Finding]
+) -> Inspection:
+    """Add the MIG layouts that must go in waves, and show them."""
+    made, reason = planned_mig_layouts(rollout, found, nodes_of(rollout))
+    show_mig_layouts(made)
+    return replace(
+        inspection,
+        unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
+        difference=replace(inspection.difference, layouts=made),
+    )
+
+
+def nodes_of(rollout: DesiredRollout) -> Callable[[list[str]], NodesSeen]:
+    """Return what looks at nodes that change, by name."""
+
+    def ask(names: list[str]) -> NodesSeen:
+        work = bounded(
+            "rollout", observe_nodes(rollout.context, names, rollout.consent), NodesSeen()
+        )
+        seen, reason = completed(work)
+        return replace(seen, unreachable=reason) if reason else seen
+
+    return ask

@@ -1,0 +1,201 @@
+"""One read-only look at the cluster: what is missing, what differs from what is declared."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from components.charts.availability import unreachable
+from components.desired.question import Question
+from components.desired.validation import PoolValidation
+from components.findings import Finding
+from components.kubernetes import grammar
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.nodes import record
+from components.nodes.difference import SchedulingDifference, compare
+from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
+from components.platforms.findings import Surroundings
+from components.platforms.requests import PresenceRequest
+from components.release.difference import PlatformDifference
+from components.release.difference import compare as platform_difference
+from components.release.helm_record import newest
+from components.release.inspect import surroundings
+from components.release.objects import lacking
+from components.rollout import mig_targets
+from components.validation.difference import ValidationDifference
+from components.validation.inspect import deferred
+from components.validation.inspect import findings as validation_findings
+
+_COUNT = re.compile(r"[0-9]{1,6}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSeen:
+    """What was found in a cluster.
+
+    Attributes:
+        unreachable: why not all was seen; empty where it was.
+        problems: texts that must stop the run.
+        nodes: names of all nodes; None where they were not seen.
+        cordoned: nodes that a run of this program cordoned and did not give back.
+        unschedulable: nodes of the pools that somebody else cordoned.
+        members: labels of each pool's nodes.
+        scheduling: how nodes differ; `validation`: which must be validated; `platform`: how the
+            platform differs.
+        prepared: by node, the host that was prepared before its last validation.
+        deferred: who holds GPUs that no run has validated, by node.
+        layouts: nodes that get another MIG layout, and which.
+        surroundings: what `components.platforms.validate_cluster` judges; None where it was not
+            seen.
+        chart: why the platform's chart can't be fetched; empty where it can.
+    """
+
+    unreachable: str = ""
+    problems: tuple[str, ...] = ()
+    nodes: tuple[str, ...] | None = None
+    cordoned: tuple[str, ...] = ()
+    unschedulable: tuple[str, ...] = ()
+    members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
+    scheduling: SchedulingDifference | None = None
+    validation: ValidationDifference = field(default_factory=ValidationDifference)
+    platform: PlatformDifference = field(default_factory=PlatformDifference)
+    prepared: Mapping[str, str] = field(default_factory=dict)
+    deferred: Mapping[str, str] = field(default_factory=dict)
+    layouts: Mapping[str, Finding] = field(default_factory=dict)
+    surroundings: Surroundings | None = None
+    chart: str = ""
+
+
+async def validation_difference(
+    client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
+) -> ValidationDifference:
+    """Return which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
+
+    Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
+    """
+    found = {}
+    for pool in pools:
+        try:
+            members = pool_members(nodes, pool)
+        except ClusterError:
+            continue  # the whole pool's scheduling tells it
+        if findings := await validation_findings(client, members, pool, daemon_sets):
+            found[pool.pool] = findings
+    return ValidationDifference(pools=found)
+
+
+async def deferrals(
+    client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
+) -> dict[str, str]:
+    """Return who holds GPUs that no run has validated yet, by node."""
+    found: dict[str, str] = {}
+    for pool in pools:
+        try:
+            members = pool_members(nodes, pool)
+        except ClusterError:
+            continue  # the whole pool's scheduling reports it
+        found |= await deferred(client, members, pool, daemon_sets)
+    return found
+
+
+async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
+    """Return what differs of an installed platform; nothing where none is installed."""
+    kept = await newest(client, wanted.release)
+    if kept is None:
+        return PlatformDifference()
+    lacks = await lacking(client, wanted)
+    return platform_difference(str(wanted.release), kept, lacks, wanted.version)
+
+
+async def nodes_by_name(context: str) -> dict[str, Json]:
+    """Node objects by name.
+
+    Raises:
+        ClusterError: the cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+
+
+async def observe_cluster(asked: Question) -> ClusterSeen:
+    """Look once at the cluster, and beside it at the platform's chart."""
+    seen, problem = await asyncio.gather(_observe(asked), unreachable(**vars(asked.chart)))
+    return replace(seen, chart=problem)
+
+
+async def _observe(asked: Question) -> ClusterSeen:
+    """Look at nodes, their validation, and what else is there; what came before an error stays."""
+    seen = ClusterSeen()
+    try:
+        async with connect(asked.context) as client:
+            nodes = await with_devices(
+                client, await client.list("nodes"), [p.resources for p in asked.validation]
+            )
+            seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
+            around = await surroundings(client, nodes, asked.endpoints, asked.own)
+            seen = _with_members(replace(seen, surroundings=around), nodes, asked)
+            try:
+                seen = replace(seen, platform=await _platform(client, asked.presence))
+            except grammar.IllFormed as error:
+                problem = f"release {asked.presence.release.name}: {error}"
+                seen = replace(seen, problems=(*seen.problems, problem))
+            if asked.validation:
+                sets = await client.list("daemonsets", base="/apis/apps")
+                due = await validation_difference(client, nodes, asked.validation, sets)
+                seen = replace(seen, validation=due)
+                waiting = await deferrals(client, nodes, asked.validation, sets)
+                seen = replace(seen, deferred=waiting)
+    except ClusterError as error:
+        seen = replace(seen, unreachable=str(error))
+    return seen
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
+    """Return the nodes that a run of this program cordoned, but for the layouts' own run."""
+    return tuple(
+        _name(node)
+        for node in nodes
+        if CORDONED in node["metadata"].get("annotations", {}) and not mig_targets.begun(node)
+    )
+
+
+def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
+    """Add what is found of the pools' nodes."""
+    members: dict[str, list[Json]] = {}
+    problems: list[str] = []
+    for pool in asked.scheduling:
+        try:
+            members[pool.pool] = pool_members(nodes, pool)
+        except ClusterError as error:
+            problems.append(str(error))
+    every = [node for pool in members.values() for node in pool]
+    records = {_name(node): kept for node in nodes if (kept := record.decode(node))}
+    by_rule = {
+        pool: sum(_proven(records[_name(node)]) for node in listed if _name(node) in records)
+        for pool, listed in members.items()
+        if pool in asked.by_rule
+    }
+    return replace(
+        seen,
+        problems=tuple(problems),
+        scheduling=compare(nodes, members, asked.scheduling, by_rule),
+        prepared={node: kept.host for node, kept in records.items() if kept.host},
+        layouts={} if problems else mig_targets.differences(nodes, asked.layouts),
+        members={
+            pool: [node["metadata"].get("labels", {}) for node in listed]
+            for pool, listed in members.items()
+        },
+        unschedulable=tuple(cordoned_by_others(every)),
+    )
+
+
+def _proven(kept: record.ValidationRecord) -> int:
+    """Return the GPUs for which a node's validation stands."""
+    text = kept.facts.get(f"{record.SETTINGS}gpusPerNode", "")
+    return int(text) if _COUNT.fullmatch(text) else 0

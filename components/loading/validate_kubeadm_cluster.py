@@ -1,0 +1,45 @@
+"""What a cluster that the stack makes needs of the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
+from components.settings.hosts.runtime import Engine
+from components.settings.nodes.node_range import written_out
+from components.settings.valid_sections import ValidSections
+from policies.faults import Fault, fault, show
+
+PLACE = ("kubernetesPackages", "init")
+
+
+def validate(sections: ValidSections) -> Iterator[Fault]:
+    """One control-plane host, in use, and an engine that kubeadm is used with."""
+    packages = sections.section("kubernetes_packages")
+    if not isinstance(packages, KubernetesPackagesSettings) or packages.init is None:
+        return
+    first = [host for host in sections.hosts.values() if host.role.is_control_plane]
+    if len(first) != 1:
+        names = ", ".join(host.name for host in first)
+        yield fault(
+            PLACE,
+            f"{len(first)} control-plane hosts" + (f" ({names})" if names else ""),
+            "exactly one, which is all that init makes",
+            "give one host `role: control-plane` or `gpu-control-plane`; for more of them make the "
+            "cluster yourself and declare join",
+        )
+    for host in first:
+        if not {host.name, host.node}.isdisjoint(written_out(sections.maintenance)):
+            yield fault(
+                ("maintenance",),
+                f"{show(host.name)}, on which the control plane is",
+                "hosts without which the cluster goes on",
+                f"take {host.name} out of it",
+            )
+    if sections.runtime and sections.runtime.engine in (Engine.K3S, Engine.RKE2):
+        yield fault(
+            PLACE,
+            f"runtime.engine {sections.runtime.engine}",
+            "an engine that kubeadm is used with",
+            f"remove init: {sections.runtime.engine} makes its own cluster",
+        )

@@ -1,0 +1,37 @@
+"""Advice: what is allowed, and will probably not do what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from components.platforms.base import Platform
+from components.settings.hosts.host import Host
+from policies.faults import Fault, fault
+
+
+def warnings(hosts: Iterable[Host], platform: Platform) -> Iterator[Fault]:
+    """Yield every piece of advice."""
+    yield from _host_keys(hosts)
+    yield from platform.warnings()
+
+
+def _host_keys(hosts: Iterable[Host]) -> Iterator[Fault]:
+    first: dict[str, str] = {}
+    for i, host in enumerate(hosts):
+        location = ("hosts", i, "hostKey")
+        if host.host_key.startswith("ssh-rsa "):
+            yield fault(
+                location,
+                "a key of type ssh-rsa",
+                "a key of type ssh-ed25519: a client that pins an RSA key offers SHA-1"
+                " signatures only, which current SSH servers refuse",
+                "take /etc/ssh/ssh_host_ed25519_key.pub",
+            )
+        other = first.setdefault(host.host_key, host.name)
+        if other != host.name:
+            yield fault(
+                location,
+                f"the same key as host {other}",
+                "a key of its own on each host; machines copied from one image share theirs",
+                "make new keys with `ssh-keygen -A` after removing the copied ones",
+            )

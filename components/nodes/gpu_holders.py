@@ -1,0 +1,144 @@
+"""Who holds a node's GPUs, and how many are free."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from components.desired.validation import POOL
+from components.kubernetes.api import Client, Json
+from components.kubernetes.resources import DRA_DRIVER
+from components.nodes.inspect import gpus
+from components.platforms.base import Offer
+from policies.printable import printable, shortened
+
+FINISHED = ("Succeeded", "Failed")
+NAMED = 5
+"""Holders that one message names; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A pod, or under `dra` a claim, that asks for GPUs of a node.
+
+    Attributes:
+        name: namespace and name.
+        uid: of the object.
+        state: its phase, or that it is being deleted.
+        amounts: how much of each resource it holds; nothing once it has finished.
+    """
+
+    name: str
+    uid: str
+    state: str
+    amounts: dict[str, int]
+
+    def __str__(self) -> str:
+        held = sum(self.amounts.values())
+        what = f"holds {held}" if held else "holds none any more"
+        return f"{printable(self.name, 120)} ({self.state}, {what})"
+
+
+def asked(pod: Json, resources: list[str]) -> dict[str, int]:
+    """How much of each resource a pod takes from its node.
+
+    All containers together, or the largest init container, which is over before they start
+    (Kubernetes documentation, "Init Containers", resource sharing within containers).
+    """
+    spec = pod["spec"]
+    together: Counter[str] = Counter()
+    largest: Counter[str] = Counter()
+    for container in spec["containers"]:
+        together.update(_limits(container, resources))
+    for container in spec.get("initContainers") or []:
+        if container.get("restartPolicy") == "Always":  # a sidecar, which goes on beside them
+            together.update(_limits(container, resources))
+        else:
+            largest |= Counter(_limits(container, resources))
+    return {name: number for name, number in (together | largest).items() if number}
+
+
+def _limits(container: Json, resources: list[str]) -> dict[str, int]:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return {
+        name: int(text)
+        for name in resources
+        if re.fullmatch(r"[0-9]{1,9}", text := str(limits.get(name, "0")))
+    }
+
+
+def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
+    """Pods of one node that ask for its GPUs, other than ours, in order of their names."""
+    holders = []
+    for pod in pods:
+        meta = pod["metadata"]
+        amounts = asked(pod, resources)
+        if not amounts or POOL in (meta.get("labels") or {}):
+            continue
+        phase = str(pod.get("status", {}).get("phase") or "Unknown")
+        finished = phase in FINISHED
+        state = "being deleted" if meta.get("deletionTimestamp") and not finished else phase
+        name = f"{meta['namespace']}/{meta['name']}"
+        holders.append(Holder(name, meta["uid"], state, {} if finished else amounts))
+    return sorted(holders, key=lambda holder: holder.name)
+
+
+def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Holder]:
+    """ResourceClaims that have GPUs of one node, other than those of our own namespace."""
+    holders = []
+    for claim in claims:
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        results = (allocation.get("devices") or {}).get("results") or []
+        held = [
+            result for result in results if (result["driver"], result["pool"]) == (DRA_DRIVER, node)
+        ]
+        meta = claim["metadata"]
+        if held and meta["namespace"] != namespace:
+            name = f"{meta['namespace']}/{meta['name']}"
+            holders.append(Holder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
+    return sorted(holders, key=lambda holder: holder.name)
+
+
+async def holders(
+    client: Client, node: str, resources: Collection[str], namespace: str
+) -> list[Holder]:
+    """Return who holds GPUs of a node now.
+
+    Args:
+        client: client of the cluster.
+        node: name of the node.
+        resources: extended resources or DRA drivers of its GPUs.
+        namespace: namespace of the validation, whose claims don't count.
+    """
+    if DRA_DRIVER in resources:
+        claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
+        return holders_of_claims(claims, node, namespace)
+    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
+    return holders_of(pods, list(resources))
+
+
+def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str, int]:
+    """Return the free devices of a node by resource; replicas of shared devices count each."""
+    return {
+        offer.resource: max(
+            0,
+            gpus(node, resource=offer.resource)
+            - sum(holder.amounts.get(offer.resource, 0) for holder in holders),
+        )
+        // offer.unit
+        for offer in offers
+    }
+
+
+def digest(holders: list[Holder]) -> str:
+    """Tells one set of holders from another."""
+    uids = sorted(holder.uid for holder in holders if holder.amounts)
+    return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
+
+
+def named(holders: list[Holder]) -> str:
+    """Who they are."""
+    return shortened([str(each) for each in holders], NAMED)

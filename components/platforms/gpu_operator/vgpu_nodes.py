@@ -1,0 +1,56 @@
+"""Nodes that are virtual machines with NVIDIA vGPUs: their licence, and what they depend on."""
+
+from __future__ import annotations
+
+from components.kubernetes.labels import LABELS
+from components.platforms.base import ExtraObject
+from components.platforms.site import Site
+from components.settings.gpu_operator import Vgpu, VgpuFeature
+
+#: ``FeatureType`` of gridd.conf; the numbers are those of NVML's nvmlGridLicenseFeatureCode_t.
+FEATURE_TYPES = {VgpuFeature.VGPU: 1, VgpuFeature.WORKSTATION: 2, VgpuFeature.COMPUTE: 4}
+#: The stack's secret with a client configuration token of the licence system.
+TOKEN = "licenseToken"  # noqa: S105  the name of a secret
+
+
+def gridd(vgpu: Vgpu) -> str:
+    """The licence daemon's configuration; without a feature it takes the one of the vGPU's type."""
+    return "" if vgpu.feature is None else f"FeatureType={FEATURE_TYPES[vgpu.feature]}\n"
+
+
+def license_secret(namespace: str, vgpu: Vgpu) -> ExtraObject:
+    """The Secret that ``vgpu.licenseSecret`` names, which driver containers mount.
+
+    Its keys are mounted as files, both of them always (gpu-operator v26.7.0,
+    internal/consts/consts.go).
+    """
+    return ExtraObject(
+        key="license",
+        manifest={
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": vgpu.license_secret, "namespace": namespace, "labels": LABELS},
+            "type": "Opaque",
+        },
+        secret=TOKEN,
+        content=lambda token: {
+            "gridd.conf": gridd(vgpu),
+            "client_configuration_token.tok": token,
+        },
+        without=(
+            f"gpuOperator.vgpu: the stack has no {TOKEN}, so drivers wait until somebody makes "
+            f"the Secret {namespace}/{vgpu.license_secret}; cure: `pulumi config set "
+            f"--secret gpu-cluster:{TOKEN} < client_configuration_token.tok`"
+        ),
+    )
+
+
+def endpoints(vgpu: Vgpu | None, site: Site) -> dict[str, str]:
+    """Return what must answer guests: licence server and the registry of their driver."""
+    if vgpu is None:
+        return {}
+    servers = {"licence server": vgpu.license_server} if vgpu.license_server else {}
+    if repository := site.driver.image_repository or site.registry.mirror:
+        host = repository.split("/")[0]
+        servers["registry"] = host if ":" in host else f"{host}:443"
+    return servers

@@ -1,0 +1,150 @@
+"""What is in a cluster, held against the platform that is declared: pure, no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from components.host_facts import HostFacts
+from components.kubernetes.managers import NFD
+from components.platforms.base import Platform
+from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
+from components.platforms.site import Site
+from components.settings.nodes.scheduling import NodeFeatures
+from policies.faults import Fault
+
+#: The Container Device Interface in containerd's CRI plugin (containerd 1.7 release notes).
+CDI_CONTAINERD = (1, 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What is judged beside the platform.
+
+    Attributes:
+        host_nodes: nodes whose hosts are the stack's.
+        node_features: who labels and taints nodes that are found by selector.
+        guardrails: whether there are any.
+    """
+
+    host_nodes: frozenset[str] = frozenset()
+    node_features: NodeFeatures = NodeFeatures.PROGRAM
+    guardrails: bool = False
+
+
+def validate_cluster(
+    platform: Platform,
+    seen: Surroundings,
+    members: Mapping[str, list[Mapping[str, str]]],
+    hosts: Mapping[str, HostFacts],
+    declared: Declared,
+) -> list[Fault]:
+    """Return everything in a cluster that contradicts the platform or will probably do harm.
+
+    Args:
+        platform: what is declared.
+        seen: what was read.
+        members: labels of each pool's nodes, by pool.
+        hosts: facts by host, where hosts were looked at.
+        declared: what else of the declaration counts.
+    """
+    site = platform.site
+    return [
+        *_version(site.context, seen, declared.guardrails),
+        *_namespaces(seen),
+        *_others(site.platform, seen, [labels for nodes in members.values() for labels in nodes]),
+        *(_rules(site, seen) if declared.node_features is NodeFeatures.RULE else ()),
+        *_engines(platform, seen, declared.host_nodes),
+        *_endpoints(platform, seen),
+        *platform.validate_cluster(seen, hosts),
+    ]
+
+
+def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fault]:
+    version = seen.version
+    place = f"cluster {context}"
+    if numbers(version) < FLOOR:
+        wanted = f"{FLOOR[0]}.{FLOOR[1]} or later, the oldest that this program's client supports"
+        yield Fault(place, f"Kubernetes {version}", wanted, "upgrade the cluster")
+    elif guardrails and numbers(version) < GUARDRAILS_FLOOR:
+        found = f"Kubernetes {version}, with guardrails declared"
+        wanted = f"{GUARDRAILS_FLOOR[0]}.{GUARDRAILS_FLOOR[1]} or later (ValidatingAdmissionPolicy)"
+        yield Fault(place, found, wanted, "upgrade the cluster, or remove the section guardrails")
+
+
+def _namespaces(seen: Surroundings) -> Iterator[Fault]:
+    """One of somebody else would be adopted, labelled, and removed with all that it holds."""
+    for name in seen.taken:
+        yield Fault(
+            f"namespace {name}",
+            "one that this program did not make",
+            "a name of its own, since the namespace goes with the stack",
+            "write another name, or remove the namespace where nobody uses it",
+        )
+
+
+def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:
+    for item in seen.managers:
+        if item.what == NFD or item.ours or item.namespace in seen.namespaces:
+            continue
+        selector = item.selector.items()
+        if not item.scheduled or not any(selector <= labels.items() for labels in nodes):
+            continue
+        yield Fault(
+            f"DaemonSet {item.namespace}/{item.name}",
+            f"{item.what} on nodes of the pools",
+            f"{platform} alone: two of them give the same GPU out twice",
+            "remove it, or keep its pods off these nodes",
+        )
+
+
+def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
+    """Node rules need Node Feature Discovery, and leave to taint nodes."""
+    pools = [pool for pool in site.pools if pool.selector is not None]
+    if not pools:
+        return
+    if "nfd.k8s-sigs.io" not in seen.groups:
+        yield Fault(
+            f"cluster {site.context}",
+            "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
+            "one that obeys NodeFeatureRules",
+            'install it, or write "nodeFeatures: program" in scheduling',
+        )
+    elif any(pool.taints for pool in pools) and not seen.tainting:
+        yield Fault(
+            f"cluster {site.context}",
+            "a Node Feature Discovery that taints no node",
+            "its master with -enable-taints (chart value master.extraArgs or enableTaints)",
+            "set it, or take the taints out of the pools that find nodes by selector",
+        )
+
+
+def _engines(platform: Platform, seen: Surroundings, by_host: frozenset[str]) -> Iterator[Fault]:
+    runtime, cdi = platform.site.runtime, platform.engines.need_cdi
+    for node, text in seen.engines.items():
+        engine, _, version = text.partition("://")
+        if node in by_host and engine != runtime.engine:
+            yield Fault(
+                f"node {node}",
+                f"container engine {text}",
+                f"{runtime.engine}, whose configuration is written on its host",
+                "correct runtime.engine, or take the host out",
+            )
+        elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
+            yield Fault(
+                f"node {node}",
+                f"containerd {version}",
+                "1.7 or later, which knows the Container Device Interface",
+                'upgrade containerd, or write "cdi: false" under runtime',
+            )
+
+
+def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:
+    for what, address in platform.endpoints().items():
+        if problem := seen.endpoints.get(address):
+            yield Fault(
+                f"{what} {address}",
+                problem,
+                "an answer from here, as nodes need it",
+                "correct the address or open the way; GPU_CLUSTER_INSPECTION=off skips every look",
+            )

@@ -1,0 +1,243 @@
+"""Rolls what disrupts pods over the hosts of a stack: ``roll``.
+
+First everything is fetched on all hosts. Then node by node, in waves (`components.rollout.waves`):
+the control plane upgraded where it is older than declared; cordoned, drained, its GPU pods off,
+changed by the host's own scripts, rebooted if it asks for it, validated, uncordoned. A failure
+leaves its node cordoned and begins no other one. What is done is on hosts and nodes, so a run that
+was killed is continued by the next.
+
+Input: `components.desired.rollout.RolloutRequest`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+
+import asyncssh
+
+from components.desired.rollout import Phase, RolledHost, RolloutRequest
+from components.desired.validation import PoolValidation
+from components.hosts.observed.inspect import observe_hosts
+from components.hosts.reboot import reboot
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
+from components.nodes import drain
+from components.program import main
+from components.rollout import operands
+from components.rollout.inspect import left_alone, views
+from components.rollout.mig_targets import layout
+from components.rollout.target import fault, refuse
+from components.rollout.waves import in_waves
+from components.ssh.answers import NOTHING
+from components.ssh.client import reached, run
+from components.ssh.unreached import unreached
+from components.validation.node_annotations import can_validate
+from components.validation.validation import validate_nodes
+from policies.faults import Fault
+from policies.printable import printable
+
+ATTEMPTS = 2
+"""Runs of a host's script: a mirror may be away for a moment, a connection may end."""
+TAIL = 3
+"""Lines of a script's errors that are shown."""
+MARK = "rollout"
+"""Value of the annotation of a node that a rollout cordoned."""
+
+
+class RolloutRun:
+    """One run. ``steps`` are methods of their own so that each can be told, and tested, alone."""
+
+    def __init__(self, client: Client, request: RolloutRequest) -> None:
+        self.client = client
+        self.request = request
+        self.key = request.private_key
+        self.limit: float = request.rollout.boot_timeout_seconds
+        self.rolled: list[str] = []
+
+    def tell(self, host: RolledHost, what: str) -> None:
+        """A line of progress."""
+        print(f"rollout: {host.target.name} {what}", file=sys.stderr, flush=True)
+
+    async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
+        """Run one of a host's scripts.
+
+        Raises:
+            ClusterError: it failed, or the host does not answer; with the script's own words.
+        """
+        try:
+            async with reached(host.target, self.key) as connection:
+                text = f"GC_ROLLOUT=1\n{phase.script}"
+                answer = await run(connection, phase.lines[action], text, NOTHING)
+        except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+            why = unreached(error, host.target, self.limit)
+            found = f"no end of {phase.name} ({printable(why.found)})"
+            raise fault(host, found, why.wanted, printable(why.cure)) from error
+        if answer.status != 0:
+            shown = "\n".join(answer.errors[-TAIL:]) or "no message"
+            found = f"{phase.name} ended with status {answer.status}: {shown}"
+            raise fault(host, found, "status 0", "see what it names")
+
+    async def again(self, step: Callable[[], Awaitable[None]], host: RolledHost) -> None:
+        """A step that is tried a second time where it fails."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await step()
+            except ClusterError as error:
+                if attempt == ATTEMPTS:
+                    raise
+                self.tell(host, f"failed, tried again: {error}")
+
+    async def fetch(self, host: RolledHost) -> None:
+        """Downloads and verifies what the host will get; nothing is installed.
+
+        It may boot still, for a run that was killed.
+        """
+
+        async def answers() -> bool:
+            return bool(await reboot.boot_id_of(host.target, self.key))
+
+        if not await drain.until(answers, self.limit):
+            found, cure = f"no answer for {self.limit:.0f} s", "check that ssh works from here"
+            raise fault(host, found, "a host that answers", cure)
+        await self.again(lambda: self.script(host, host.prepare, "fetch"), host)
+        self.tell(host, "has all that it needs")
+
+    async def empty(self, host: RolledHost) -> None:
+        """Cordons and drains the node; one that can't be drained is as before."""
+        name = host.target.node
+        node = await drain.node_of(self.client, name)
+        if node is None:
+            return
+        if why := left_alone(node):
+            cure = "run `up` again when the work on it is done"
+            raise fault(host, f"its node {why}", "a node that nobody else works on", cure)
+        await drain.cordon(self.client, node, MARK)
+        self.tell(host, "cordoned")
+        bounds = self.request.rollout
+        await drain.drain_or_uncordon(
+            self.client, name, bounds.drain_timeout_seconds, bounds.consent
+        )
+        self.tell(host, "drained")
+        if host.has_gpus:
+            await operands.off(self.client, name, self.request.operands, self.limit)
+
+    async def api_back(self, host: RolledHost) -> None:
+        """Waits for an API server that runs on the changed host, and may have started again.
+
+        Raises:
+            ClusterError: it isn't ready in time.
+        """
+        if host.target.role.is_control_plane and not await drain.until(
+            self.client.is_ready, self.limit
+        ):
+            found = f"an API server that isn't ready {self.limit:.0f} s after its host's change"
+            cure = "look at kubelet's log there, then run `up`: it goes on where it stopped"
+            raise fault(host, found, "/readyz: ok", cure)
+
+    async def change(self, host: RolledHost) -> None:
+        """Changes the host by its scripts, with a boot between them where it asks for one."""
+        await self.again(lambda: self.script(host, host.prepare, "apply"), host)
+        if await self.boot(host):
+            # What waited for the boot: modules that are loaded, daemons that are started.
+            await self.again(lambda: self.script(host, host.prepare, "apply"), host)
+        if (runtime := host.runtime) is not None:
+            await self.again(lambda: self.script(host, runtime, "apply"), host)
+        await self.api_back(host)
+        self.tell(host, "changed")
+
+    async def boot(self, host: RolledHost) -> bool:
+        """Reboots the host where it asks for that; whether it did."""
+        target = host.target
+        facts = (await observe_hosts([target], self.key))[target.name]
+        if facts.error:
+            raise fault(host, facts.error, facts.wanted, facts.cure)
+        if not facts.reboot:
+            return False
+        why = printable("; ".join(facts.reboot))
+        if not self.request.rollout.boots:
+            cure = "declare reboot.when: required, then run `up` again; its node stays cordoned"
+            raise fault(host, f"a reboot needed ({why})", "leave to reboot it", cure)
+        self.tell(host, f"reboots: {why}")
+        await reboot.restart(target, self.key, facts.boot_id, self.limit)
+        return True
+
+    async def release(self, host: RolledHost) -> None:
+        """Validates the node and gives it to the scheduler again."""
+        name = host.target.node
+        if await drain.node_of(self.client, name) is None:
+            return
+        await operands.on(self.client, name)
+        await self.ready(name)
+        pool = self.request.pools.get(host.pool)
+        if pool and await self.can_validate(host, pool):
+            await validate_nodes(self.client, pool, {name})
+            self.tell(host, "validated")
+        elif pool:
+            self.tell(host, "is validated after the rollout: what it needs comes later")
+        node = await drain.node_of(self.client, name)
+        if node is not None:
+            await drain.uncordon(self.client, node)
+
+    async def can_validate(self, host: RolledHost, pool: PoolValidation) -> bool:
+        """Whether validation pods can run, and whether the node's GPUs are divided by then."""
+        wanted = host.layouts
+        node = await drain.node_of(self.client, host.target.node)
+        if wanted and node and layout(node) not in wanted:
+            return False
+        return await can_validate(self.client, pool)
+
+    async def ready(self, name: str) -> None:
+        """Waits for a node's kubelet.
+
+        Raises:
+            ClusterError: it isn't ready in time.
+        """
+
+        async def is_ready() -> bool:
+            node = await drain.node_of(self.client, name)
+            return node is None or drain.ready(node)
+
+        if not await drain.until(is_ready, self.limit):
+            found = f"a node that isn't ready {self.limit:.0f} s after its change"
+            cure = "look at kubelet's log there; it stays cordoned, and `up` goes on with it"
+            raise ClusterError(Fault(f"node {name}", found, "Ready", cure))
+
+    async def roll(self, host: RolledHost) -> None:
+        """All of one node."""
+        if host.upgrades:
+            # Not tried again: kubeadm has undone what failed, and a person should see why.
+            await self.script(host, host.prepare, "upgrade")
+            await self.api_back(host)
+            self.tell(host, "has a control plane that is not older than declared")
+        await self.empty(host)
+        await self.change(host)
+        await self.release(host)
+        self.rolled.append(host.target.name)
+        self.tell(host, f"done, {len(self.rolled)} of {len(self.request.hosts)}")
+
+
+async def roll(request: RolloutRequest) -> Json:
+    """Roll the hosts of the request; return their names.
+
+    Raises:
+        ClusterError: what stopped it, and which hosts were not started.
+    """
+    hosts, bounds = request.hosts, request.rollout
+    async with connect(bounds.context) as client:
+        rollout = RolloutRun(client, request)
+        seen = await views(client, [host.target.node for host in hosts], bounds.consent)
+        refuse(hosts, seen)
+        await gather(rollout.fetch, hosts)
+        joined = [host for host in hosts if host.target.node in seen]
+        # Not in the cluster, so nobody's pods are on them.
+        await gather(rollout.roll, [host for host in hosts if host not in joined])
+        alone = [host for host in joined if host.target.role.is_control_plane]
+        rest = [host for host in joined if not host.target.role.is_control_plane]
+        at_once = bounds.max_unavailable
+        await in_waves(alone, rest, at_once, rollout.roll, lambda host: host.target.name)
+    return {"rolled": rollout.rolled}
+
+
+if __name__ == "__main__":
+    main(RolloutRequest, {"roll": roll})

@@ -1,0 +1,243 @@
+"""Runs user-defined tests on nodes with GPUs, and keeps what they measured: ``measure``.
+
+Only tests that the environment names run (`components.validation.selection`); what earlier runs
+measured is in ``PULUMI_COMMAND_STDOUT`` and stays until it is measured anew.
+
+Input: `components.desired.validation.Measuring`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from components.desired.validation import MeasuredPool, MeasuredTest, Measuring
+from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
+from components.kubernetes.gather import gather
+from components.nodes import gpu_holders
+from components.nodes.inspect import pool_members, with_devices
+from components.nodes.record import now
+from components.program import main
+from components.settings.log_pattern import LOG_BYTES, LOG_LINES
+from components.validation import measurement, selection, waiting
+from components.validation.measurement import Outcome
+from components.validation.node_annotations import GONE
+from policies.faults import Fault
+from policies.printable import printable
+
+INTERVAL = 0.5
+TOLD = 10.0
+"""Seconds between two lines that say what is waited for."""
+NAMED = 20
+"""Nodes that one message names; the others are counted."""
+KEPT = 2000
+"""Outcomes that are kept, the slowest of each test first."""
+
+
+@dataclass
+class Trial:
+    """One test on one node."""
+
+    client: Client
+    request: Measuring
+    test: MeasuredTest
+    pool: MeasuredPool
+    node: Json
+    waits: str = ""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.node["metadata"]["name"])
+
+    async def run(self) -> Outcome:
+        """Runs the test once its GPUs are free; its pod is gone afterwards."""
+        if why := await self._without():
+            return self._skipped(why)
+        while held := await self._held():
+            self.waits = held
+            if self.request.busy != "wait" or self._late():
+                failed = self.request.busy != "defer"
+                return self._failed(held) if failed else self._skipped(held)
+            await asyncio.sleep(INTERVAL)
+        await self._remove()
+        await self._is_gone()
+        try:
+            body = measurement.pod(self.test, self.pool, self.name)
+            await self.client.request("POST", self._pods, body=body)
+        except Refused as error:
+            return self._failed(f"its pod was refused: {printable(str(error))}")
+        try:
+            return await self._ended()
+        finally:
+            await self._remove()
+
+    async def _without(self) -> str:
+        if not self.pool.is_whole:
+            return "its GPUs are shared or divided"
+        if self.pool.devices < self.test.gpus:
+            return f"it has {self.pool.devices} GPUs; the test needs {self.test.gpus}"
+        return ""
+
+    async def _held(self) -> str:
+        """Who keeps the test's GPUs from being free; empty where they are."""
+        holders = await gpu_holders.holders(
+            self.client, self.name, self.pool.resources, self.pool.namespace
+        )
+        free = sum(gpu_holders.free(self.node, self.pool.offers, holders).values())
+        if free >= self.test.gpus:
+            return ""
+        held = (
+            gpu_holders.named([holder for holder in holders if holder.amounts])
+            or "nobody holds them"
+        )
+        return f"{free} GPUs free; wanted: {self.test.gpus}; {held}"
+
+    async def _ended(self) -> Outcome:
+        while not self._late():
+            pod = await self.client.find(f"{self._pods}/{self._pod}")
+            if pod is None or pod["metadata"].get("deletionTimestamp"):
+                return self._skipped("its pod was removed: something more important came")
+            if pod["status"].get("phase") in ("Succeeded", "Failed"):
+                return await self._judge(pod)
+            self.waits = waiting.reason(pod, measurement.CONTAINER)
+            await asyncio.sleep(INTERVAL)
+        return self._failed(f"no end after {self.test.timeout_seconds} s: {self.waits}")
+
+    async def _judge(self, pod: Json) -> Outcome:
+        ended = [
+            status["state"]["terminated"]
+            for status in pod["status"].get("containerStatuses") or []
+            if status["name"] == measurement.CONTAINER and status.get("state", {}).get("terminated")
+        ]
+        if not ended:
+            why = printable(str(pod["status"].get("message") or "no message"), waiting.SHOWN)
+            return self._failed(f"its container did not run: {why}")
+        params = {
+            "container": measurement.CONTAINER,
+            "tailLines": str(LOG_LINES),
+            "limitBytes": str(LOG_BYTES),
+        }
+        try:
+            log = await self.client.request(
+                "GET", f"{self._pods}/{self._pod}/log", params=params, parse=False
+            )
+        except Refused as error:
+            return self._failed(f"its log can't be read: {printable(str(error))}")
+        code = ended[0].get("exitCode")
+        return measurement.evaluate(self.test, self.pool.pool, self.name, code, log, now())
+
+    def _late(self) -> bool:
+        return time.monotonic() - self.started > float(self.test.timeout_seconds)
+
+    def _failed(self, problem: str) -> Outcome:
+        least = self.test.minimum
+        return Outcome(self.test.name, self.name, self.pool.pool, None, least, problem, at=now())
+
+    def _skipped(self, why: str) -> Outcome:
+        return Outcome(self.test.name, self.name, self.pool.pool, skipped=why, at=now())
+
+    @property
+    def _pods(self) -> str:
+        return f"namespaces/{self.request.namespace}/pods"
+
+    @property
+    def _pod(self) -> str:
+        return measurement.name_of(self.test.name, self.name)
+
+    async def _remove(self) -> None:
+        try:
+            await self.client.request("DELETE", f"{self._pods}/{self._pod}")
+        except Refused as error:
+            if error.code != GONE:
+                raise
+
+    async def _is_gone(self) -> None:
+        while await self.client.find(f"{self._pods}/{self._pod}") and not self._late():
+            await asyncio.sleep(INTERVAL)
+
+
+async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:
+    """The outcomes; says now and then what is waited for."""
+    while not (await asyncio.wait([running], timeout=TOLD))[0]:
+        open_trials = [one for one in trials if one.waits]
+        for one in open_trials[:NAMED]:
+            print(f"test {one.test.name} on {one.name}: {one.waits}", file=sys.stderr)
+    return running.result()
+
+
+async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[Outcome]:
+    """One test on all nodes that it is asked for, at once: each has its own GPUs."""
+    nodes = await with_devices(
+        client, await client.list("nodes"), [pool.resources for pool in request.pools]
+    )
+    trials = [
+        Trial(client, request, test, pool, node)
+        for pool in request.pools
+        for node in pool_members(nodes, pool)
+        if selection.is_tested(node["metadata"]["name"])
+    ]
+    return await _told(trials, asyncio.ensure_future(gather(lambda one: one.run(), trials)))
+
+
+def _earlier(request: Measuring) -> list[Outcome]:
+    """What earlier runs measured of tests and nodes that are still declared."""
+    try:
+        kept = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")["tests"]
+        outcomes = [measurement.read(outcome) for outcome in kept]
+    except (ValueError, KeyError, TypeError):
+        return []
+    names = {test.name for test in request.tests}
+    pools = {pool.pool for pool in request.pools}
+    resting = {name for pool in request.pools for name in pool.maintenance}
+    return [
+        outcome
+        for outcome in outcomes
+        if outcome
+        and outcome.test in names
+        and outcome.pool in pools
+        and outcome.node not in resting
+    ]
+
+
+def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
+    for outcome in failed[:NAMED]:
+        least = "" if outcome.minimum is None else f", with {outcome.minimum:g} at least"
+        place, wanted = f"test {outcome.test} on node {outcome.node}", f"exit code 0{least}"
+        yield Fault(place, outcome.problem, wanted, "see what its program says, on that node")
+    more = f", {len(failed) - NAMED} more than above" if len(failed) > NAMED else ""
+    found = f"{len(failed)} of {ran} failed, the slowest first{more}"
+    yield Fault("tests", found, "none", "mend these nodes, or lower the test's `minimum`")
+
+
+async def measure(request: Measuring) -> Json:
+    """Runs the tests that were asked for; gives back what is known of all tests, slowest first.
+
+    Raises:
+        ClusterError: a test failed, or a name that no test has.
+    """
+    wanted = selection.tests()
+    tests = {test.name: test for test in request.tests}
+    if strange := [name for name in wanted if name not in tests]:
+        known, cure = f"of {', '.join(tests)}", "correct the name, or add it to `validation.tests`"
+        raise ClusterError(Fault(selection.TESTS, ", ".join(strange), known, cure))
+    ran: list[Outcome] = []
+    if wanted:
+        async with connect(request.context) as client:
+            for name in dict.fromkeys(wanted):
+                ran += await _one(client, request, tests[name])
+    if failed := [outcome for outcome in measurement.slowest_first(ran) if outcome.problem]:
+        raise ClusterError(*_failure(failed, len(ran)))
+    anew = {(outcome.test, outcome.node) for outcome in ran}
+    earlier = [outcome for outcome in _earlier(request) if (outcome.test, outcome.node) not in anew]
+    return {"tests": measurement.plain(measurement.slowest_first([*ran, *earlier])[:KEPT])}
+
+
+if __name__ == "__main__":
+    main(Measuring, {"measure": measure})

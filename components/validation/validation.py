@@ -1,0 +1,236 @@
+"""Runs a kernel on each GPU of a pool's new and changed nodes, and keeps the proof on each node.
+
+A node is validated anew where what its record stands for has changed (`components.validation.
+record`), where GPUs are missing in it, or where the user asked for it. Its pod has one container
+per device; each names its GPU's UUID and runs a kernel on it.
+
+Input: `components.desired.validation.PoolValidation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from components.desired.validation import POOL, PoolValidation
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
+from components.nodes import record, startup_taint
+from components.nodes.inspect import pool_members, shortfall, with_devices
+from components.program import main
+from components.validation import xid
+from components.validation.node import NodeCheck
+from components.validation.node_annotations import annotate, exchange
+from components.validation.node_result import output
+from components.validation.pod import pod_name
+from components.validation.selection import is_asked
+from policies.faults import Fault
+
+INTERVAL = 0.5
+"""Seconds between two looks at the pods."""
+NODES_A_SECOND = 400
+"""Above it the looks become rarer, so that a large pool's lists don't fill the API server."""
+TOLD = 10.0
+"""Seconds between two lines that say what is waited for."""
+CLOSED = f"it takes no pods (taint {startup_taint.TAINT['key']})"
+EXPLAINED = 10
+"""Nodes that one message explains; the others are counted."""
+
+
+def due(node: Json, pool: PoolValidation, facts: dict[str, str]) -> bool:
+    """Whether a node must be validated in this run."""
+    kept = record.decode(node)
+    return (
+        kept is None
+        or kept.manager != pool.manager
+        or kept.missing > 0
+        or bool(record.changes(kept, facts))
+        or bool(shortfall(node, pool.gpus, pool.resources))
+        or is_asked(node["metadata"]["name"])
+    )
+
+
+class _Run:
+    def __init__(self, client: Client, pool: PoolValidation) -> None:
+        self.client = client
+        self.pool = pool
+        self.checks: list[NodeCheck] = []
+        self.told = time.monotonic()
+
+    async def nodes(self) -> list[Json]:
+        """The pool's nodes as they are now."""
+        nodes = await with_devices(
+            self.client, await self.client.list("nodes"), [self.pool.resources]
+        )
+        return pool_members(nodes, self.pool)
+
+    async def pods(self) -> dict[str, Json]:
+        """The pool's validation pods by name: an annotation of its own names any node."""
+        url = f"namespaces/{self.pool.namespace}/pods"
+        pods = await self.client.list(url, labelSelector=f"{POOL}={self.pool.pool}")
+        return {pod["metadata"]["name"]: pod for pod in pods}
+
+    async def look(self) -> bool:
+        """One step of each open node; true when none is open."""
+        open_checks = [check for check in self.checks if not check.done]
+        if not open_checks:
+            return True
+        if any(check.needs_node for check in open_checks):
+            nodes = {node["metadata"]["name"]: node for node in await self.nodes()}
+            for check in open_checks:
+                check.node = nodes[check.name]
+        pods = await self.pods()
+        await gather(lambda check: check.step(pods.get(pod_name(check.name))), open_checks)
+        return all(check.done for check in self.checks)
+
+    async def wait(self) -> None:
+        """Steps until each node is done or time is up."""
+        deadline = time.monotonic() + self.pool.timeout_seconds
+        pause = max(INTERVAL, len(self.checks) / NODES_A_SECOND)
+        while not await self.look() and time.monotonic() < deadline:
+            await self.tell()
+            await asyncio.sleep(pause)
+        await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
+
+    async def tell(self) -> None:
+        """Says now and then what is waited for, and what the nodes' hosts report."""
+        waiting = [check for check in self.checks if not check.done and check.waits]
+        if not waiting or time.monotonic() - self.told < TOLD:
+            return
+        self.told = time.monotonic()
+        shown = waiting[:EXPLAINED]
+        reports = await xid.lines(
+            self.pool.hosts, self.pool.private_key, [check.name for check in shown]
+        )
+        for check in shown:
+            report = f"; {reports[check.name]}" if check.name in reports else ""
+            print(f"node {check.name}: waits: {check.waits}{report}", file=sys.stderr)
+        if (more := len(waiting) - EXPLAINED) > 0:
+            print(f"{more} more nodes wait", file=sys.stderr)
+
+
+async def _daemon_sets(client: Client) -> list[Json]:
+    return await client.list("daemonsets", base="/apis/apps")
+
+
+def _failure(
+    checks: list[NodeCheck], pool: PoolValidation, total: int, reports: Mapping[str, str]
+) -> Iterator[Fault]:
+    failed = [check for check in checks if check.problem]
+    wanted = f"all {pool.gpus} GPUs run a kernel"
+    for check in failed[:EXPLAINED]:
+        closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
+        parts = (check.problem, reports.get(check.name, ""), closed)
+        cure = check.cure or f"repair the node, then run `make validate NODES={check.name}`"
+        yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, cure)
+    found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
+    if len(failed) > EXPLAINED:
+        rest = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
+        found += f", {len(failed) - EXPLAINED} more than above: {rest}"
+    wanted, cure = f"all {pool.gpus} GPUs of each", "repair these nodes, then run again"
+    yield Fault(f"pool {pool.pool}", found, wanted, cure)
+
+
+async def validate(pool: PoolValidation) -> Json:
+    """Validates what is new or changed; gives back what each node of the pool offers and proved.
+
+    Raises:
+        ClusterError: nodes whose GPUs did not all run a kernel, each with its devices and why; the
+            other nodes have their records by then.
+    """
+    async with connect(pool.context) as client:
+        run = _Run(client, pool)
+        sets = await _daemon_sets(client)
+        members = await _own(run, await run.nodes(), sets)
+        facts = {node["metadata"]["name"]: record.facts(node, pool, sets) for node in members}
+        run.checks = [
+            NodeCheck(client, pool, node, facts[node["metadata"]["name"]])
+            for node in members
+            if due(node, pool, facts[node["metadata"]["name"]])
+        ]
+        if run.checks:
+            await run.wait()
+            failed = [check.name for check in run.checks if check.problem]
+            await gather(lambda name: annotate(client, name, None), failed)
+            members = await run.nodes()
+            await _forget_others(client, pool, {n["metadata"]["name"] for n in members})
+        if any(check.problem for check in run.checks):
+            names = [check.name for check in run.checks if check.problem][:EXPLAINED]
+            reports = await xid.lines(pool.hosts, pool.private_key, names)
+            raise ClusterError(*_failure(run.checks, pool, len(members), reports))
+        return output(pool, members)
+
+
+async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[Json]:
+    """Take over valid records of nodes that come from another pool; return the pool's nodes.
+
+    The other pool's Command removes the records that are still its own. A record that it removes
+    in this moment can't be taken over: the node is validated.
+    """
+    pool = run.pool
+    moved = {}
+    for node in members:
+        kept = record.decode(node)
+        if kept and kept.manager != pool.manager:
+            own = replace(kept, manager=pool.manager)
+            node = _with_record(node, own)
+            if not due(node, pool, record.facts(node, pool, daemon_sets)):
+                moved[node["metadata"]["name"]] = own
+    if not moved:
+        return members
+    coming = [node for node in members if node["metadata"]["name"] in moved]
+    await gather(lambda n: exchange(run.client, n, moved[n["metadata"]["name"]]), coming)
+    return await run.nodes()
+
+
+def _with_record(node: Json, kept: record.ValidationRecord) -> Json:
+    annotations = {**node["metadata"]["annotations"], record.RECORD: record.encode(kept)}
+    return {**node, "metadata": {**node["metadata"], "annotations": annotations}}
+
+
+async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) -> None:
+    """Validates some nodes of a pool, whatever their records say.
+
+    Raises:
+        ClusterError: nodes whose GPUs did not all run a kernel.
+    """
+    run = _Run(client, pool)
+    sets = await _daemon_sets(client)
+    run.checks = [
+        NodeCheck(client, pool, node, record.facts(node, pool, sets))
+        for node in await run.nodes()
+        if node["metadata"]["name"] in names
+    ]
+    await run.wait()
+    failed = [check.name for check in run.checks if check.problem]
+    await gather(lambda name: annotate(client, name, None), failed)
+    if failed:
+        reports = await xid.lines(pool.hosts, pool.private_key, failed[:EXPLAINED])
+        raise ClusterError(*_failure(run.checks, pool, len(run.checks), reports))
+
+
+async def _forget_others(client: Client, pool: PoolValidation, members: set[str]) -> None:
+    """Takes records away from nodes that have left the pool, but for those in maintenance.
+
+    A record that another pool's Command has written meanwhile stays.
+    """
+    for node in await client.list("nodes"):
+        kept = record.decode(node)
+        name = node["metadata"]["name"]
+        stays = name in members or name in pool.maintenance
+        if kept and kept.manager == pool.manager and not stays:
+            await exchange(client, node, None)
+
+
+async def forget(pool: PoolValidation) -> Json:
+    """Takes the records of a pool away, for a stack that is destroyed."""
+    async with connect(pool.context) as client:
+        await _forget_others(client, pool, set())
+    return {}
+
+
+if __name__ == "__main__":
+    main(PoolValidation, {"validate": validate, "forget": forget})

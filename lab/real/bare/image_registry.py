@@ -1,0 +1,112 @@
+"""The site's registry: the images that real nodes pull, made here and served by HTTP on loopback.
+
+Source: OCI Distribution Specification 1.1, "Pull".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from components.base.image import VECTORADD, path_of
+from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
+from lab.real import image
+from lab.real.parts import CONTROL_PLANE, PLUGIN
+
+STATIC_PODS = (*CONTROL_PLANE, "etcd")
+PAUSE = "pause"
+SANDBOX = "sandbox:1"
+NETWORK = "network:1"
+PARTS = dict.fromkeys((SANDBOX, NETWORK), image.IMAGE) | {
+    path_of(name): name for name in (f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
+}
+"""What images of the proof are called here, and which of its names each is."""
+_ASKED = re.compile(r"/v2/(?P<name>[a-z0-9/_.-]+)/(?P<kind>manifests|blobs)/(?P<which>[\w:.-]+)")
+
+
+def tags(kubeadm: Path, version: str) -> dict[str, str]:
+    """Return the tags of the images that kubeadm pulls for a version, by name.
+
+    Args:
+        kubeadm: the program of that version.
+        version: of Kubernetes.
+    """
+    command = [str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{version}"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    names = (line.rpartition("/")[2].partition(":") for line in listed.split())
+    return {name: tag for name, _, tag in names}
+
+
+def images(
+    programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
+) -> dict[str, image.LayeredImage]:
+    """All images by name and tag.
+
+    Args:
+        programs: what runs on nodes, by name.
+        kubernetes: programs of static pods, by version and name.
+    """
+    layer = image.parts(programs)
+    found = {name: image.LayeredImage.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
+    for version, own in kubernetes.items():
+        tagged = tags(own["kubeadm"], version)
+        found[f"{PAUSE}:{tagged[PAUSE]}"] = found[SANDBOX]
+        for name in STATIC_PODS:
+            path = f"usr/bin/{name}"
+            layer = image.layer_of({path: own[name]})
+            found[f"{name}:{tagged[name]}"] = image.LayeredImage.of(
+                layer, {"Entrypoint": [f"/{path}"]}
+            )
+    return found
+
+
+@contextlib.contextmanager
+def served(held: Mapping[str, image.LayeredImage]) -> Iterator[int]:
+    """Serve them; gives the port."""
+    blobs = {digest: blob for each in held.values() for digest, blob in each.blobs.items()}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer(body=True)
+
+        def do_HEAD(self) -> None:
+            self._answer(body=False)
+
+        def _answer(self, body: bool) -> None:
+            asked = _ASKED.fullmatch(self.path.partition("?")[0])
+            digest = asked["which"] if asked else ""
+            kind = "application/octet-stream"
+            if asked and asked["kind"] == "manifests":
+                tagged = held.get(f"{asked['name']}:{digest}")
+                digest, kind = tagged.manifest if tagged else digest, image.MANIFEST
+            blob = blobs.get(digest, b"")
+            there = bool(blob) or self.path == "/v2/"
+            self.send_response(HTTPStatus.OK if there else HTTPStatus.NOT_FOUND)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(blob)))
+            self.send_header("Docker-Content-Digest", digest)
+            self.end_headers()
+            if body:
+                self.wfile.write(blob)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet: what is asked for is the container engine's business."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

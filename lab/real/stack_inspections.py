@@ -1,0 +1,83 @@
+"""What our program leaves on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from components.nodes import record
+from lab.real import objects, stack
+from lab.real.lab import Json, Lab
+from lab.simulator import api
+
+
+def labels(lab: Lab, node: str) -> dict[str, str]:
+    """Labels of NVIDIA's and of ours."""
+    return {
+        key: value
+        for key, value in lab.node(node)["metadata"]["labels"].items()
+        if key.startswith(("nvidia.com/", "gpu-cluster/")) and key not in objects.GPU_NODES
+    }
+
+
+def taints(lab: Lab, node: str) -> list[str]:
+    """All taints, as kubectl writes them."""
+    found = lab.node(node)["spec"].get("taints") or []
+    return sorted(f"{each['key']}={each.get('value', '')}:{each['effect']}" for each in found)
+
+
+def notes(lab: Lab, node: str) -> list[str]:
+    """Our annotations."""
+    found = lab.node(node)["metadata"].get("annotations") or {}
+    return sorted(key for key in found if key.startswith("gpu-cluster/"))
+
+
+def pods(lab: Lab, node: str, namespace: str) -> list[Json]:
+    """Pods of a namespace on the node."""
+    found = lab.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return [each for each in found if each["spec"].get("nodeName") == node]
+
+
+def plugins(inspect: Callable[[Json], Any]) -> Callable[[Lab, str], list[Any]]:
+    """A look at the status of each plugin of the node, those that go left out."""
+    return lambda lab, node: [
+        inspect(each["status"])
+        for each in pods(lab, node, stack.NAMESPACE)
+        if "deletionTimestamp" not in each["metadata"]
+    ]
+
+
+def containers(shown: Json) -> list[tuple[str, bool]]:
+    """Names of containers, and whether each is ready."""
+    found = shown.get("containerStatuses") or []
+    return sorted((each["name"], each["ready"]) for each in found)
+
+
+def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab, str], Any]:
+    """A look at what the node's last validation proved."""
+
+    def looked(lab: Lab, node: str) -> Any:
+        kept = record.decode(lab.node(node))
+        return inspect(kept) if kept else None
+
+    return looked
+
+
+def namespaces(lab: Lab, node: str) -> list[str]:
+    """Which of the stack's namespaces there are."""
+    names = ("gpu-validation", stack.NAMESPACE)
+    return [each for each in names if lab.exists(f"/api/v1/namespaces/{each}")]
+
+
+def runtime_class(lab: Lab, node: str) -> str:
+    """Handler of the RuntimeClass ``nvidia``; empty where there is none."""
+    try:
+        found = lab.request("GET", "/apis/node.k8s.io/v1/runtimeclasses/nvidia")
+    except api.ApiError:
+        return ""
+    return str(found["handler"])
+
+
+def classes_of_plugins(lab: Lab, node: str) -> list[str]:
+    """RuntimeClass of each plugin of the node."""
+    return [each["spec"].get("runtimeClassName", "") for each in pods(lab, node, stack.NAMESPACE)]

@@ -1,0 +1,159 @@
+"""Which nodes get another MIG layout, by which name, and what the preview shows. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.desired.resolve import resolve
+from components.desired.rollout import DesiredMigLayouts
+from components.findings import Finding
+from components.loading.loader import load
+from components.nodes.inspect import CORDONED
+from components.platforms.gpu_operator import mig_config
+from components.rollout.mig_layouts_component import MigLayoutsArgs
+from components.rollout.mig_layouts_plan import MigLayoutsPlan, blockers, words
+from components.rollout.mig_targets import MARK, differences
+from components.rollout.plan import View
+from components.settings.cluster import Cluster
+from tests.findings import found as finding
+from tests.resolved import platform_of
+
+Json = dict[str, Any]
+LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+
+
+def declared(mig: Json | None = None, platform: str = "gpu-operator", **sections: Any) -> Cluster:
+    pool = {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8}
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": platform,
+            "pools": [{**pool, "mig": mig} if mig else pool],
+            **sections,
+        }
+    )
+
+
+def layout(cluster: Cluster) -> str:
+    return mig_config.layout(cluster.pools[0])
+
+
+def node(name: str, held: bool = False, mark: str = "", **labels: str) -> Json:
+    keys = {"layout": LABEL, "state": STATE}
+    manager = {"manager": "gpu-cluster-t.layouts", "operation": "Apply"}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {keys[key]: value for key, value in labels.items()},
+            "annotations": {CORDONED: mark} if mark else {},
+            "managedFields": [manager] if held else [],
+        }
+    }
+
+
+def test_a_layout_s_name_changes_with_its_content_alone() -> None:
+    mixed = {"gpuOperator": {"migStrategy": "mixed"}}
+    first = declared({"1g.5gb": 2, "2g.10gb": 2}, **mixed)
+    assert layout(first) == layout(declared({"2g.10gb": 2, "1g.5gb": 2}, **mixed))
+    assert layout(first) != layout(declared({"1g.5gb": 2, "2g.10gb": 1}, **mixed))
+    assert layout(first).startswith("a100-")
+    served = platform_of(first).values()["migManager"]["config"]["data"]["config.yaml"]
+    assert layout(first) in served
+    assert LABEL not in resolve(first, "t").scheduling.pools[0].labels
+
+
+def test_a_built_in_layout_goes_in_waves_too() -> None:
+    pool = {"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}
+    cluster = declared(pools=[{**pool, "labels": {LABEL: "all-balanced"}}])
+    assert layout(cluster) == "all-balanced"
+    assert LABEL not in resolve(cluster, "t").scheduling.pools[0].labels
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (node("gpu-1"), "MIG layout none → {}"),
+        (node("gpu-1", layout="all-disabled"), "MIG layout all-disabled → {}"),
+        (node("gpu-1", layout="{}", state="failed"), "MIG layout {} failed"),
+        (node("gpu-1", layout="{}", state="success", mark=MARK),
+         "MIG layout {}: an earlier run did not end"),
+        (node("gpu-1", layout="{}", state="success"), ""),
+        (node("gpu-1", layout="{}", state="success", mark="rollout"), ""),
+    ],
+)  # fmt: skip
+def test_what_is_done_on_a_node(found: Json, what: str) -> None:
+    cluster = declared({"1g.5gb": 7})
+    name = layout(cluster)
+    meta = found["metadata"]
+    meta["labels"] = {key: value.format(name) for key, value in meta["labels"].items()}
+    good = node("gpu-2", layout=name, state="success")
+    wanted = {"gpu-1": what.format(name)} if what else {}
+    assert texts([found, good], resolve(cluster, "t").layouts) == wanted
+
+
+def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_maintenance() -> None:
+    nodes = [
+        node("gpu-1", held=True, layout="a100-1", state="success"),
+        node("gpu-2", layout="by-hand", state="success"),  # somebody else's
+    ]
+    cluster = declared()
+    assert texts(nodes, resolve(cluster, "t").layouts) == {
+        "gpu-1": "MIG layout a100-1 → all-disabled"
+    }
+    resting = declared(maintenance=["gpu-1"])
+    assert differences(nodes, resolve(resting, "t").layouts) == {}
+    assert differences(nodes, resolve(declared(platform="device-plugin"), "other").layouts) == {}
+
+
+def changing(name: str) -> Finding:
+    """Return what is found of a node that gets another layout."""
+    return finding(f"change: node {name}: MIG layout", was="a", now="b")
+
+
+def texts(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, str]:
+    """Return what is to be done on nodes, in words."""
+    return {name: each.text for name, each in differences(nodes, layouts).items()}
+
+
+def test_only_stacks_with_layouts_have_the_command() -> None:
+    def needed(cluster: Cluster, **plan: Any) -> bool:
+        desired = resolve(cluster, "t")
+        return MigLayoutsArgs(
+            rollout=desired.rollout,
+            layouts=desired.layouts,
+            pools=desired.validation.pools,
+            private_key="",
+            has_hosts=False,
+            plan=MigLayoutsPlan(**plan),
+        ).needed
+
+    assert needed(declared({"1g.5gb": 7}))
+    assert not needed(declared())
+    assert needed(declared(), changes={"gpu-1": changing("gpu-1")})
+
+
+def test_the_preview_names_nodes_their_evictions_and_what_blocks() -> None:
+    changes = {f"gpu-{i}": changing(f"gpu-{i}") for i in range(1, 5)}
+    views = {
+        "gpu-1": View(evicts={"team-a/Deployment web": 3}, lost="pods that lose it"),
+        "gpu-2": View(evicts={"team-b/Job j": 1}, begun=True, budgets=("team-b/j",)),
+        "gpu-3": View(),
+        "gpu-4": View(left="cordoned, not by this program"),
+    }
+    plan = MigLayoutsPlan(changes, views, at_once=2)
+    assert list(words(plan)) == [
+        "node gpu-4 left alone: cordoned, not by this program",
+        "MIG layout of 3 nodes: 1 without pods, 2 in waves, 4 pods evicted",
+        "without pods, MIG layout a → b: gpu-3",
+        "wave 1: gpu-2",
+        "wave 2: gpu-1",
+        "node gpu-2: MIG layout a → b",
+        "node gpu-2: evicts 1 of team-b/Job j",
+        "node gpu-2: waits while PodDisruptionBudgets allow no disruption: team-b/j",
+        "node gpu-1: MIG layout a → b",
+        "node gpu-1: evicts 3 of team-a/Deployment web",
+    ]
+    assert ["node gpu-1: found pods that lose it" in line for line in blockers(plan)] == [True]
