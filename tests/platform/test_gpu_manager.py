@@ -265,12 +265,14 @@ def test_an_image_from_before_cri_is_refused_without_docker() -> None:
 def test_a_declared_address_is_known_before_the_first_run() -> None:
     """The validation of that run asks the extender, so the scheduler must know it by then."""
     declared = cluster(gpuManager={"extenderAddress": "10.96.0.200"})
-    service = next(part for part in platform_of(declared).parts() if part.key == "extender")
+    service = next(each for each in platform_of(declared).extra_objects() if each.key == "extender")
     assert service.manifest["spec"]["clusterIP"] == "10.96.0.200"
-    scheduler = next(part for part in platform_of(declared).parts() if part.key == "scheduler")
+    scheduler = next(
+        each for each in platform_of(declared).extra_objects() if each.key == "scheduler"
+    )
     content = yaml.safe_load(scheduler.data(service.manifest["spec"])["scheduler.yaml"])
     assert content["extenders"][0]["urlPrefix"] == "http://10.96.0.200:3456/scheduler"
-    drawn = next(part for part in platform_of(cluster()).parts() if part.key == "extender")
+    drawn = next(each for each in platform_of(cluster()).extra_objects() if each.key == "extender")
     assert "clusterIP" not in drawn.manifest["spec"]
 
 
