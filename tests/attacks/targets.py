@@ -18,6 +18,7 @@ from typing import Any
 from command_provider.output import Redactor, visible
 
 import commands.probe_key  # noqa: F401 -- has a channel
+import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- has a channel
 from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
@@ -70,9 +71,11 @@ WRITTEN = frozenset(
 def channel(name: str) -> Callable[[str], None]:
     """Whatever a host prints to a channel: a value that can be shown, or refused in one line."""
 
+    read = CHANNELS[name].read
+
     def check(text: str) -> None:
         values: list[object] = []
-        said = refusal(lambda: values.append(CHANNELS[name].read(text)), ValueError)
+        said = refusal(lambda: values.append(read(text)), ValueError)
         assert samples.is_safe(said)
         assert "\n" not in said
         assert len(said) < 1000
