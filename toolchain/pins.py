@@ -17,7 +17,7 @@ from types import MappingProxyType
 from .tool import ToolchainError
 from .versions import Range
 
-PULUMI = "3.250.0"
+PULUMI = "3.274.1"
 #: Control planes by version: the module that each is built from. The first is the usual one, the
 #: others are made on demand, where `GPU_CLUSTER_KUBERNETES` names them. Ends of support:
 #: components/settings/support.yaml.

@@ -1,9 +1,8 @@
 """SHA-256 of official downloads, by file name: what a reviewer saw, not what the origin says today.
 
 The list beside a download comes from where the download comes from, so whoever changes one changes
-the other. Sources: pulumi/homebrew-tap Formula/pulumi.rb at 3.250.0 (its publisher's own);
-actionlint as several projects pin it, all alike. What isn't here was not to be had from a second
-place: it is taken by the publisher's own list, and that is said.
+the other. Source: actionlint as several projects pin it, all alike. What isn't here was not to be
+had from a second place: it is taken by the publisher's own list, and that is said.
 """
 
 from __future__ import annotations
@@ -13,18 +12,6 @@ from types import MappingProxyType
 
 SUMS: Mapping[str, str] = MappingProxyType(
     {
-        "pulumi-v3.250.0-linux-x64.tar.gz": (
-            "8916fd36ccc96adbd45ca679194b685e3b767d94502ae05610878a6d9870b8f3"
-        ),
-        "pulumi-v3.250.0-linux-arm64.tar.gz": (
-            "deb4bf0d05b4cbaf3adcf82ffa44039ad0ebf039e33338ead8136877a437b4e5"
-        ),
-        "pulumi-v3.250.0-darwin-x64.tar.gz": (
-            "8aa1615ed737022949d4050bf183ab37bce1f9cecb88877bc6636db82604e348"
-        ),
-        "pulumi-v3.250.0-darwin-arm64.tar.gz": (
-            "dbd289ce3069cf567683252082e226aef533775f546df7286f64f3f36f5fda28"
-        ),
         "actionlint_1.7.12_linux_amd64.tar.gz": (
             "8aca8db96f1b94770f1b0d72b6dddcb1ebb8123cb3712530b08cc387b349a3d8"
         ),

@@ -179,7 +179,7 @@ def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None
         try:
             base = f"http://127.0.0.1:{server.server_port}"
             platform = Platform("linux", "amd64")
-            item = asset(PINS["pulumi"], platform, {"github": base, "kubernetes": base})
+            item = asset(PINS["actionlint"], platform, {"github": base, "kubernetes": base})
             assert item is not None
             assert item.file_name in SUMS
             listed = hashlib.sha256(Origin.body).hexdigest() + f"  {item.file_name}\n"

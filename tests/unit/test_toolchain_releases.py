@@ -277,7 +277,7 @@ def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
     }
     github = "https://github.com"
     assert urls["pulumi"] == (
-        f"{github}/pulumi/pulumi/releases/download/v3.250.0/pulumi-v3.250.0-linux-arm64.tar.gz"
+        f"{github}/pulumi/pulumi/releases/download/v3.274.1/pulumi-v3.274.1-linux-arm64.tar.gz"
     )
     assert urls["pulumi-resource-command"] == (
         f"{github}/pulumi/pulumi-command/releases/download/v1.2.1/"
@@ -290,14 +290,14 @@ def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
     assert asset(PINS["etcd"], Platform("darwin", "arm64")) is None
     darwin = asset(PINS["pulumi"], Platform("darwin", "amd64"))
     assert darwin is not None
-    assert darwin.file_name == "pulumi-v3.250.0-darwin-x64.tar.gz"
+    assert darwin.file_name == "pulumi-v3.274.1-darwin-x64.tar.gz"
 
 
 def test_a_release_is_fetched_checked_and_kept_with_its_companions(
     server: FileServer, tmp_path: Path
 ) -> None:
     """One archive gives the engine and the language host, each with its own entry."""
-    script = b"#!/bin/sh\necho v3.250.0\n"
+    script = b"#!/bin/sh\necho v3.274.1\n"
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
     members = {f"pulumi/{name}": script for name in (*names, "pulumi-analyzer-policy-python")}
     bases = {"github": server.base, "kubernetes": server.base}
