@@ -131,7 +131,7 @@ def test_a_cluster_of_the_same_program_comes_up_stays_and_goes(
     assert secrets
     shown = [program.pulumi("preview")]
     assert UNKNOWN in shown[0]
-    assert f"{NAME}-platform-release" in shown[0]
+    assert f"{NAME}-gpu-platform-release" in shown[0]
     assert snapshot.cluster(project) == before
 
     shown.append(program.pulumi("up", "--yes"))

@@ -96,7 +96,7 @@ def test_a_platform_of_ones_own_comes_up_gives_way_and_goes(own: Project) -> Non
     assert figures(own.up())[:2] == (ALL, ALL)
     assert figures(own.up()) == (ALL, ALL, 0)
     state = own.checkpoint()
-    assert "::blue-platform-release" in state
+    assert "::blue-gpu-platform-release" in state
     own.write(declared(own, "device-plugin"))
     assert figures(own.up())[:2] == (ALL, ALL)
     assert own.request("GET", "daemonsets", base="/apis/apps")["items"]

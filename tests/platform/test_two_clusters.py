@@ -65,7 +65,7 @@ def test_two_clusters_of_one_program_come_up_stay_and_go(both: tuple[Project, Pr
     assert [validated(project) for project in both] == [ways.ALL, ways.ALL]
     assert figures(blue.up()) == (ways.ALL, ways.ALL, 0)
     state = blue.checkpoint()
-    for name in ("1.blue-platform-release", "Green_2-platform-release"):
+    for name in ("1.blue-gpu-platform-release", "Green_2-gpu-platform-release"):
         assert f"::{name}" in state
     daemon_sets = [
         {item["metadata"]["namespace"] for item in listed["items"]}
