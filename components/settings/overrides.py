@@ -1,4 +1,4 @@
-"""Sections that a pool and a host can override."""
+"""Sections of the stack file that a pool or a host can override."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from components.settings.hosts.system import SystemSettings
 
 
 class Overrides(Model):
-    """Sections of the stack, each whole (`inventory.resolved`), or None: as the stack's."""
+    """Sections that replace the stack's section as a whole (see `inventory.resolved`).
+
+    None means that the stack's section applies.
+    """
 
     driver: DriverSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's driver"
