@@ -93,7 +93,7 @@ class DesiredHost(Target):
 
     @property
     def join(self) -> Join | None:
-        """Return the settings with which the host joins an existing cluster; None if it doesn't join."""
+        """Return the settings for joining an existing cluster; None if the host doesn't join."""
         return self.sections.kubernetes_packages.join if self.joins else None
 
 

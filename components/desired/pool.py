@@ -80,7 +80,7 @@ class PoolScheduling(Members):
         return self.gpus_by_node.get(name, self.gpus)
 
     def of_node(self, name: str) -> OwnScheduling:
-        """Return the labels and taints of a node: those of the pool, overridden by the node's own."""
+        """Return a node's labels and taints: those of the pool, overridden by the node's own."""
         own = self.by_node.get(name, OwnScheduling(labels={}, taints=()))
         pairs = {(taint["key"], taint["effect"]) for taint in own.taints}
         shared = (t for t in self.taints if (t["key"], t["effect"]) not in pairs)

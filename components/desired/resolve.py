@@ -149,7 +149,7 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
 
 @dataclass(frozen=True)
 class _Resolver:
-    """Converts each part of a stack file into its desired state; cached parts depend on each other."""
+    """Converter of a stack file into the desired state, with one method per part."""
 
     cluster: Cluster
     stack: str
@@ -180,7 +180,7 @@ class _Resolver:
 
     @cached_property
     def first(self) -> Host | None:
-        """Return the control-plane host on which `kubeadm init` runs, or None without a new cluster."""
+        """Return the control-plane host that runs `kubeadm init`, or None without a new cluster."""
         if self.cluster.kubernetes_packages.init is None:
             return None
         return next((host for host in self.cluster.hosts if host.role.is_control_plane), None)
@@ -265,13 +265,13 @@ class _Resolver:
         )
 
     def sections(self, host: Host) -> HostSections:
-        """Return the settings that a host's preparation steps read: the host's own, or the stack's."""
+        """Return the settings for a host's preparation: the host's own, or else the stack's."""
         own = {name: getattr(host, name, None) for name in HostSections.model_fields}
         return HostSections(**{name: own[name] or getattr(self.cluster, name) for name in own})
 
     @cached_property
     def takes_a_job(self) -> bool:
-        """Return True if a node can run kubeadm's Job, which tolerates only the control-plane taint."""
+        """Return True if a node can run kubeadm's Job (it tolerates only control-plane taints)."""
         tainted = {
             node
             for pool in self.cluster.pools
@@ -348,7 +348,7 @@ class _Resolver:
         return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
 
     def presence(self) -> PresenceRequest:
-        """Return the objects that must exist in the cluster: the Helm release and additional objects.
+        """Return the objects that must exist: the Helm release and additional objects.
 
         Objects that need a secret of the stack are excluded, because somebody else may create them
         if the stack lacks the secret.
@@ -403,7 +403,7 @@ class _Resolver:
 
     @property
     def counted_pools(self) -> tuple[Pool, ...]:
-        """Return the pools with GPUs, divided so that all nodes of a pool advertise the same devices."""
+        """Return the GPU pools, split so that all nodes of a pool advertise the same devices."""
         return tuple(part for pool in self.platform.site.gpu_pools for part in pool.equal_parts)
 
     @property
@@ -416,7 +416,7 @@ class _Resolver:
         return f"gpu-cluster-{self.stack}-{pool.name}"
 
     def working_gpus(self, pool: Pool) -> int:
-        """Return the number of GPUs that a pool advertises, without those of nodes in maintenance."""
+        """Return the number of GPUs that a pool advertises, excluding nodes in maintenance."""
         left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
         out = self.cluster.nodes_in_maintenance.intersection(pool.node_names)
         return pool.gpus - sum(pool.gpus_per_node - left_out.get(name, 0) for name in out)
@@ -435,7 +435,7 @@ class _Resolver:
         return {**members, **found, "maintenance": resting}
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """Return the labels of a pool's nodes: those that the platform needs, and the declared ones."""
+        """Return the labels of a pool's nodes: the platform's and the declared ones."""
         declared = dict(pool.labels)
         if not pool.gpus_per_node:
             return declared

@@ -22,7 +22,7 @@ def rules_context(
     namespaces: Iterable[OwnNamespace],
     guardrails: GuardrailsSettings | None,
 ) -> Context:
-    """Return the facts about a stack that the policy rules use: pools, platform, plugin and runtime.
+    """Return the facts about a stack that the rules use: pools, platform, plugin and runtime.
 
     Namespaces of the platform, the installed components and the validation count as infrastructure.
     If the GPU Operator configures the runtime, the default runtime is unknown. If the device

@@ -38,7 +38,7 @@ class Advertised(Members):
 
     @property
     def devices(self) -> int:
-        """Return the number of devices of a node that must run a CUDA kernel: GPUs or MIG devices."""
+        """Return the number of GPUs or MIG devices of a node that must run a CUDA kernel."""
         return sum(offer.devices for offer in self.offers)
 
     @property
