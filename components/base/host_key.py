@@ -66,7 +66,7 @@ def _fields(blob: bytes) -> list[bytes]:
 
 
 def _fault(kind: str, fields: list[bytes]) -> str | None:
-    """Return a description of the expected key, or None if the key is valid."""
+    """Return a description of the expected key if the key is invalid, else None."""
     if not fields or fields[0] != kind.encode():
         return f"a key whose base64 says the same type, {kind}"
     if kind == "ssh-ed25519":

@@ -27,6 +27,6 @@ def pattern(expression: str, wanted: str, example: str) -> Callable[[str], str]:
 
 
 def _nearest(compiled: re.Pattern[str], text: str) -> str | None:
-    """Return the version with or without a leading `v` if it is valid then, else None."""
+    """Return the version with the leading `v` added or removed if that is valid, else None."""
     near = text[1:] if text.startswith("v") else f"v{text}"
     return near if compiled.fullmatch(near) else None

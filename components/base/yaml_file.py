@@ -16,7 +16,7 @@ import yaml
 
 from policies.faults import InputError, Location, show
 
-SIZE_LIMIT = 8 * 1024 * 1024  # In bytes.
+SIZE_LIMIT = 8 * 1024 * 1024  # Maximum size of a file in bytes.
 NODE_LIMIT = 400_000  # Maximum number of values after the expansion of aliases.
 
 

@@ -102,7 +102,7 @@ def _archive(index: bytes, address: str, chart: str, version: str) -> str:
     """
     try:
         bound_depth(index)
-        document: Any = yaml.load(index, LOADER)  # noqa: S506 # a safe one
+        document: Any = yaml.load(index, LOADER)  # noqa: S506 # LOADER is a safe loader
         for entry in document["entries"][chart]:
             if str(entry["version"]).removeprefix("v") == version.removeprefix("v"):
                 url = urllib.parse.urljoin(address, str(entry["urls"][0]))
@@ -120,7 +120,7 @@ def _read(url: str) -> bytes:
         OSError: No response came, or its status is not 200.
         ValueError: The content has more than `MOST` bytes, or the URL is invalid.
     """
-    with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http alone
+    with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http and https only
         content: bytes = answer.read(MOST + 1)
     if len(content) > MOST:
         raise ValueError(f"more than {MOST} bytes")
@@ -129,7 +129,7 @@ def _read(url: str) -> bytes:
 
 def _asked(url: str, answers: tuple[int, ...]) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http alone
+        with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http and https only
             answer.read(TAKEN)
             status = answer.status
     except urllib.error.HTTPError as error:

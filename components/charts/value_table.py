@@ -21,7 +21,7 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 _GROUP = re.compile(r"<(\w+)>|\{([^}]*)\}")
 _SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
 
-# Marks a path of `Dead` for which no value is accepted.
+# Value of `Dead.unread` if no value of the path is accepted.
 NOTHING = object()
 
 

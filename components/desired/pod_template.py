@@ -24,7 +24,7 @@ def template(
     priority_class: str,
     claim_template: str | None,
 ) -> Json:
-    """Return the shared part of a pool's validation pods, as the function `pod` expects it.
+    """Return the parts that all validation pods of a pool share.
 
     Args:
         image: Image of all containers.
@@ -56,7 +56,7 @@ def template(
 def pod_spec(*, runtime_class: str | None, pull_secret: str | None, priority_class: str) -> Json:
     """Return the pod spec fields that all validation pods share.
 
-    The pods run once and don't restart, and their low priority lets other pods preempt them.
+    The pods run once and don't restart. Their PriorityClass lets any other pod preempt them.
 
     Args:
         runtime_class: Name of the RuntimeClass; None for the default runtime.

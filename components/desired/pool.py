@@ -56,11 +56,11 @@ class PoolScheduling(Members):
         startup_taint: True if new nodes are tainted until each of their GPUs has run a CUDA kernel.
         resources: Extended resources that GPU pods request; needed only with `startup_taint`.
         namespace: Namespace of the validation pods.
-        hands_over: Labels that another field manager owns, mapped to the name of that manager.
+        hands_over: Labels whose ownership is transferred, mapped to their new field manager.
         by_node: Additional labels and taints by node.
         stack: Name of the stack.
         gpus: Number of GPUs of each node.
-        gpus_by_node: Number of GPUs of each node with unhealthy GPUs.
+        gpus_by_node: Number of healthy GPUs, by name of each node with unhealthy GPUs.
     """
 
     manager: str

@@ -21,7 +21,7 @@ class Question:
         by_rule: Names of the pools whose nodes Node Feature Discovery labels.
         validation: Pools with GPUs; all nodes of a pool advertise the same devices.
         presence: Objects of the platform that must exist.
-        endpoints: Registries that nodes must reach, as `host:port`.
+        endpoints: Endpoints that nodes must reach, as `host:port`.
         own: Namespaces that the stack creates.
         chart: The platform's chart.
         layouts: MIG layouts of the nodes.

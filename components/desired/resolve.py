@@ -74,7 +74,7 @@ class Desired:
         kubeadm: The cluster that the stack creates; None if the cluster exists without the stack.
         rollout: Limits of changes that make nodes unavailable.
         layouts: MIG layouts of the nodes.
-        operands: Selectors of the platform's pods, which use GPUs.
+        operands: Selectors of the platform's own pods on GPU nodes.
         scheduling: Node labels, taints and scheduling objects.
         validation: Pools and tests to validate.
         monitoring: GPU monitoring; None if the stack file has no section `monitoring`.
@@ -156,7 +156,7 @@ class _Resolver:
 
     @cached_property
     def platform(self) -> Platform:
-        """Return the platform object, built from its section and the facts about the site."""
+        """Return the platform, built from its section and other settings of the stack."""
         cluster, name = self.cluster, self.cluster.platform
         installer = cluster.installer
         site = Site(
@@ -175,7 +175,7 @@ class _Resolver:
 
     @cached_property
     def pool_of(self) -> dict[str, Pool]:
-        """Return the pool of each node whose name a pool lists."""
+        """Return the pool of each node, for nodes that a pool lists by name."""
         return {node: pool for pool in self.cluster.pools for node in pool.node_names}
 
     @cached_property
@@ -393,7 +393,7 @@ class _Resolver:
         )
 
     def operands(self) -> Operands:
-        """Return the selectors of the platform's pods, which use GPUs."""
+        """Return the selectors of the platform's own pods on GPU nodes."""
         spaces = {space.name for space in self.namespaces}
         return Operands(
             spaces=tuple(sorted(spaces - {self.cluster.validation.namespace})),
@@ -441,7 +441,7 @@ class _Resolver:
             return declared
         declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
-            # This label changes in waves (`components.rollout.mig_layouts`).
+            # The MIG label is changed in waves (`components.rollout.mig_layouts`).
             declared.pop(MIG_LABEL, None)
         if self.cluster.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name

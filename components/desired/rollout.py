@@ -19,7 +19,7 @@ class DesiredRollout:
         makes_cluster: True if the stack creates the cluster, which then may not exist yet.
         max_unavailable: Maximum number of nodes that may be unavailable at the same time.
         drain_timeout_seconds: Seconds to wait until the pods of a drained node have ended.
-        consent: Sorted values of `rollout.evict`: what pods may lose by their eviction.
+        consent: Values of `rollout.evict`, sorted: kinds of pods that may be evicted with a loss.
         boots: True if hosts reboot when they need a reboot (`reboot.when: required`).
         boot_timeout_seconds: Seconds to wait until a rebooted host is reachable over SSH.
     """
@@ -146,7 +146,7 @@ class RolledHost:
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """Selectors of the platform's pods, which use a node's GPUs.
+    """Selectors of the platform's own pods on GPU nodes.
 
     Attributes:
         spaces: Namespaces that the stack creates; pods of all DaemonSets there are included.

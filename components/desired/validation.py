@@ -62,7 +62,7 @@ class PoolValidation(Advertised):
     Attributes:
         manager: Field manager of the pool; the validation's record on each node names it.
         timeout_seconds: Seconds for the validation of all nodes together.
-        busy: What happens with GPUs that other pods use: `defer`, `wait` or `fail`.
+        busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
         settings: Settings that the validation depends on, by name; long values as digests.
         own: The same settings of nodes whose hosts override the stack's settings, by node.
         spaces: Namespaces of the DaemonSets that provide GPUs to containers.
@@ -129,7 +129,7 @@ class Measuring:
     Attributes:
         context: Context of the kubeconfig.
         namespace: Namespace of the test pods.
-        busy: What happens with GPUs that other pods use: `defer`, `wait` or `fail`.
+        busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
         tests: The user-defined tests.
         pools: Pools on which the tests may run.
     """

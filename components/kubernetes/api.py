@@ -222,7 +222,7 @@ class Client:
 
 
 async def _session(credentials: Any) -> httpx.AsyncClient:
-    """Return a session with credentials that are read now.
+    """Return an HTTP session after reading the credentials again.
 
     TLS needs keys in files. kr8s writes the keys of the kubeconfig to files that only their owner
     can read, and does not delete them (kr8s 0.20.15 _auth.py, _load_kubeconfig). This function

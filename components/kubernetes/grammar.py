@@ -23,12 +23,12 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?")
 _NAMESPACE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?v[0-9a-z]{1,30}")
-# An RFC 1123 subdomain, as names of nodes are.
+# Names of nodes are RFC 1123 subdomains.
 _NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class IllFormed(ClusterError):
-    """Something that was read from the cluster is not valid for Kubernetes."""
+    """A name or record that was read from the cluster is not valid."""
 
 
 def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:

@@ -68,7 +68,7 @@ def _content(text: str) -> dict[str, Any]:
     """Return the content of a kubeconfig, or an empty mapping if the text is invalid."""
     try:
         bound_depth(text)
-        content = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
+        content = yaml.load(text, Loader=LOADER)  # noqa: S506 - LOADER is a safe loader
     except (yaml.YAMLError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -165,7 +165,7 @@ _Key = TypeVar("_Key")
 def _repeated(
     places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
 ) -> Iterator[Fault]:
-    """Yield a fault for each value that occurs a second time."""
+    """Yield a fault for each value that occurs at a second location."""
     first: dict[_Key, Location] = {}
     for (location, text), key in places:
         if key in first:

@@ -22,9 +22,10 @@ from policies.faults import Fault
 OVERRIDABLE = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
 LEAVING = frozenset(source.value for source in DriverSource) - {"package", "runfile"}
-"""Driver sources that don't change hosts.
+"""Driver sources with which this program installs no driver on hosts.
 
-If a host has such a source, inherited settings of drivers on hosts are dropped.
+If a pool or a host overrides the source with one of these, the settings of drivers on hosts that it
+would inherit from the stack are dropped.
 """
 ON_HOSTS = frozenset(to_camel(name) for name in ON_HOSTS_ONLY) | {"runfile"}
 REACH = ("user", "port", "bastion")
@@ -64,7 +65,7 @@ def _merged(document: Document, *levels: Document) -> dict[str, Any]:
         if not given:
             continue
         if wrong := [value for value in given if not isinstance(value, Mapping)]:
-            sections[section] = wrong[-1]  # The model rejects this value later.
+            sections[section] = wrong[-1]  # The models reject a section that is no mapping later.
             continue
         merged: Any = document.get(section, {})
         for override in given:
@@ -82,7 +83,7 @@ def _over(below: Any, above: Any) -> Any:
 
 
 def _reach(ssh: object) -> dict[str, Any]:
-    """Return the valid ones of the keys `user`, `port` and `bastion`."""
+    """Return the keys `user`, `port` and `bastion` of an `ssh` section, if they are valid."""
     if isinstance(ssh, SshSettings):
         return {key: getattr(ssh, key) for key in REACH}
     valid = {}
@@ -94,7 +95,7 @@ def _reach(ssh: object) -> dict[str, Any]:
 
 
 def _pool_by_node(pools: list[Any]) -> dict[str, Document]:
-    """Return the pool of each node whose name a pool lists.
+    """Return the pool of each node, for nodes that a pool lists by name.
 
     A pool that selects its nodes by label lists no names, so it overrides nothing on hosts.
     """

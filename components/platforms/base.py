@@ -165,7 +165,7 @@ class Trait(StrEnum):
 
 @dataclass(frozen=True)
 class Engines:
-    """What a platform requires of the container engines on nodes, and changes in them.
+    """Requirements of a platform for the container engines on nodes, and its changes to them.
 
     Attributes:
         need_cdi: True if pods get their GPUs through the engine's CDI support.
@@ -207,7 +207,7 @@ class Exporter:
 
 @dataclass(frozen=True, kw_only=True)
 class Monitored:
-    """What a platform provides to the monitoring.
+    """Data of a platform for the monitoring.
 
     Attributes:
         resource: Name of the GPU resource in kube-state-metrics and its amount per GPU. None if
@@ -239,7 +239,7 @@ class Platform(ABC):
         delivery: How containers get their devices.
         own_namespace: True if the namespace is created and deleted with the platform.
         traits: Other properties of the platform.
-        monitored: What the platform provides to the monitoring.
+        monitored: Data of the platform for the monitoring.
         secrets: Names of the stack's secrets that extra objects may be filled from.
     """
 
@@ -297,7 +297,7 @@ class Platform(ABC):
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
-        """Return the maximum of each resource that a container may request for some GPUs."""
+        """Return the maximum that a container may request, by resource, for `cards` GPUs."""
         return {GPU: str(int(cards))}
 
     def plugin(self, pool: Pool) -> RunningPlugin | None:
@@ -309,7 +309,7 @@ class Platform(ABC):
 
     @property
     def engines(self) -> Engines:
-        """Return what the platform requires of the container engines on nodes."""
+        """Return the platform's requirements for the container engines on nodes."""
         return Engines(need_cdi=self.delivery is Delivery.CDI)
 
     @property

@@ -1,4 +1,4 @@
-"""Find platforms by name: each subfolder's module `platform.py` assigns a class to `PLATFORM`.
+"""Find platforms by name: the class is `PLATFORM` in `platform.py` of the platform's folder.
 
 No list of platforms exists, so a new folder is a new platform. Platforms are imported on demand, so
 that a run loads only the platform of its stack.

@@ -20,8 +20,8 @@ class Image:
     """One container image.
 
     Attributes:
-        name: Name from which the image is pulled.
-        upstream: Name under which its vendor publishes it.
+        name: Name under which nodes pull the image.
+        upstream: Name under which the vendor publishes the image.
         digest: Known digest of the image; empty if it is unknown.
         note: Explanation of placeholders in the name.
     """

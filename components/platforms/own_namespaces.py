@@ -12,7 +12,7 @@ from components.settings.validation import ValidationSettings
 
 @dataclass(frozen=True)
 class OwnNamespace:
-    """A namespace of the stack; in a privileged one pods mount host paths and access all GPUs."""
+    """A namespace of the stack; pods of a privileged namespace mount paths of the host."""
 
     name: str
     privileged: bool = True

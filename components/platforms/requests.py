@@ -37,7 +37,7 @@ class Expected:
     body: str | None = None
 
     def __str__(self) -> str:
-        """Return the object as `Kind namespace/name`, or `Kind name` without a namespace."""
+        """Return the object as `Kind namespace/name`, or as `Kind name` if it has no namespace."""
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {where}{self.name}"
 

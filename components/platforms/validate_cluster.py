@@ -23,7 +23,7 @@ class Declared:
 
     Attributes:
         host_nodes: Nodes whose hosts belong to the stack.
-        node_features: What labels and taints the nodes of pools that select nodes by label.
+        node_features: Software that labels and taints the nodes of pools with a `selector`.
         guardrails: True if the stack file has the section `guardrails`.
     """
 

@@ -138,7 +138,7 @@ async def _gone(client: Client, url: str) -> None:
 
 
 async def _others_gone(client: Client, name: str, others: Collection[str]) -> None:
-    """Wait until the pods of other platforms have ended, because two would allocate a GPU twice."""
+    """Wait for the end of other platforms' pods; two platforms would allocate a GPU twice."""
     await _own_servers_gone(client, others)
 
     async def left() -> list[str]:
@@ -194,7 +194,7 @@ def _owner_names(pod: Json) -> set[str]:
 
 
 def _served(inputs: Json) -> set[str]:
-    """Return the nodes of a DaemonSet by this program (see `device_plugin.excluded_gpus`)."""
+    """Return the nodes that a DaemonSet of this program names in its node affinity."""
     if inputs.get("kind") != "DaemonSet":
         return set()
     required = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -275,7 +275,7 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
 
 
 async def await_deletions(context: str) -> None:
-    """Wait until no namespace of this program is being deleted.
+    """Wait until no namespace of this program is in deletion.
 
     An interrupted run leaves such a namespace. Pulumi would find it and create objects in it, which
     the API server rejects.
@@ -300,7 +300,7 @@ async def _delete(
 
 
 async def namespace(context: str, inputs: Json) -> list[str]:
-    """Reject a namespace that somebody else created; wait for one that is being deleted.
+    """Reject a namespace that somebody else created; wait until a namespace in deletion is gone.
 
     Returns:
         An empty list, because nothing is removed.

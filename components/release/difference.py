@@ -1,4 +1,4 @@
-"""Compare an installed platform with the desired platform and with the last applied one."""
+"""Compare an installed platform with the desired and the last applied platform."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlatformDifference:
 def compare(
     release: str, record: ReleaseRecord, missing: Iterable[Expected], version: str
 ) -> PlatformDifference:
-    """Compare an installed platform with the desired one and with the last applied one.
+    """Compare an installed platform with the desired and the last applied platform.
 
     Helm's record lists the objects of the release. An extra object that no run has recorded yet
     was not created yet, so it is a change of the stack file and no drift.

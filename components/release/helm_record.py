@@ -52,7 +52,7 @@ LONGEST = 32 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Noted:
-    """What a platform declared at the last time when all of its objects existed.
+    """Declaration of a platform at the last run that found all of its objects.
 
     Attributes:
         version: Version of the chart.
@@ -87,7 +87,7 @@ class ReleaseRecord:
         return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
 
     def of(self, release: HelmRelease) -> RecordedRelease:
-        """Return the part that the Pulumi state keeps for the comparison in the next run."""
+        """Return the part of the record that the Pulumi state keeps for the next run."""
         return RecordedRelease(
             name=release.name,
             namespace=release.namespace,

@@ -76,7 +76,7 @@ async def own(wanted: RuntimeClassRequest) -> NotedRuntimeClass:
 
 
 async def settle(client: Client, name: str) -> None:
-    """Create a missing RuntimeClass; adopt one whose owning ClusterPolicy is deleted.
+    """Create the RuntimeClass if it is missing; adopt it if its owner was deleted.
 
     Raises:
         ClusterError: The ClusterPolicy still exists after `POLICY_GONE` seconds.
@@ -102,7 +102,7 @@ async def settle(client: Client, name: str) -> None:
                 await client.request("PUT", url, base=BASE, body=body)
                 return
         except Refused as error:
-            # The object was deleted or changed in the meantime, so read it again.
+            # The RuntimeClass was deleted or changed in the meantime, so read it again.
             if error.code not in (404, 409):
                 raise
         if time.monotonic() > deadline:

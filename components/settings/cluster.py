@@ -95,7 +95,7 @@ class Cluster(HostSections, Members):
     )
 
     def parts(self) -> ValidSections:
-        """Return the sections in the form that the checks between sections read."""
+        """Return the sections as `ValidSections`, the input of the checks between sections."""
         fields = type(self).model_fields
         return ValidSections(
             pools=dict(enumerate(self.pools)),

@@ -21,7 +21,7 @@ DEFAULT_CONFIG = "config"
 
 
 class Presence(StrEnum):
-    """What labels the GPU nodes; the chart's DaemonSet runs only on nodes with such a label."""
+    """Source of the label on GPU nodes; the chart's DaemonSet runs only on labeled nodes."""
 
     LABEL = "label"
     NFD = "nfd"

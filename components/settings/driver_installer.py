@@ -1,8 +1,8 @@
 """Section `driverInstaller` of the stack file: a DaemonSet that installs the NVIDIA driver.
 
-It follows document 003, which describes kubespray's installer. The names and defaults come from
-kubespray's role container_engine_accelerator/nvidia_gpu (flavors, base addresses, the file name at
-the end of an address, memory of the device plugin).
+It follows reference document 003, which describes kubespray's installer. The names and defaults
+(flavors, base addresses, the file name at the end of an address, memory of the device plugin) come
+from kubespray's role container_engine_accelerator/nvidia_gpu.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from policies.faults import refuse, show
 # controllers/state_manager.go).
 OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
-# Labels that the GPU Operator and MIG manager update themselves; a stack file must not declare
-# them.
+# Labels that the GPU Operator and MIG manager update themselves; a stack file must not set
+# these labels.
 STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", MIG_STATE)
 # Oldest vGPU host driver that works with the driver containers of virtual machines (NVIDIA GPU
 # Operator with vGPU, "Prerequisites").

@@ -13,7 +13,7 @@ from policies.faults import refuse, show
 
 
 class GuardrailMode(StrEnum):
-    """What happens to an object that violates a mandatory rule.
+    """Response to an object that violates a mandatory rule.
 
     `ENFORCE`: the API server rejects the object; a violation of an advisory rule causes a warning.
     `WARN`: the API server accepts the object and sends a warning to the client. `AUDIT`: the API
@@ -26,14 +26,14 @@ class GuardrailMode(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What happens to an object that a policy fails to evaluate: it is rejected or accepted."""
+    """Response to an object that a policy fails to evaluate: reject or accept the object."""
 
     FAIL = "fail"
     IGNORE = "ignore"
 
 
 def _counted(name: str) -> str:
-    """Return the name of an extended resource after a check that it has no quota prefix.
+    """Return the name of an extended resource if it has no quota prefix; reject it otherwise.
 
     Kubernetes counts extended resources in quotas only as `requests.<name>` (v1.34.4
     pkg/quota/v1/evaluator/core/pods.go), so this program adds the prefix.

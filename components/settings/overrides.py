@@ -15,7 +15,7 @@ from components.settings.hosts.system import SystemSettings
 class Overrides(Model):
     """Sections that replace the stack's section as a whole (see `inventory.resolved`).
 
-    None means that the stack's section applies.
+    If a section is None, the stack's section applies.
     """
 
     driver: DriverSettings | None = Field(

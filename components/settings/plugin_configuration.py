@@ -32,7 +32,7 @@ def _resource(text: str) -> str:
 
 
 def _without(data: Any, key: str, wanted: str) -> Any:
-    """Return the data if it lacks the key; reject a key that the plugin drops.
+    """Return the data if the key is absent; reject a key that the device plugin drops.
 
     The plugin parses such keys and drops them with a warning (api/config/v1/config.go).
     """
@@ -95,7 +95,7 @@ class Replicated(Model):
 
 
 class PluginSharing(Model):
-    """Key `sharing` of the file: several pods share a GPU, by time slicing or by MPS."""
+    """Key `sharing` of the device plugin's configuration file: time slicing or MPS."""
 
     time_slicing: Replicated | None = Field(default=None, description="a mapping with resources")
     mps: Replicated | None = Field(default=None, description="a mapping with resources")
@@ -125,7 +125,7 @@ class PluginSharing(Model):
 
 
 class Imex(Model):
-    """Key `imex` of the file: IMEX channels between nodes that share memory over NVLink."""
+    """Key `imex` of the configuration file: channels between nodes that share NVLink memory."""
 
     channel_ids: tuple[Literal[0], ...] = Field(
         default=(), alias="channelIDs", max_length=1, description="[] or [0]", examples=["[0]"]
@@ -159,7 +159,7 @@ class DevicePluginConfig(Model):
         return self
 
     def document(self) -> dict[str, Any]:
-        """Return the content of the file, with the plugin's own key names, for the ConfigMap."""
+        """Return the configuration file's content for the ConfigMap, in the plugin's keys."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         if not document["sharing"]:
             del document["sharing"]

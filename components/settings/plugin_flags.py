@@ -82,7 +82,7 @@ OWN: dict[str, Any] = {"default": None}
 
 
 class PluginFlags(Model):
-    """Key `flags.plugin` of the file; the default values are those of the plugin."""
+    """Key `flags.plugin` of the device plugin's configuration file, with the plugin's defaults."""
 
     pass_device_specs: StrictBool = Field(
         default=False, description="true or false", examples=["false"]
@@ -121,7 +121,7 @@ class PluginFlags(Model):
 
 
 class GfdFlags(Model):
-    """Key `flags.gfd` of the file: flags of GPU feature discovery."""
+    """Key `flags.gfd` of the plugin's configuration file: flags of GPU feature discovery."""
 
     oneshot: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
     no_timestamp: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
@@ -139,7 +139,7 @@ class GfdFlags(Model):
 
 
 class Flags(Model):
-    """Key `flags` of the file; the default values are those of the plugin."""
+    """Key `flags` of the device plugin's configuration file, with the plugin's defaults."""
 
     mig_strategy: MigStrategy = Field(
         default=MigStrategy.NONE, description="none, single or mixed", examples=["none"]

@@ -25,8 +25,8 @@ class RolloutSettings(Model):
     """Limits of a rollout: one canary node first, then up to `maxUnavailable` nodes in parallel.
 
     At most one control-plane node is changed at a time. `evict` lists the kinds of pods that may be
-    evicted although they lose data or are not recreated; if a node runs such a pod and its kind is
-    not listed, the rollout does not start.
+    evicted although they lose data or are not recreated; if a node runs such a pod and the pod's
+    kind is not listed, the rollout does not start.
     """
 
     max_unavailable: StrictInt = Field(

@@ -31,8 +31,8 @@ TITLES = {
     "amzn": "Amazon Linux",
 }
 CLAIMS: Mapping[str, str] = {
-    # A citation of a source such as "kubernetes v1.34" is no claim, and neither is a minimum
-    # version such as "1.34 or later" or "since 1.31".
+    # Two kinds of versions are skipped: citations of a source ("kubernetes v1.34") and minimum
+    # versions ("1.34 or later", "since 1.31").
     "kubernetes": r"(?<![\d.])(?<!since )(?<!kubernetes v)(1\.[3-9]\d)(?:\.\d+)?"
     r"(?!\d|\.\d| or later| on)",
     "containerd": r"containerd[-, |a-z`]{1,20}v?([12]\.\d+)",
@@ -95,7 +95,7 @@ def end(part: str, version: str) -> End | None:
 
 
 def ended(part: str, version: str, today: date) -> End | None:
-    """Return the end of support if the version's last day is over, else None."""
+    """Return the end of support of a version if its last day is over, else None."""
     found = end(part, version)
     return found if found is not None and found.last < today else None
 

@@ -29,7 +29,7 @@ SECTIONS: Mapping[str, type[Model]] = {
     "scheduling": SchedulingSettings,
     "validation": ValidationSettings,
 }
-"""Sections, by their names in `Cluster`, that `ValidSections` has no attribute of its own for."""
+"""Sections without a separate attribute in `ValidSections`, by their names in `Cluster`."""
 
 
 @dataclass(frozen=True)

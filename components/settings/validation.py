@@ -21,7 +21,7 @@ TESTS_LIMIT = 20
 
 
 class Busy(StrEnum):
-    """What the validation does with GPUs that other pods use."""
+    """Behavior of the validation for GPUs that other pods use."""
 
     DEFER = "defer"
     WAIT = "wait"

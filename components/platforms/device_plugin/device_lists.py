@@ -1,4 +1,4 @@
-"""Pass a container's GPUs by volume mounts on hosts that ignore the environment variable.
+"""Pass a container's GPUs by volume mounts if the hosts ignore NVIDIA_VISIBLE_DEVICES.
 
 With the default settings of NVIDIA's container toolkit, every container gets the GPUs that
 NVIDIA_VISIBLE_DEVICES names, and most CUDA images name all GPUs. Hosts that this program prepares
@@ -25,7 +25,7 @@ _GPU_ROLES = tuple(role.value for role in Role if role.has_gpus)
 
 
 def by_mounts(document: Json) -> bool:
-    """Return True if the hosts' toolkit will ignore the environment variable in normal containers.
+    """Return True if the hosts will ignore NVIDIA_VISIBLE_DEVICES in unprivileged containers.
 
     Args:
         document: Content of the stack file before its validation.
@@ -42,7 +42,7 @@ def by_mounts(document: Json) -> bool:
 
 
 def filled(plugin: Json) -> Json:
-    """Return the section with volume mounts in each configuration that sets no strategy.
+    """Return the section with strategy `volume-mounts` in configurations without a strategy.
 
     Values that aren't mappings are not changed; the models reject them later.
     """

@@ -1,8 +1,9 @@
 """DaemonSets of the device plugin for nodes with unhealthy GPUs; the plugin sees only healthy GPUs.
 
 NVIDIA's plugin has no list of devices to exclude. `unhealthyDevices.json` and
-`CHECKPOINT_DEVICE_ID_STRATEGY` of document 001 belong to the plugin of Alibaba Cloud's Container
-Service (its page "GPU Device Plugin-related operations"); k8s-device-plugin v0.20.0 reads neither.
+`CHECKPOINT_DEVICE_ID_STRATEGY` of reference document 001 belong to the plugin of Alibaba Cloud's
+Container Service (its page "GPU Device Plugin-related operations"); k8s-device-plugin v0.20.0 reads
+neither.
 A plugin advertises the GPUs that it sees, and its container runtime injects the GPUs in
 `NVIDIA_VISIBLE_DEVICES`, which the chart sets to `all`. Therefore nodes with unhealthy GPUs get
 a separate DaemonSet with the same image, configuration and labels, and are excluded from the
@@ -68,7 +69,7 @@ def _daemon_set(
     folders = {
         "kubelet": (KUBELET, KUBELET),
         "mps-root": (mps, "/mps"),
-        "mps-shm": (f"{mps}/shm", "/dev/shm"),  # noqa: S108  the container's own
+        "mps-shm": (f"{mps}/shm", "/dev/shm"),  # noqa: S108  a path inside the container
         "cdi-root": ("/var/run/cdi", "/var/run/cdi"),
         **({"driver-root": (driver, "/driver-root")} if driver else {}),
     }

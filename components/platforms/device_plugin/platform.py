@@ -45,7 +45,7 @@ class DevicePlugin(Platform):
     settings: DevicePluginSettings
 
     chart = "nvidia-device-plugin"
-    # Source: NVIDIA/k8s-device-plugin, README "Deployment via helm".
+    # NVIDIA's chart repository (NVIDIA/k8s-device-plugin, README "Deployment via helm").
     repository = "https://nvidia.github.io/k8s-device-plugin"
     servers = Servers(
         "app.kubernetes.io/name=nvidia-device-plugin", "nvidia-device-plugin", beside=True

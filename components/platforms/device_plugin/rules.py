@@ -15,8 +15,8 @@ from policies.faults import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"
 
-# Environment variable of document 001 that no plugin of NVIDIA reads. It belongs to the plugin of
-# Alibaba Cloud's Container Service (its page "GPU Device Plugin-related operations").
+# Environment variable of reference document 001 that no plugin of NVIDIA reads. It belongs to the
+# plugin of Alibaba Cloud's Container Service (its page "GPU Device Plugin-related operations").
 _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 
 
@@ -94,7 +94,7 @@ def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
 
 
 def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) -> Iterator[Fault]:
-    """Yield faults for settings that must be equal in all files, and for MIG strategies."""
+    """Yield faults for MIG strategies, and for files that differ in paths they must share."""
     for name, file in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
             if getattr(file.flags, key) != getattr(plugin.config.flags, key):

@@ -115,7 +115,7 @@ class DraDriver(Platform):
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
-        """Return nothing: a LimitRange limits extended resources, and claims are no resources."""
+        """Return an empty mapping, because a LimitRange can't limit ResourceClaims."""
         return {}
 
     @staticmethod

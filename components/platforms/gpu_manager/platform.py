@@ -44,12 +44,12 @@ def scheduler_data(service: Json) -> dict[str, str]:
 
 
 class GpuManager(Platform):
-    """The Helm release `gpu-manager` in the namespace kube-system, as document 002 describes it."""
+    """The Helm release `gpu-manager` in namespace kube-system (reference document 002)."""
 
     settings: GpuManagerSettings
 
     chart = "gpu-manager"
-    # TKEStack publishes manifests but no chart.
+    # TKEStack publishes manifests but no Helm chart, so this project contains one.
     repository = "./components/platforms/gpu_manager/chart"
     servers = Servers("name=gpu-manager-ds", "gpu-manager-daemonset")
     delivery = Delivery.PLUGIN

@@ -28,7 +28,7 @@ METRICS = (
     "container_gpu_memory_total",
     "container_request_gpu_memory",
 )
-# Resources that document 002 reserves for each of the two programs.
+# Resources that reference document 002 reserves for each of the two programs.
 RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 

@@ -44,15 +44,15 @@ class GpuOperator(Platform):
     settings: GpuOperatorSettings
 
     chart = "gpu-operator"
-    # Source: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator, "Install NVIDIA GPU
-    # Operator".
+    # NVIDIA's chart repository (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator,
+    # "Install NVIDIA GPU Operator").
     repository = "https://helm.ngc.nvidia.com/nvidia"
-    # Source: gpu-operator v26.7.0, assets/state-device-plugin.
+    # Label and name of the device plugin's DaemonSet (v26.7.0, assets/state-device-plugin).
     servers = Servers("app=nvidia-device-plugin-daemonset", "nvidia-device-plugin-daemonset")
-    # Source: gpu-operator v26.7.0, assets/state-mig-manager.
+    # Label of MIG manager's pods (gpu-operator v26.7.0, assets/state-mig-manager).
     layouts = PlatformMigLayouts("app=nvidia-mig-manager", layout)
     traits = frozenset({Trait.BRINGS_DRIVER})
-    # Source: gpu-operator v26.7.0, assets/state-dcgm-exporter.
+    # Label and port of the DCGM exporter (gpu-operator v26.7.0, assets/state-dcgm-exporter).
     monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
     secrets = (vgpu_nodes.TOKEN,)
 
@@ -87,11 +87,11 @@ class GpuOperator(Platform):
 
     @property
     def engines(self) -> Engines:
-        """Return what the operator requires of the container engines and changes in them."""
+        """Return the operator's requirements for the container engines on nodes."""
         return Engines(
             need_cdi=self.site.runtime.cdi,
             configured=self.settings.toolkit,
-            # Source: gpu-operator v26.7.0, assets/state-container-toolkit and its CDI classes.
+            # RuntimeClasses of the operator (v26.7.0, assets/state-container-toolkit).
             runtime_classes=frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"}),
         )
 
@@ -135,7 +135,7 @@ class GpuOperator(Platform):
 
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the section with `toolkit` true if the operator installs the driver."""
+        """Return section `gpuOperator`, with `toolkit` true if the operator installs the driver."""
         driver, operator = document.get("driver"), document.get("gpuOperator", {})
         if (
             isinstance(driver, Mapping)

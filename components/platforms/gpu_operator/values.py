@@ -31,8 +31,8 @@ _SINCE_V26_7 = (
 )
 
 # Paths of containerd in Rancher's distributions (NVIDIA/gpu-operator#623). Their config.toml.tmpl
-# must not be used: that file replaces the configuration that they generate at each start, which
-# breaks the node (#992).
+# must not be used: that file replaces the configuration that the distributions generate at each
+# start, which breaks the node (NVIDIA/gpu-operator#992).
 _RANCHER = {
     "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
     "CONTAINERD_CONFIG": "/var/lib/rancher/{name}/agent/etc/containerd/config.toml",

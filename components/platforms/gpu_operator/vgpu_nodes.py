@@ -10,7 +10,7 @@ from components.settings.gpu_operator import Vgpu, VgpuFeature
 # `FeatureType` in gridd.conf; the numbers are those of NVML's nvmlGridLicenseFeatureCode_t.
 FEATURE_TYPES = {VgpuFeature.VGPU: 1, VgpuFeature.WORKSTATION: 2, VgpuFeature.COMPUTE: 4}
 # Name of the stack's secret that contains a client configuration token of the license system.
-TOKEN = "licenseToken"  # noqa: S105  the name of a secret
+TOKEN = "licenseToken"  # noqa: S105  a name, not a secret value
 
 
 def gridd(vgpu: Vgpu) -> str:

@@ -25,12 +25,12 @@ _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
 
 
 class DriverSource(StrEnum):
-    """What installs the NVIDIA driver.
+    """Source of the NVIDIA driver.
 
     `package`: the host's package manager. `runfile`: NVIDIA's self-extracting installer.
     `preinstalled`: the driver is already on the host and is only checked. `operator`: a container
     of the GPU Operator. `daemonset`: a driver installer in the cluster. With the last three sources
-    this program does not change the host.
+    this program installs no driver on the host.
     """
 
     PACKAGE = "package"

@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 
 class Host(Overrides):
-    """One machine.
+    """A machine that this program prepares over SSH.
 
     If the host sets no `port`, `user` or `bastion`, the values of its pool's `ssh` apply, then the
     values of the stack's `ssh`. `bastion: null` connects to the host without a jump host.
@@ -77,5 +77,5 @@ class Host(Overrides):
         return data
 
     def record(self) -> dict[str, Any]:
-        """Return the connection data of the host as JSON data; `model_validate` reads it."""
+        """Return the host's connection data as JSON, which `Host.model_validate` reads."""
         return self.model_dump(mode="json", include=_RECORD)

@@ -25,8 +25,8 @@ class KernelFlavor(StrEnum):
 class KernelSettings(Model):
     """Settings of the pinned kernel; `release` None leaves the kernel as it is.
 
-    With a release, the program installs its packages and makes it GRUB's default entry. `hold`
-    prevents that system upgrades install another kernel. A host that runs another kernel needs a
+    With a release, the program installs its packages and makes it GRUB's default entry. If `hold`
+    is true, system upgrades install no other kernel. A host that runs another kernel needs a
     reboot.
     """
 

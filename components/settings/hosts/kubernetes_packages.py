@@ -13,11 +13,11 @@ from components.settings.hosts.repository import Repositories
 from policies.faults import refuse
 
 FIRST = 31
-"""Lowest minor version of Kubernetes 1 that `init` supports."""
+"""Lowest minor version of Kubernetes that `init` supports: 31 stands for Kubernetes 1.31."""
 
 
 class Join(Model):
-    """Settings of `kubeadm join`; the stack secret `gpu-cluster:kubeadmToken` is the token."""
+    """Settings of `kubeadm join`; its token is the stack's secret `gpu-cluster:kubeadmToken`."""
 
     endpoint: Endpoint = Field(
         description="host:port of the API server", examples=["192.0.2.1:6443"]
@@ -37,8 +37,8 @@ class Join(Model):
 class KubernetesPackagesSettings(Model):
     """Settings of the Kubernetes packages on hosts, and of the cluster that the hosts join.
 
-    `version` None leaves the packages as they are. `hold` prevents that system upgrades change
-    their version.
+    `version` None leaves the packages as they are. With `hold`, system upgrades do not
+    change their version.
     """
 
     version: (

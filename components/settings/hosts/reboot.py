@@ -1,4 +1,4 @@
-"""Section `reboot` of the stack file: when hosts reboot; `rollout` limits how many in parallel."""
+"""Section `reboot` of the stack file: when hosts reboot; `rollout` sets how many in parallel."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ Sha256 = Annotated[StrictStr, AfterValidator(_sha256)]
 
 
 class Signed(StrEnum):
-    """What dnf verifies. apt always verifies the metadata, which contain package checksums."""
+    """Signatures that dnf verifies; apt always verifies the signature of the metadata."""
 
     METADATA = "metadata"
     PACKAGES = "packages"

@@ -28,7 +28,7 @@ SYSCTL: FrozenDict[str, str] = FrozenDict(
 
 
 class Firewall(StrEnum):
-    """What the program does with a host's firewall.
+    """Change that the program makes to a host's firewall.
 
     `leave`: nothing. `rules`: open the ports that a node needs. `disable`: turn the firewall off.
     """

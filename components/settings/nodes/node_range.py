@@ -19,7 +19,7 @@ from components.base.names import is_dns_subdomain
 from policies.faults import refuse, show
 
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
-# clusters"). The limit also prevents that a mistyped range fills the memory.
+# clusters"). The limit also keeps a mistyped range from filling the memory.
 NODE_LIMIT = 5000
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")

@@ -94,7 +94,7 @@ class Pool(Overrides):
     @model_validator(mode="before")
     @classmethod
     def _plain_without_gpus(cls, data: Any) -> Any:
-        """Remove the default GPU label and GPU taint from a pool without GPUs."""
+        """Give a pool without GPUs neither the default GPU label nor the default GPU taint."""
         if not isinstance(data, Mapping):
             return data
         gpus = data.get("gpusPerNode", data.get("gpus_per_node"))
@@ -187,7 +187,7 @@ class Pool(Overrides):
 
     @property
     def equal_parts(self) -> tuple[Pool, ...]:
-        """Return the pool divided into pools whose nodes advertise the same number of GPUs.
+        """Return the pool, split into pools whose nodes all advertise the same number of GPUs.
 
         Nodes with unhealthy GPUs become separate pools.
         """

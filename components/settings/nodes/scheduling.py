@@ -22,7 +22,7 @@ from policies.faults import refuse, show
 
 
 class NodeFeatures(StrEnum):
-    """What sets the labels and taints of nodes in pools that select their nodes by label.
+    """Software that labels and taints the nodes of pools with a `selector`.
 
     `program`: this program, whenever it runs. `rule`: a NodeFeatureRule, so that Node Feature
     Discovery (NFD) also labels nodes that join later. `rule` requires NFD in the cluster and a
