@@ -46,7 +46,7 @@ class OwnScheduling:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolScheduling(Members):
-    """Labels and taints of a pool's nodes: request of the program `scheduling`.
+    """Labels and taints of a pool's nodes: request of the program `node-scheduling`.
 
     Attributes:
         manager: Field manager of the labels. It is always the same, so that every run owns the

@@ -114,7 +114,7 @@ class NotedDefinitions:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKeysRequest:
-    """Prefixes of keys that a platform leaves on nodes: request of the program `operator_labels`.
+    """Prefixes of keys that a platform leaves on nodes: request of the program `operator-labels`.
 
     Attributes:
         context: Context of the kubeconfig.
@@ -137,7 +137,7 @@ class NotedKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeClassRequest:
-    """The RuntimeClass of GPU pods: request of the program `runtime_class`.
+    """The RuntimeClass of GPU pods: request of the program `runtime-class`.
 
     Attributes:
         context: Context of the kubeconfig.
