@@ -29,7 +29,7 @@ RUNTIME_CLASS = "nvidia"
 
 
 class Delivery(StrEnum):
-    """How a container gets the devices that were allocated to its pod.
+    """Way in which a container gets the devices that were allocated to its pod.
 
     `runtime`: by the NVIDIA runtime, either through a RuntimeClass or as the default runtime.
     `cdi`: by the container engine through CDI. `plugin`: by the platform's plugin, which mounts
@@ -110,7 +110,7 @@ class Program:
 
 @dataclass(frozen=True)
 class RunningPlugin:
-    """How NVIDIA's device plugin advertises the GPUs of a pool's nodes.
+    """Configuration with which NVIDIA's device plugin runs on a pool's nodes.
 
     Attributes:
         mig_strategy: `none`, `single` or `mixed`.
@@ -142,7 +142,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class PlatformMigLayouts:
-    """How a platform partitions GPUs with MIG according to a node label.
+    """MIG partitioning by a platform, which reads the layout's name from a node label.
 
     Attributes:
         pods: Label selector of the pods that partition the GPUs.

@@ -74,7 +74,7 @@ class Wait(Model):
 
 
 class PodDeletion(Model):
-    """How the operator deletes GPU pods before it upgrades a node's driver."""
+    """Deletion of GPU pods by the operator before it upgrades a node's driver."""
 
     force: StrictBool = Field(default=False, description="true or false", examples=["false"])
     timeout_seconds: StrictInt = Field(default=300, ge=0, **_SECONDS)  # type: ignore[call-overload]
@@ -84,7 +84,7 @@ class PodDeletion(Model):
 
 
 class Drain(PodDeletion):
-    """How the operator drains a node before a driver upgrade if deleting GPU pods is not enough."""
+    """Drain of a node by the operator, if deleting GPU pods is not enough for the upgrade."""
 
     pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
 

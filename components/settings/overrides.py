@@ -13,9 +13,10 @@ from components.settings.hosts.system import SystemSettings
 
 
 class Overrides(Model):
-    """Sections that replace the stack's section as a whole (see `inventory.resolved`).
+    """Complete sections of a pool or a host, in place of the stack's sections.
 
-    If a section is None, the stack's section applies.
+    `components.loading.inventory.resolved` has merged the stack's values into them. If
+    a section is None, the stack's section applies.
     """
 
     driver: DriverSettings | None = Field(

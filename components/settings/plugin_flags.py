@@ -16,7 +16,7 @@ from policies.faults import refuse, show
 
 
 class MigStrategy(StrEnum):
-    """How the plugin advertises MIG devices."""
+    """Resource names under which the plugin advertises MIG devices."""
 
     NONE = "none"
     SINGLE = "single"
@@ -24,7 +24,7 @@ class MigStrategy(StrEnum):
 
 
 class DeviceListStrategy(StrEnum):
-    """How the plugin passes the list of a container's devices to the container runtime."""
+    """Way in which the plugin passes a container's device list to the container runtime."""
 
     ENVVAR = "envvar"
     VOLUME_MOUNTS = "volume-mounts"
@@ -36,14 +36,14 @@ CDI = (DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI)
 
 
 class DeviceIdStrategy(StrEnum):
-    """How the plugin identifies a device to the container runtime."""
+    """Identifier of a device that the plugin passes to the container runtime."""
 
     UUID = "uuid"
     INDEX = "index"
 
 
 class DeviceDiscovery(StrEnum):
-    """How the plugin discovers the GPUs of a node."""
+    """Method by which the plugin discovers the GPUs of a node."""
 
     AUTO = "auto"
     NVML = "nvml"

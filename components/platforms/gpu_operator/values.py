@@ -180,7 +180,8 @@ def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     configuration file. Read from the daemon, the drop-in would have version 4, which containerd 2.3
     rejects next to an older main file (NVIDIA/gpu-operator#2646). The variables that control which
     containers get GPUs come from nvidia-container-toolkit 1.20.0,
-    cmd/nvidia-ctk-installer/toolkit/toolkit.go; hosts have the same settings (`steps/toolkit.sh`).
+    cmd/nvidia-ctk-installer/toolkit/toolkit.go; `components/hosts/steps/toolkit.sh` configures
+    hosts in the same way.
     """
     if not operator.toolkit:
         return {"enabled": False}
