@@ -1,1 +1,1 @@
-"""The ground that every feature's settings stand on: field types, errors, names, files."""
+"""Foundations of all settings: field types, errors, names and YAML files."""

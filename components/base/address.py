@@ -1,4 +1,4 @@
-"""Addresses of machines: IPv4, IPv6 or a host name, checked without asking any name server."""
+"""Addresses of machines (IPv4, IPv6 or a host name), checked without a name server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from policies.faults import refuse, show
 
 _WANTED = "an IPv4 address, an IPv6 address or a host name"
 _HOST_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-_NUMBER = re.compile(r"\d+|0[xX][0-9a-fA-F]*")  # as resolvers read it: 1.2.3.0x4 is IPv4
+# Resolvers accept hexadecimal parts: 1.2.3.0x4 is an IPv4 address.
+_NUMBER = re.compile(r"\d+|0[xX][0-9a-fA-F]*")
 _WITH_PORT = re.compile(r"(?P<host>[^:\[\]]+|\[[^\[\]]+\]):(?P<port>\d+)")
 
 
 def check_address(text: str) -> str:
-    """The address, unchanged. A name whose last part is a number is an IPv4 address or wrong."""
+    """Return the address unchanged if it is valid.
+
+    A name whose last part is a number must be a valid IPv4 address.
+
+    Raises:
+        PydanticCustomError: The address is invalid.
+    """
     if not text or text != text.strip():
         raise refuse(show(text), _WANTED, "write the address without blanks")
     if "://" in text or "/" in text:
@@ -47,7 +54,7 @@ def check_address(text: str) -> str:
 
 
 def canonical(address: str) -> str:
-    """The form in which two addresses of the same machine are equal."""
+    """Return the normal form of an address; equal addresses have equal normal forms."""
     try:
         return ipaddress.ip_address(address).compressed
     except ValueError:

@@ -1,4 +1,4 @@
-"""Secrets that stand in plain text where everybody reads them."""
+"""Find secrets that a stack file contains in plain text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _WORDS = ("privatekey", "password", "passphrase", "token", "secret", "credential
 
 
 def is_confidential(key: str) -> bool:
-    """Whether a key's name says that its value is a secret."""
+    """Return True if the name of a key suggests that its value is a secret."""
     plain = key.lower().replace("-", "").replace("_", "")
     return plain == "secure" or any(word in plain for word in _WORDS)
 
 
 def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Fault:
-    """The problem of a secret at a place; its value is not repeated."""
+    """Return the fault for a secret in plain text; the fault does not contain the secret."""
     return fault(
         location,
         f"a secret {where} (not repeated here)",
@@ -28,7 +28,7 @@ def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Fault
 
 
 def in_plain_text(settings: Mapping[str, Any]) -> Iterator[Fault]:
-    """The product's own secrets in a stack file's `config` that are not encrypted."""
+    """Yield a fault for each unencrypted secret of this program in a stack file's `config`."""
     for name, value in settings.items():
         namespace, _, key = str(name).partition(":")
         encrypted = isinstance(value, Mapping) and set(value) == {"secure"}
@@ -37,7 +37,10 @@ def in_plain_text(settings: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def in_addresses(value: object, location: Location = ()) -> Iterator[Fault]:
-    """Users and passwords in addresses: they would go into the state, diffs and hosts' files."""
+    """Yield a fault for each address that contains a user name or a password.
+
+    Such an address would be copied into the Pulumi state, into diffs and into files on hosts.
+    """
     if isinstance(value, str) and WITH_USER.search(value):
         yield fault(
             location,

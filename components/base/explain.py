@@ -1,4 +1,4 @@
-"""From pydantic's errors to problems in the words of the product."""
+"""Translate pydantic's validation errors into faults with instructions for the user."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from policies.faults import NOTHING, Fault, Location, fault, show
 
 
 def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault]:
-    """The problems behind pydantic's errors: none twice, and none that is only a consequence.
+    """Return the faults for pydantic's errors, without duplicates and without consequential errors.
+
+    A required key that is missing because it was misspelled is a consequential error.
 
     Args:
-        root: the model of the whole document.
-        errors: what pydantic reports about it.
+        root: Model of the whole document.
+        errors: Errors that pydantic reported for the document.
     """
     errors = tuple(errors)
     mistyped = {
@@ -35,7 +37,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
 
 
 def _meant(root: type[Model], location: Location) -> str | None:
-    """The key that a wrong key was probably meant to be, or None where none is like it."""
+    """Return the valid key that is most similar to a wrong key, or None without a similar key."""
     model = model_at(root, location[:-1])
     if model is None:
         return None
@@ -44,7 +46,7 @@ def _meant(root: type[Model], location: Location) -> str | None:
 
 
 def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
-    """The problem that one error stands for, if any."""
+    """Yield the fault for one pydantic error, or nothing for a consequential error."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})
     match error["type"]:
@@ -55,7 +57,7 @@ def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
         case "missing":
             yield _missing(root, location)
         case "too_short" if len(error["input"]) >= context["min_length"]:
-            return  # its items were refused, and say so themselves
+            return  # The items of the list were rejected before, and have their own errors.
         case _:
             yield _wrong_value(root, location, error)
 

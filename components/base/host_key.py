@@ -1,4 +1,4 @@
-"""SSH host keys in the form of a `.pub` file: `ssh-ed25519 AAAA…`.
+"""SSH host keys in the format of a `.pub` file: `ssh-ed25519 AAAA…`.
 
 Formats: RFC 4253 section 6.6 (RSA), RFC 5656 section 3.1 (ECDSA), RFC 8709 section 4 (Ed25519).
 """
@@ -25,7 +25,11 @@ _RSA_BITS = 2048
 
 
 def check_host_key(text: str) -> str:
-    """`type base64`, without the comment. Raises where the base64 isn't a key of that type."""
+    """Return the key as `type base64`, without its comment.
+
+    Raises:
+        PydanticCustomError: The text is no public key of one of the supported types.
+    """
     if "PRIVATE KEY" in text:
         raise refuse(
             show(text), _WANTED, "write the public half, and make a new key: this one is known now"
@@ -62,7 +66,7 @@ def _fields(blob: bytes) -> list[bytes]:
 
 
 def _fault(kind: str, fields: list[bytes]) -> str | None:
-    """What the key should have been, or None where it is well made."""
+    """Return a description of the expected key if the key is invalid, else None."""
     if not fields or fields[0] != kind.encode():
         return f"a key whose base64 says the same type, {kind}"
     if kind == "ssh-ed25519":

@@ -1,4 +1,4 @@
-"""References of container images, and their place in another registry."""
+"""References of container images, and their path without the registry."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _REFERENCE = re.compile(
 )
 _REPOSITORY = re.compile(rf"{_HOST}(?:/{_PART})*")
 
-#: An image that proves a GPU: the CUDA vectorAdd sample, which prints `Test PASSED`;
-#: NVIDIA/gpu-operator tests/gpu-pod.yaml.
+# Sample image that tests a GPU: CUDA vectorAdd, which prints `Test PASSED`. Source:
+# NVIDIA/gpu-operator tests/gpu-pod.yaml.
 VECTORADD = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 
 
@@ -48,10 +48,11 @@ Repository = Annotated[StrictStr, AfterValidator(_repository)]
 
 
 def path_of(image: str) -> str:
-    """The image without its registry: `nvcr.io/nvidia/driver:1` as `nvidia/driver:1`.
+    """Return an image name without its registry: `nvidia/driver:1` for `nvcr.io/nvidia/driver:1`.
 
-    The first part is a registry where it has a dot or a port, or is `localhost`
-    (distribution/reference, `splitDockerDomain`); without one it is docker.io's `library/`.
+    The first part is a registry if it contains a dot or a port, or is `localhost`
+    (distribution/reference, `splitDockerDomain`). A name without any slash belongs to `library/`
+    on docker.io.
     """
     first, slash, rest = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):

@@ -1,4 +1,4 @@
-"""The keys that a document of a model may have at each place."""
+"""Look up which keys a pydantic model allows at each location of a document."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from policies.faults import Location
 
 
 def model_at(root: type[Model], location: Location) -> type[Model] | None:
-    """The model that describes the mapping at a place, or None where there is none."""
+    """Return the model of the mapping at a location, or None if no model describes it."""
     model: type[Model] | None = root
-    named = False  # the step before was a mapping of names to models
+    named = False  # True if the previous step was a mapping of names to models.
     for step in location:
         if isinstance(step, int) or named:
             named = False
@@ -29,7 +29,7 @@ def model_at(root: type[Model], location: Location) -> type[Model] | None:
 
 
 def field_at(root: type[Model], location: Location) -> FieldInfo | None:
-    """The field that the last key of a location names; positions in lists do not count."""
+    """Return the field of the last key in a location; positions in lists are ignored."""
     names = [index for index, step in enumerate(location) if isinstance(step, str)]
     if not names:
         return None
@@ -40,12 +40,12 @@ def field_at(root: type[Model], location: Location) -> FieldInfo | None:
 
 @cache
 def fields(model: type[Model]) -> dict[str, FieldInfo]:
-    """A model's fields by their keys in YAML."""
+    """Return the fields of a model by their YAML keys."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def near_places(root: type[Model], key: str, location: Location) -> list[str]:
-    """Where a key may stand, of all such places those nearest to a location."""
+    """Return the paths where a key is allowed; of several paths, those nearest to the location."""
     here = [str(step) for step in location]
     matches = [
         (
@@ -64,7 +64,7 @@ def near_places(root: type[Model], key: str, location: Location) -> list[str]:
 
 @cache
 def places(root: type[Model]) -> dict[str, tuple[str, ...]]:
-    """Where each key may stand: `{"gpuspernode": ("pools[].gpusPerNode",)}`."""
+    """Return the paths where each key is allowed: `{"gpuspernode": ("pools[].gpusPerNode",)}`."""
     result: dict[str, tuple[str, ...]] = {}
     for key, path in _walk(root, ""):
         result[plain(key)] = (*result.get(plain(key), ()), path)

@@ -1,4 +1,4 @@
-"""The base of all models: frozen, unknown keys refused, camelCase in YAML."""
+"""Base class of all settings models: immutable, without unknown keys, camelCase in YAML."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ V = TypeVar("V")
 
 
 class Model(BaseModel):
-    """Frozen and hashable, with pydantic's strict types: the string "8" isn't a number.
+    """An immutable, hashable model with strict types: the string "8" is not a number.
 
-    YAML keys are the camelCase aliases; Python uses the field names.
+    YAML keys are the camelCase aliases; Python code uses the field names.
     """
 
     model_config = ConfigDict(
@@ -28,7 +28,7 @@ class Model(BaseModel):
 
 
 class FrozenDict(dict[K, V]):
-    """A dict that can be hashed and not be changed; JSON writes it as any dict."""
+    """A dict that is hashable and immutable; JSON encodes it like a normal dict."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a configuration cannot be changed; load another one")
@@ -37,15 +37,19 @@ class FrozenDict(dict[K, V]):
     clear = pop = popitem = setdefault = update = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
+        """Return a hash of the items."""
         return hash(frozenset(self.items()))
 
     def __copy__(self) -> FrozenDict[K, V]:
+        """Return the same object, because it is immutable."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FrozenDict[K, V]:
+        """Return the same object, because it is immutable."""
         return self
 
     def __reduce__(self) -> tuple[type[FrozenDict[K, V]], tuple[dict[K, V]]]:
+        """Return the arguments with which pickle rebuilds the object."""
         return type(self), (dict(self),)
 
 

@@ -1,4 +1,4 @@
-"""Kubernetes' own syntax for names, labels and taints.
+"""Syntax of Kubernetes names, labels and taints.
 
 Sources: kubernetes.io/docs/concepts/overview/working-with-objects/names and /labels;
 `k8s.io/apimachinery/pkg/util/validation`; for reserved prefixes the NodeRestriction admission
@@ -17,7 +17,8 @@ from policies.faults import refuse, show
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _QUALIFIED_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
-POOL_NAME_LIMIT = 40  # leaves room in a Job's pod host names, which end at 63 characters
+# The host names of a Job's pods contain the pool's name and have at most 63 characters.
+POOL_NAME_LIMIT = 40
 
 # Prefixes below kubernetes.io and k8s.io that an administrator may set on nodes.
 _FREE_FOR_ADMINISTRATORS = (
@@ -28,12 +29,15 @@ _FREE_FOR_ADMINISTRATORS = (
 
 
 def is_dns_label(text: str) -> bool:
-    """RFC 1123 label: at most 63 of a-z, 0-9 and `-`, a letter or digit at both ends."""
+    """Return True for an RFC 1123 label.
+
+    Such a label has at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends.
+    """
     return _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """RFC 1123 subdomain: labels joined by dots, at most 253 characters."""
+    """Return True for an RFC 1123 subdomain: labels joined by dots, at most 253 characters."""
     return len(text) <= 253 and all(is_dns_label(part) for part in text.split("."))
 
 
@@ -105,7 +109,11 @@ def _nearest_name(text: str, limit: int) -> str:
 
 
 def qualified_key(text: str) -> str:
-    """A label or taint key: `name` or `prefix/name`, the prefix a DNS subdomain."""
+    """Return a label or taint key if it is valid: `name`, or `prefix/name` with a DNS subdomain.
+
+    Raises:
+        PydanticCustomError: The key is invalid.
+    """
     prefix, slash, name = text.rpartition("/")
     if _QUALIFIED_NAME.fullmatch(name) is None or (slash and not is_dns_subdomain(prefix)):
         raise refuse(
@@ -118,7 +126,11 @@ def qualified_key(text: str) -> str:
 
 
 def label_value(text: str) -> str:
-    """A label or taint value: empty, or as the name of a key."""
+    """Return a label or taint value if it is valid: empty, or the syntax of a key's name.
+
+    Raises:
+        PydanticCustomError: The value is invalid.
+    """
     if text and _QUALIFIED_NAME.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -130,7 +142,11 @@ def label_value(text: str) -> str:
 
 
 def own_key(text: str) -> str:
-    """A key that a user may set on nodes: not one that Kubernetes keeps for itself."""
+    """Return a label or taint key if users may set it; Kubernetes reserves some prefixes.
+
+    Raises:
+        PydanticCustomError: The key is invalid or reserved.
+    """
     prefix = qualified_key(text).rpartition("/")[0]
     reserved = any(
         prefix == root or prefix.endswith(f".{root}") for root in ("kubernetes.io", "k8s.io")

@@ -1,24 +1,24 @@
-"""How alike two words are, and which of several is nearest to a wrong one."""
+"""Similarity of words, to suggest a valid word in place of a wrong one."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-#: From this likeness on, a wrong word was probably meant to be the other.
+# Similarity from which on a wrong word probably was a misspelling of the valid word.
 LIKE_ENOUGH = 0.6
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The word most like `word`: by the longest matching parts, capital letters not counting."""
+    """Return the word that is most similar to `word`; capitals and separators are ignored."""
     return max(words, key=lambda known: similarity(word, known))
 
 
 def similarity(one: str, other: str) -> float:
-    """From 0 (nothing in common) to 1 (the same but for capitals, '-' and '_')."""
+    """Return a number from 0 (nothing in common) to 1 (equal except for capitals, '-' and '_')."""
     return difflib.SequenceMatcher(None, plain(one), plain(other), autojunk=False).ratio()
 
 
 def plain(word: str) -> str:
-    """A key without capitals and separators: `gpus_per_node` as `gpuspernode`."""
+    """Return a key without capitals and separators: `gpus_per_node` becomes `gpuspernode`."""
     return word.lower().replace("-", "").replace("_", "")

@@ -1,4 +1,4 @@
-"""YAML of others: libyaml's loader follows nesting until its stack ends, and the process."""
+"""Limit the nesting of untrusted YAML; libyaml's recursive loader would overflow its stack."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any, Final
 
 import yaml
 
-#: Levels; Kubernetes' own definitions have some 40.
+# Maximum number of levels; Kubernetes' own CustomResourceDefinitions have about 40.
 DEPTH: Final = 200
-#: libyaml's reads a chart's objects in a tenth of the time, where PyYAML came with it.
+# The C loader is about ten times faster, but not every PyYAML installation includes it.
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def bound_depth(text: str | bytes) -> None:
-    """Refuses what no loader should read.
+    """Check that a YAML text is not nested too deeply.
 
     Raises:
-        ValueError: values nested more than `DEPTH` levels deep.
-        yaml.YAMLError: no YAML.
+        ValueError: Values are nested more than `DEPTH` levels deep.
+        yaml.YAMLError: The text is no valid YAML.
     """
     depth = 0
     for event in yaml.parse(text, Loader=LOADER):

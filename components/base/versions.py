@@ -1,4 +1,4 @@
-"""Version numbers, each in the form that its program uses."""
+"""Syntax of version numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from policies.faults import refuse, show
 
 
 def pattern(expression: str, wanted: str, example: str) -> Callable[[str], str]:
-    """A validator: the text matches, or the error says which form is wanted."""
+    """Return a validator that accepts texts which match a regular expression.
+
+    Args:
+        expression: The regular expression, which must match the whole text.
+        wanted: Description of a valid text, for the error.
+        example: Valid text, for the error.
+    """
     compiled = re.compile(expression)
 
     def check(text: str) -> str:
@@ -21,6 +27,6 @@ def pattern(expression: str, wanted: str, example: str) -> Callable[[str], str]:
 
 
 def _nearest(compiled: re.Pattern[str], text: str) -> str | None:
-    """The same version with or without its `v`, where only that is wrong."""
+    """Return the version with the leading `v` added or removed if that is valid, else None."""
     near = text[1:] if text.startswith("v") else f"v{text}"
     return near if compiled.fullmatch(near) else None

@@ -1,8 +1,8 @@
-"""Reads YAML as Pulumi's engine does, and refuses what it would read in surprising ways.
+"""Read YAML files with the same types as the Pulumi CLI, and reject ambiguous content.
 
-Only `true` and `false` are truth values, `no` and `on` are texts: the engine (3.250.0) reads its
-files with gopkg.in/yaml.v3, whose types these are. Dates stay texts.
-A key that stands twice is refused, and so are aliases that would grow without bound.
+Only `true` and `false` are booleans; `no` and `on` are strings, because the Pulumi CLI (3.250.0)
+reads its files with gopkg.in/yaml.v3. Dates stay strings. A repeated key is an error, and so are
+aliases that would expand without limit.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import yaml
 
 from policies.faults import InputError, Location, show
 
-SIZE_LIMIT = 8 * 1024 * 1024  # bytes
-NODE_LIMIT = 400_000  # values after aliases are written out
+SIZE_LIMIT = 8 * 1024 * 1024  # Maximum size of a file in bytes.
+NODE_LIMIT = 400_000  # Maximum number of values after the expansion of aliases.
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file's content, and the line of each value by its location."""
+    """Content of a YAML file, and the line number of each value by its location."""
 
     value: Any
     lines: dict[Location, int]
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, with the engine's implicit types in place of PyYAML's."""
+    """A safe loader with the implicit types of gopkg.in/yaml.v3 in place of PyYAML's."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -54,7 +54,11 @@ for _tag, _expression, _first in (
 
 
 def read(path: Path) -> Document:
-    """A file's content. Raises `InputError`."""
+    """Return the content of a YAML file.
+
+    Raises:
+        InputError: The file can't be read, is too large, or contains invalid YAML.
+    """
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -71,10 +75,14 @@ def read(path: Path) -> Document:
 
 
 def parse(text: str) -> Document:
-    """A text's content. Raises `InputError`."""
+    """Return the content of a YAML text.
+
+    Raises:
+        InputError: The text is invalid YAML or has too many values.
+    """
     try:
         loader = _Loader(text)
-    except yaml.YAMLError as error:  # a control character
+    except yaml.YAMLError as error:  # PyYAML raises this error for a control character.
         raise _syntax(error) from None
     try:
         node = loader.get_single_node()
@@ -85,7 +93,8 @@ def parse(text: str) -> Document:
         return Document(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
         raise _syntax(error) from None
-    except ValueError as error:  # a number or a date that Python doesn't read
+    # PyYAML raises ValueError for a number or date that Python can't represent.
+    except ValueError as error:
         raise InputError(
             show(str(error)), "numbers of a usual length", "quote it where it is a text"
         ) from None
@@ -100,7 +109,7 @@ def parse(text: str) -> Document:
 def _check(
     node: yaml.Node, at: Location, lines: dict[Location, int], above: set[int], count: list[int]
 ) -> None:
-    """Fills in lines; refuses repeated keys, endless aliases and more than `NODE_LIMIT` values."""
+    """Record line numbers; reject repeated keys, endless aliases and too many values."""
     line = node.start_mark.line + 1
     lines.setdefault(at, line)
     count[0] += 1

@@ -1,1 +1,1 @@
-"""Helm values, one module per chart: pure functions of the configuration."""
+"""Facts about Helm charts: their values, images and digests."""

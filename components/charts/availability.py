@@ -1,9 +1,9 @@
-"""Whether a chart can be had, and is what it must be, before the first host is changed. Reads only.
+"""Check that a chart can be fetched and has the expected digest, before the first host is changed.
 
-The engine fetches a chart, also an unchanged one, when the resources before it are done, and hosts
-are among them (pulumi-kubernetes 4.25.0, helm_release.go, Check): a repository that doesn't answer
-would leave prepared hosts and no platform. Helm compares the digest of an OCI reference only (helm
-v3.18.6, pkg/downloader/chart_downloader.go), so archives are compared here.
+Pulumi fetches even an unchanged chart only after the resources that the chart's release depends on,
+and hosts are among these (pulumi-kubernetes 4.25.0, helm_release.go, Check). An unreachable
+repository would leave prepared hosts without a platform. Helm verifies the digest only of an OCI
+reference (helm v3.18.6, pkg/downloader/chart_downloader.go), so this module verifies archives.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ import yaml
 from components.base.nesting import LOADER, bound_depth
 from policies.printable import printable
 
-#: Seconds for an answer, proxies included: those of the environment, as Helm takes them.
+# Seconds to wait for a response. Proxies come from environment variables, as for Helm.
 ANSWER = 10.0
-#: Bytes that are read of an answer; that it comes is what counts.
+# Bytes that are read of a response whose content does not matter.
 TAKEN = 1024
-#: Bytes of an index or an archive: the largest index of NVIDIA's is below 4 MiB.
+# Maximum bytes of an index or an archive; NVIDIA's largest index is below 4 MiB.
 MOST = 32 * 1024 * 1024
 SHOWN = 200
-"""Characters of an address that an error shows."""
+"""Maximum number of characters of an address in an error message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WantedChart:
-    """A chart that must be at its place.
+    """A chart that must be available at its source.
 
     Attributes:
-        place: where it is fetched from (`components.settings.chart_source`).
-        chart: its name; `version`: its version.
-        digest: what its archive must have; empty: none is known.
+        place: Source of the chart (`components.settings.chart_source`).
+        chart: Name of the chart.
+        version: Version of the chart.
+        digest: Expected digest of the archive; empty if it is unknown.
     """
 
     place: str
@@ -50,20 +51,21 @@ class WantedChart:
 
 
 async def unreachable(place: str, chart: str = "", version: str = "", digest: str = "") -> str:
-    """Why a chart can't be had from a place; empty where nothing speaks against it.
+    """Return the reason why a chart can't be fetched, or an empty text if no problem was found.
 
     Args:
-        place: as `components.settings.chart_source` gives it.
-        chart: its name.
-        version: of the chart.
-        digest: what its archive must have; empty where none is known.
+        place: Source of the chart, as `components.settings.chart_source` returns it.
+        chart: Name of the chart.
+        version: Version of the chart.
+        digest: Expected digest of the archive; empty if it is unknown.
     """
     if place.startswith("oci://"):
-        # Each registry has it, and may want a log-in there (OCI distribution spec, end-1).
+        # Every OCI registry has this endpoint and may require a login (OCI distribution spec,
+        # end-1).
         registry = place.removeprefix("oci://").partition("/")[0]
         return await asyncio.to_thread(_asked, f"https://{registry}/v2/", (200, 401))
     if place.startswith(("https://", "http://")):
-        # Helm documentation, "The Chart Repository Guide": the index file.
+        # The index file is described in the Helm documentation, "The Chart Repository Guide".
         index = f"{place.rstrip('/')}/index.yaml"
         if not digest:
             return await asyncio.to_thread(_asked, index, (200,))
@@ -75,7 +77,7 @@ async def unreachable(place: str, chart: str = "", version: str = "", digest: st
 
 
 def _published(index: str, chart: str, version: str, digest: str) -> str:
-    """Why a repository's archive isn't what it must be."""
+    """Return the reason why a repository's archive is not the expected one, or an empty text."""
     try:
         url = _archive(_read(index), index, chart, version)
     except (OSError, ValueError) as error:
@@ -93,14 +95,14 @@ def _compared(place: str, read: Callable[[], bytes], digest: str) -> str:
 
 
 def _archive(index: bytes, address: str, chart: str, version: str) -> str:
-    """The address of a version's archive, as Helm finds it (helm v3.18.6, pkg/repo/index.go).
+    """Return the URL of a version's archive, found as Helm does (helm v3.18.6, pkg/repo/index.go).
 
     Raises:
-        ValueError: the index isn't one, or has no such version.
+        ValueError: The index is invalid or lacks the version.
     """
     try:
         bound_depth(index)
-        document: Any = yaml.load(index, LOADER)  # noqa: S506 # a safe one
+        document: Any = yaml.load(index, LOADER)  # noqa: S506 # LOADER is a safe loader
         for entry in document["entries"][chart]:
             if str(entry["version"]).removeprefix("v") == version.removeprefix("v"):
                 url = urllib.parse.urljoin(address, str(entry["urls"][0]))
@@ -112,13 +114,13 @@ def _archive(index: bytes, address: str, chart: str, version: str) -> str:
 
 
 def _read(url: str) -> bytes:
-    """What an address answers.
+    """Return the content at a URL.
 
     Raises:
-        OSError: no answer, or none of 200.
-        ValueError: more than `MOST` bytes, or an address that is none.
+        OSError: No response came, or its status is not 200.
+        ValueError: The content has more than `MOST` bytes, or the URL is invalid.
     """
-    with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http alone
+    with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http and https only
         content: bytes = answer.read(MOST + 1)
     if len(content) > MOST:
         raise ValueError(f"more than {MOST} bytes")
@@ -127,7 +129,7 @@ def _read(url: str) -> bytes:
 
 def _asked(url: str, answers: tuple[int, ...]) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http alone
+        with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http and https only
             answer.read(TAKEN)
             status = answer.status
     except urllib.error.HTTPError as error:

@@ -1,7 +1,7 @@
-"""Digests of images and charts that their makers publish; what no tag moved afterwards can change.
+"""Known digests of images and charts; a digest can't be moved to other content as a tag can.
 
-A reference keeps its tag beside the digest, for people: engines pull by the digest alone
-(distribution/reference, reference.go; CRI of containerd and CRI-O).
+An image reference keeps its tag next to the digest for readers; container engines pull by the
+digest only (distribution/reference, reference.go; CRI of containerd and CRI-O).
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 @cache
 def facts() -> dict[str, Any]:
-    """All that is known of images, by chart and by reference (``images.yaml``)."""
-    import yaml  # needed where images are named
+    """Return the content of images.yaml: images by chart, digests by image reference."""
+    import yaml  # The YAML library is imported here, because only some runs need it.
 
     document: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("images.yaml").read_text())
     return document
 
 
 def digest(reference: str) -> str:
-    """The digest that is known of an image; empty where none is."""
+    """Return the known digest of an image, or an empty text."""
     return str(facts()["digests"].get(reference, ""))
 
 
 def chart_digest(chart: str, version: str) -> str:
-    """The SHA-256 that a chart's repository publishes of its archive; empty where none is known."""
+    """Return the SHA-256 that a chart's repository publishes for its archive, or an empty text."""
     return str(facts()["charts"].get(chart, {}).get(version, ""))
 
 
 def pinned(reference: str) -> str:
-    """An image with its digest where one is known and none is given."""
+    """Return an image reference with its known digest appended; unchanged if no digest is known."""
     known = digest(reference)
     return f"{reference}@{known}" if known else reference

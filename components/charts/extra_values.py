@@ -1,4 +1,4 @@
-"""Values of a chart that no setting of ours has, given as the chart names them."""
+"""Additional Helm values in the chart's own notation, for which the stack file has no setting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.faults import refuse, show
 
 
 def frozen(value: Any) -> Any:
-    """A tree of mappings and lists that can't be changed, and can be hashed."""
+    """Return an immutable and hashable copy of nested mappings and lists."""
     if isinstance(value, Mapping):
         return FrozenDict({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -22,7 +22,7 @@ def frozen(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The same tree of plain dicts and lists, for JSON and for comparison."""
+    """Return a copy of nested mappings and lists that consists of plain dicts and lists."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -31,10 +31,10 @@ def plain(value: Any) -> Any:
 
 
 def merged(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `extra` laid over it, mappings key by key as Helm lays values.
+    """Return `base` overridden by `extra`; mappings are merged key by key, as Helm merges values.
 
-    Lists are replaced as Helm replaces them, but for `env`: there each variable is laid over the
-    one of its name, so that one more variable doesn't take the others away.
+    Lists are replaced, as Helm does, except for `env`: a variable replaces only the variable of the
+    same name, so that an additional variable doesn't remove the others.
     """
     result = dict(base)
     for key, value in extra.items():

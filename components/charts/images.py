@@ -1,4 +1,4 @@
-"""Images of charts, by their versions: facts."""
+"""Images of charts by chart version."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import cache
 from components.charts.digests import facts
 from components.charts.value_table import series_of
 
-#: Holds a driver installer's pod when the driver is loaded.
+# Image of the container that keeps a driver installer's pod running after the driver is loaded.
 PAUSE = "registry.k8s.io/pause:3.10"
 NFD = "registry.k8s.io/nfd/node-feature-discovery"
-#: What NFD's chart brings under ``crds/`` (0.17.3 to 0.19.0).
+# CustomResourceDefinitions in the folder `crds/` of NFD's chart (0.17.3 to 0.19.0).
 NFD_DEFINITIONS = (
     "nodefeaturegroups.nfd.k8s-sigs.io",
     "nodefeaturerules.nfd.k8s-sigs.io",
@@ -22,7 +22,15 @@ NFD_DEFINITIONS = (
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the operator's values with an image of its own."""
+    """A section of the GPU Operator's chart values that sets an image.
+
+    Attributes:
+        path: Path of the section in the values.
+        repository: Default registry and path of the image.
+        image: Default name of the image.
+        secrets: True if the section has the key `imagePullSecrets`.
+        versions: Tag of the image by chart version.
+    """
 
     path: str
     repository: str
@@ -32,12 +40,12 @@ class Section:
 
 
 class UnknownImages(Exception):
-    """A chart version of which no list of images is known."""
+    """The images of a chart version are not known."""
 
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """The sections of the operator's values that name an image."""
+    """Return the sections of the GPU Operator's chart values that set an image."""
     return tuple(
         Section(**{"path": path, "secrets": True, **fact})
         for path, fact in facts()["operator"].items()
@@ -45,5 +53,5 @@ def sections() -> tuple[Section, ...]:
 
 
 def nfd_image(version: str) -> str:
-    """Node Feature Discovery's image in a version of the device plugin's or operator's chart."""
+    """Return Node Feature Discovery's image for a version of the plugin's or operator's chart."""
     return f"{NFD}:{facts()['nfd'][series_of(version)]}"

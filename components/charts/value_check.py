@@ -1,4 +1,4 @@
-"""Checks a chart's values against its table: unknown, dead, mistyped, and decided elsewhere."""
+"""Check a chart's values for unknown, unused and mistyped keys, and for conflicts with settings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from policies.faults import Fault, Location, fault, show
 def check(
     table: Table, values: Mapping[str, Any], at: Location, *, decided: bool = True
 ) -> Iterator[Fault]:
-    """Every problem of a chart's values.
+    """Yield all faults in a chart's values.
 
-    `at`: where the values stand in the document. `decided`: whether to refuse what a setting of
-    the stack file decides, as for `extraValues`; without it the values are judged alone.
+    Args:
+        table: The values that the chart reads.
+        values: The values to check.
+        at: Location of the values in the document.
+        decided: True to reject values that a setting of the stack file already sets, as in
+            `extraValues`. False to check only the values themselves.
     """
     yield from _check(table, values, "", at, decided)
 

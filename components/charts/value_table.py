@@ -1,4 +1,4 @@
-"""Which values a chart reads, by its version: tables under `value_paths/`, one per chart."""
+"""Tables of the values that each chart reads, by chart version; they are in `value_paths/`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "value_paths"
 
-#: The series of versions whose values are known, oldest first.
+# Version series (major and minor) whose values are known, oldest first.
 SERIES: Mapping[str, tuple[str, ...]] = {
     "gpu-operator": ("v26.3", "v26.7"),
     "nvidia-device-plugin": ("0.19", "0.20"),
@@ -21,17 +21,17 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 _GROUP = re.compile(r"<(\w+)>|\{([^}]*)\}")
 _SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
 
-#: The value of a dead path that no table names: nothing may stand there.
+# Value of `Dead.unread` if no value of the path is accepted.
 NOTHING = object()
 
 
 class UnknownVersion(Exception):
-    """A version whose values are not known; the text lists those that are."""
+    """The values of a chart's version are not known; the message lists the known series."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One path: its type, and the setting of the stack file that decides it, if any."""
+    """A path in a chart's values, its type, and the stack file's setting that sets it, if any."""
 
     path: str
     type: str
@@ -40,7 +40,14 @@ class Value:
 
 @dataclass(frozen=True)
 class Dead:
-    """A path that the chart does not read: the last version that did, and what to do instead."""
+    """A path in a chart's values that the chart does not read.
+
+    Attributes:
+        path: The path.
+        was: Last chart version that read the path, or `never`.
+        instead: Instruction to the user.
+        unread: The one value that is accepted, because it is the chart's default.
+    """
 
     path: str
     was: str
@@ -50,41 +57,49 @@ class Dead:
 
 @dataclass(frozen=True)
 class Table:
-    """The paths of one chart in one series of versions."""
+    """The paths in one chart's values, for one series of versions."""
 
     chart: str
     series: str
     values: Mapping[str, Value]
     dead: Mapping[str, Dead]
     later: Mapping[str, str]
-    """Paths that only later series read, and the first that does."""
+    """Paths that only later series read, mapped to the first of these series."""
 
     def below(self, prefix: str) -> list[str]:
-        """The keys that may follow a prefix, in the table's order."""
+        """Return the keys that may follow a prefix, in the order of the table."""
         start = f"{prefix}." if prefix else ""
         known = [path for path in self.values if path.startswith(start)]
         return list(dict.fromkeys(path[len(start) :].split(".")[0] for path in known))
 
     def leads_on(self, prefix: str) -> bool:
-        """Whether a path, read or dead, goes on below a prefix."""
+        """Return True if a longer path begins with the prefix."""
         start = f"{prefix}."
         return any(path.startswith(start) for path in (*self.values, *self.dead))
 
 
 def series_of(version: str) -> str:
-    """`v26.7.0` as `v26.7`."""
+    """Return the series of a version: `v26.7` for `v26.7.0`."""
     match = _SERIES.fullmatch(version)
     return match[1] if match else version
 
 
 def check_version(chart: str, version: str) -> None:
-    """Raises `UnknownVersion` where the values of a chart's version are not known."""
+    """Check that the values of a chart's version are known.
+
+    Raises:
+        UnknownVersion: The values are not known.
+    """
     if series_of(version) not in SERIES[chart]:
         raise UnknownVersion(" or ".join(f"{version}.x" for version in SERIES[chart]))
 
 
 def table(chart: str, version: str) -> Table:
-    """The values of a chart's version. Raises `UnknownVersion`."""
+    """Return the table of values for a chart's version.
+
+    Raises:
+        UnknownVersion: The values of the version are not known.
+    """
     check_version(chart, version)
     return _table(chart, series_of(version))
 
@@ -122,14 +137,14 @@ def _table(chart: str, series: str) -> Table:
 
 @cache
 def _document(chart: str) -> dict[str, Any]:
-    import yaml  # needed where a stack gives values of its own
+    import yaml  # Only stacks with additional values need the YAML library.
 
     document: dict[str, Any] = yaml.safe_load((FOLDER / f"{chart}.yaml").read_text("utf-8"))
     return document
 
 
 def _expand(text: str, groups: Mapping[str, list[str]]) -> Iterator[str]:
-    """The paths that a text with groups stands for."""
+    """Yield the paths that a pattern with groups such as `{a,b}` or `<name>` stands for."""
     match = _GROUP.search(text)
     if match is None:
         yield text

@@ -1,7 +1,7 @@
-"""The types of a chart's values: what Helm's templates and Kubernetes make of each.
+"""Types of Helm values, as templates and Kubernetes interpret them.
 
 A type is a word of `TYPES`, a choice of texts (`a|b`), or several of them joined by ` or `. Charts
-check little themselves: a template takes the text "false" for true, and a number for a version.
+validate little: a template treats the text "false" as true, and accepts a number as a version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ _SHARE = re.compile(r"\d+%?")
 
 @dataclass(frozen=True)
 class Type:
-    """`holds`: whether a value is of the type. `wanted`: the type in words."""
+    """A type of Helm values.
+
+    Attributes:
+        holds: Function that returns True if a value has the type.
+        wanted: Description of the type for messages.
+    """
 
     holds: Callable[[Any], bool]
     wanted: str
@@ -106,7 +111,11 @@ TYPES: Mapping[str, Type] = {
 
 @cache
 def type_of(text: str) -> Type:
-    """The type that a table's text names. Raises `KeyError` for a word that is none."""
+    """Return the type for its text in a table.
+
+    Raises:
+        KeyError: The text contains an unknown word.
+    """
     parts = [_one(part) for part in text.split(" or ")]
     return Type(
         lambda value: any(part.holds(value) for part in parts),
@@ -115,7 +124,7 @@ def type_of(text: str) -> Type:
 
 
 def choices(text: str) -> tuple[str, ...]:
-    """The texts that a type's choice allows; empty where it isn't a choice."""
+    """Return the texts that a choice such as `a|b` allows; empty for other types."""
     return tuple(word for part in text.split(" or ") if "|" in part for word in part.split("|"))
 
 

@@ -1,4 +1,4 @@
-"""Versions of charts whose values are known."""
+"""Validator for chart versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.faults import refuse, show
 
 
 def chart_version(chart: str, example: str) -> Callable[[str], str]:
-    """A validator: a version of the chart whose values are known."""
+    """Return a validator that accepts only versions of a chart whose values are known."""
     start = "v" if example.startswith("v") else ""
     form = pattern(rf"{start}\d+\.\d+\.\d+", f"a chart version such as {example}", example)
 

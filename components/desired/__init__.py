@@ -1,4 +1,4 @@
-"""The desired state: everything that a stack declares, resolved once, in typed frozen parts.
+"""The desired state: everything that a stack declares, resolved once, in typed immutable objects.
 
-`resolve` reads the whole declaration; after it nothing asks for the whole again.
+Only `resolve` reads the whole stack file; later modules read the objects that it returns.
 """

@@ -1,4 +1,4 @@
-"""A host as it should be: the stack's sections with its pool's and its own values over them."""
+"""Desired state of a host: the stack's settings, overridden by its pool's and the host's own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from components.settings.hosts.ssh import Bastion, SshSettings
 
 
 class Upgrade(StrEnum):
-    """The subcommand of `kubeadm upgrade` that a host runs when its kubeadm changes.
+    """Subcommand of `kubeadm upgrade` that a host runs when the version of its kubeadm changes.
 
-    `apply` upgrades the control plane. `node` follows it. `none`: kubeadm upgrades nothing there.
+    `apply` upgrades the control plane, and `node` upgrades the other nodes afterwards. `none` means
+    that kubeadm upgrades nothing on the host.
     """
 
     APPLY = "apply"
@@ -25,15 +26,17 @@ class Upgrade(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """How a host is reached, and what it is; a part of the requests of programs.
+    """Connection data and role of a host, as part of the requests to programs.
 
     Attributes:
-        name: the host's name.
-        node: its node's name.
-        role: what it is in the cluster.
-        address: its address; `port` and `user`: as `ssh` has them.
-        host_key: the public key that it must show, as in ssh_host_ed25519_key.pub.
-        bastion: the jump host; None: it is reached directly.
+        name: Name of the host.
+        node: Name of the host's Kubernetes node.
+        role: Role of the host in the cluster.
+        address: IP address or host name.
+        port: SSH port.
+        user: SSH user.
+        host_key: Expected public host key, in the format of ssh_host_ed25519_key.pub.
+        bastion: Jump host, or None for a direct connection.
     """
 
     name: str
@@ -48,22 +51,25 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class DesiredHost(Target):
-    """A host with everything that its scripts, its inspection and its commands need.
+    """A host with all data that its scripts, its inspection and its Pulumi commands need.
 
     Attributes:
-        ssh: limits of connections and commands.
-        sections: the sections that its steps read, with its own values.
-        in_maintenance: the host is out for repair: nothing connects to it.
-        joins: its preparation joins it to an existing cluster (`kubernetesPackages.join`).
-        upgrade: what kubeadm upgrades there.
-        takes_a_job: a node of the stack takes the Job by which kubeadm checks an upgrade.
-        excluded_gpus: UUIDs of the GPUs that its driver leaves out, sorted.
-        pool: name of the pool that names its node; empty: none does.
-        gpus: GPUs that its driver must show; None: no pool names its node.
-        configures_runtime: this program configures the NVIDIA runtime there.
-        uses_toolkit: its containers get GPUs from a toolkit that no platform installs.
-        takes_cgroup_v1: its platform works with cgroup v1 alone.
-        validation_image: image that runs a kernel on its GPUs.
+        ssh: Limits of SSH connections and commands.
+        sections: Settings that the host's preparation steps read, with the host's overrides.
+        in_maintenance: True if the host is in maintenance; the program doesn't connect to it.
+        joins: True if the preparation joins the host to an existing cluster
+            (`kubernetesPackages.join`).
+        upgrade: Subcommand of `kubeadm upgrade` that the host runs.
+        takes_a_job: True if a node of the stack can run the Job with which kubeadm checks an
+            upgrade.
+        excluded_gpus: UUIDs of the GPUs that the host's driver excludes, sorted.
+        pool: Name of the pool that lists the host's node; empty if no pool lists the node.
+        gpus: Number of GPUs that the driver must show; None if no pool lists the host's node.
+        configures_runtime: True if this program configures the NVIDIA runtime on the host.
+        uses_toolkit: True if containers get their GPUs from a container toolkit that the platform
+            does not install.
+        takes_cgroup_v1: True if the platform works only with cgroup v1.
+        validation_image: Image that runs a CUDA kernel on the host's GPUs.
     """
 
     ssh: SshSettings
@@ -82,15 +88,15 @@ class DesiredHost(Target):
 
     @property
     def target(self) -> Target:
-        """How the host is reached, without the rest."""
+        """Return the connection data and role of the host."""
         return Target(**{each.name: getattr(self, each.name) for each in fields(Target)})
 
     @property
     def join(self) -> Join | None:
-        """How the host joins an existing cluster; None: its preparation doesn't join it."""
+        """Return the settings for joining an existing cluster; None if the host doesn't join."""
         return self.sections.kubernetes_packages.join if self.joins else None
 
 
 def working(hosts: Iterable[DesiredHost]) -> tuple[DesiredHost, ...]:
-    """Return the hosts that may be reached and changed: those not in maintenance."""
+    """Return the hosts that are not in maintenance, which may be connected to and changed."""
     return tuple(host for host in hosts if not host.in_maintenance)

@@ -1,4 +1,4 @@
-"""A cluster that the stack makes by kubeadm."""
+"""Desired state of a cluster that the stack creates with kubeadm."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ class DesiredKubeadmCluster:
     """The cluster that `kubernetesPackages.init` declares.
 
     Attributes:
-        first: the control-plane host on which `kubeadm init` runs.
-        joining: the other hosts, which join it.
-        init: the section `kubernetesPackages.init`.
-        context: context that the kubeconfig gets.
-        identifier: what tells this cluster from another one of the same context.
-        charts: where the network add-on's chart comes from.
+        first: Control-plane host on which `kubeadm init` runs.
+        joining: The other hosts, which join the cluster.
+        init: Section `kubernetesPackages.init` of the stack file.
+        context: Name of the context in the generated kubeconfig.
+        identifier: Identifier that distinguishes this cluster from another cluster with the same
+            context.
+        charts: Section `charts`: the source of the network add-on's chart.
     """
 
     first: DesiredHost

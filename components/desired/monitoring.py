@@ -1,4 +1,4 @@
-"""What watches the GPUs."""
+"""Desired state of the GPU monitoring."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from components.settings.monitoring import MonitoringSettings
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedPool:
-    """A pool whose nodes are declared by name, as alerts count it.
+    """Nodes and GPUs that the alerts expect in a pool whose nodes are declared by name.
 
     Attributes:
-        name: its name.
-        nodes: names of its nodes without those in maintenance.
-        gpus: GPUs that these nodes advertise together.
+        name: Name of the pool.
+        nodes: Names of the pool's nodes, without nodes in maintenance.
+        gpus: Total number of GPUs that these nodes advertise.
     """
 
     name: str
@@ -24,11 +24,11 @@ class WatchedPool:
 
 @dataclass(frozen=True, kw_only=True)
 class DesiredMonitoring:
-    """Metrics, alerts and a dashboard.
+    """Metrics, alerts and a dashboard for the GPUs.
 
     Attributes:
-        settings: the section `monitoring`.
-        pools: pools with GPUs whose nodes are declared by name.
+        settings: Section `monitoring` of the stack file.
+        pools: Pools with GPUs whose nodes are declared by name.
     """
 
     settings: MonitoringSettings

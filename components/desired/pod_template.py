@@ -1,4 +1,4 @@
-"""What the pods of a validation have in common. Pure functions."""
+"""Parts of a pod spec that all validation pods of a pool share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 Json = dict[str, Any]
 
-#: nvidia-smi comes with the driver: by CDI (nvidia-container-toolkit v1.17
-#: pkg/nvcdi/driver-nvml.go, NewDriverBinariesDiscoverer), by the capability "utility" otherwise
-#: (Container Toolkit user guide, "Driver Capabilities"), from gpu-manager in a folder of its own.
+# nvidia-smi comes from the driver: through CDI (nvidia-container-toolkit v1.17
+# pkg/nvcdi/driver-nvml.go, NewDriverBinariesDiscoverer), else through the driver capability
+# "utility" (Container Toolkit user guide, "Driver Capabilities"). gpu-manager mounts it into
+# /usr/local/nvidia/bin, which is not in the default PATH.
 SCRIPT = 'PATH="$PATH:/usr/local/nvidia/bin"; nvidia-smi -L && exec "$@"'
 
 
@@ -23,17 +24,18 @@ def template(
     priority_class: str,
     claim_template: str | None,
 ) -> Json:
-    """What all validation pods of a pool have in common, as `pod` takes it.
+    """Return the parts that all validation pods of a pool share.
 
     Args:
-        image: of all containers.
-        command: the program that runs a kernel.
-        tolerations: of the nodes' taints.
-        runtime_class: RuntimeClass; None: the default one.
-        pull_secret: name of the image pull secret.
-        annotations: of the pods.
-        priority_class: name of the PriorityClass.
-        claim_template: ResourceClaimTemplate of one device, where devices come by claims.
+        image: Image of all containers.
+        command: Program that runs a CUDA kernel, with its arguments.
+        tolerations: Tolerations for the taints of the pool's nodes.
+        runtime_class: Name of the RuntimeClass; None for the default runtime.
+        pull_secret: Name of the image pull Secret, or None.
+        annotations: Annotations of the pods.
+        priority_class: Name of the PriorityClass.
+        claim_template: Name of the ResourceClaimTemplate of one device; None if devices are
+            extended resources.
     """
     return {
         "image": image,
@@ -52,18 +54,20 @@ def template(
 
 
 def pod_spec(*, runtime_class: str | None, pull_secret: str | None, priority_class: str) -> Json:
-    """What all pods of the validation have in common: they run once, and disturb nobody.
+    """Return the pod spec fields that all validation pods share.
+
+    The pods run once and don't restart. Their PriorityClass lets any other pod preempt them.
 
     Args:
-        runtime_class: RuntimeClass; None: the default one.
-        pull_secret: name of the image pull secret.
-        priority_class: name of the PriorityClass.
+        runtime_class: Name of the RuntimeClass; None for the default runtime.
+        pull_secret: Name of the image pull Secret, or None.
+        priority_class: Name of the PriorityClass.
     """
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        # A pod that wants the GPU waits for no grace period of ours.
+        # Another pod that needs the GPU must not wait for the grace period of a validation pod.
         "terminationGracePeriodSeconds": 0,
         "priorityClassName": priority_class,
         **({"imagePullSecrets": [{"name": pull_secret}]} if pull_secret else {}),

@@ -1,4 +1,4 @@
-"""A pool as it should be: its nodes, and the labels and taints that they get."""
+"""Desired state of a pool: its nodes, and the labels and taints of these nodes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 Json = dict[str, Any]
 
 POOL_LABEL = "gpu-cluster/pool"
-"""Label of a pool's nodes where objects of the platform select them."""
+"""Label with the pool's name on its nodes, which the platform's objects use as a node selector."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Members:
-    """Which nodes of the cluster are a pool's.
+    """The nodes of a cluster that belong to a pool.
 
     Attributes:
-        context: context of the kubeconfig.
-        pool: name of the pool.
-        nodes: names of its nodes without those in maintenance; None: `selector` finds them.
-        selector: labels that find its nodes.
-        count: how many nodes the selector must find.
-        maintenance: nodes in maintenance: they are left out, and may be missing.
-        joining: nodes that may be missing, because this run lets them join.
+        context: Context of the kubeconfig.
+        pool: Name of the pool.
+        nodes: Names of the pool's nodes, without nodes in maintenance. None if `selector` selects
+            the nodes.
+        selector: Labels that select the pool's nodes.
+        count: Number of nodes that the selector must match.
+        maintenance: Names of nodes in maintenance, which are skipped and may be missing.
+        joining: Names of nodes that may be missing because they join the cluster in this run.
     """
 
     context: str
@@ -37,7 +38,7 @@ class Members:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnScheduling:
-    """Labels and taints that one node has in addition to its pool's."""
+    """Labels and taints of one node in addition to those of its pool."""
 
     labels: Mapping[str, str]
     taints: tuple[Json, ...]
@@ -45,20 +46,21 @@ class OwnScheduling:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolScheduling(Members):
-    """The labels and taints of a pool's nodes: request of the program ``scheduling``.
+    """Labels and taints of a pool's nodes: request of the program `node-scheduling`.
 
     Attributes:
-        manager: field manager of the labels: fixed, so that every run owns the same fields.
-        labels: by key.
-        taints: as the API server has them.
-        startup_taint: new nodes take no pods until each of their GPUs ran a kernel.
-        resources: extended resources that GPU pods request; needed with `startup_taint` only.
-        namespace: namespace of the validation pods.
-        hands_over: field managers by the label that they hold in place of `manager`.
-        by_node: labels and taints of single nodes.
-        stack: name of the stack.
-        gpus: GPUs of each node.
-        gpus_by_node: the same of nodes some of whose GPUs are left out.
+        manager: Field manager of the labels. It is always the same, so that every run owns the
+            same fields.
+        labels: Labels by key.
+        taints: Taints in the API server's form.
+        startup_taint: True if new nodes are tainted until each of their GPUs has run a CUDA kernel.
+        resources: Extended resources that GPU pods request; needed only with `startup_taint`.
+        namespace: Namespace of the validation pods.
+        hands_over: Labels whose ownership is transferred, mapped to their new field manager.
+        by_node: Additional labels and taints by node.
+        stack: Name of the stack.
+        gpus: Number of GPUs of each node.
+        gpus_by_node: Number of healthy GPUs, by name of each node with unhealthy GPUs.
     """
 
     manager: str
@@ -74,11 +76,11 @@ class PoolScheduling(Members):
     gpus_by_node: Mapping[str, int] = field(default_factory=dict)
 
     def gpus_of(self, name: str) -> int:
-        """Return the GPUs that a node should offer."""
+        """Return the number of GPUs that a node should advertise."""
         return self.gpus_by_node.get(name, self.gpus)
 
     def of_node(self, name: str) -> OwnScheduling:
-        """Return what a node should have: the pool's labels and taints, the node's own first."""
+        """Return a node's labels and taints: those of the pool, overridden by the node's own."""
         own = self.by_node.get(name, OwnScheduling(labels={}, taints=()))
         pairs = {(taint["key"], taint["effect"]) for taint in own.taints}
         shared = (t for t in self.taints if (t["key"], t["effect"]) not in pairs)
@@ -87,12 +89,13 @@ class PoolScheduling(Members):
 
 @dataclass(frozen=True, kw_only=True)
 class DesiredScheduling:
-    """What decides where pods go.
+    """Node labels, node taints, and scheduling objects of the stack.
 
     Attributes:
-        pools: labels and taints of each pool's nodes.
-        by_rule: names of the pools whose nodes Node Feature Discovery labels and taints.
-        objects: priority classes, limits and rules, by the end of their resources' names.
+        pools: Labels and taints of each pool's nodes.
+        by_rule: Names of the pools whose nodes Node Feature Discovery labels and taints.
+        objects: Manifests of PriorityClasses, LimitRanges and NodeFeatureRules, by the suffix of
+            their Pulumi resource's name.
     """
 
     pools: tuple[PoolScheduling, ...]

@@ -1,4 +1,4 @@
-"""What the inspection is asked about a cluster."""
+"""Input of the inspection of a cluster."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from components.platforms.requests import PresenceRequest
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked about a cluster.
+    """The expected state that the inspection compares with a cluster.
 
     Attributes:
-        context: context of the kubeconfig.
-        scheduling: labels and taints of each pool's nodes.
-        by_rule: pools whose nodes Node Feature Discovery labels.
-        validation: pools with GPUs, as they are counted.
-        presence: what must be there of the platform.
-        endpoints: ``host:port`` that nodes need.
-        own: namespaces that the stack makes.
-        chart: the platform's chart.
-        layouts: the MIG layouts.
+        context: Context of the kubeconfig.
+        scheduling: Labels and taints of each pool's nodes.
+        by_rule: Names of the pools whose nodes Node Feature Discovery labels.
+        validation: Pools with GPUs; all nodes of a pool advertise the same devices.
+        presence: Objects of the platform that must exist.
+        endpoints: Endpoints that nodes must reach, as `host:port`.
+        own: Namespaces that the stack creates.
+        chart: The platform's chart.
+        layouts: MIG layouts of the nodes.
     """
 
     context: str

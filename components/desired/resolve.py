@@ -1,7 +1,7 @@
-"""Turn the declaration into the desired state.
+"""Turn a stack file into the desired state.
 
-The only place that reads the whole declaration: it builds the platform, and lays a stack's, a
-pool's and a host's values over each other.
+Only this module reads the whole stack file. It builds the platform, and merges the values of the
+stack, a pool and a host.
 """
 
 from __future__ import annotations
@@ -62,31 +62,32 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Desired:
-    """What a stack should be.
+    """The desired state of a stack.
 
     Attributes:
-        stack: name of the stack.
-        context: context of the kubeconfig.
-        identifier: what tells the cluster from another one of the same context.
-        hosts: all hosts, in the order of the stack file.
-        platform: the platform, with its settings.
-        kubeadm: the cluster that the stack makes; None: the cluster exists without the stack.
-        rollout: how nodes are taken out of use.
-        layouts: the MIG layouts.
-        operands: the platform's pods, which hold GPUs.
-        scheduling: what decides where pods go.
-        validation: what is validated, and how.
-        monitoring: what watches the GPUs; None: nothing is declared.
-        namespaces: the namespaces that the stack makes.
-        registries: ``host:port`` of the registries that GPU pods need.
-        chart: where the platform's chart is fetched from, and what it must be there.
-        presence: what must be in the cluster of the platform.
-        rules: what the rules know of the stack.
-        guardrails: the section `guardrails`; None: the stack declares none.
-        installer: the driver's installers; None: the driver comes otherwise.
-        charts: where charts come from.
-        wanted: what is held against the rest of the cluster.
-        maintenance: hosts and nodes that are out for repair, as declared.
+        stack: Name of the stack.
+        context: Context of the kubeconfig.
+        identifier: Identifier that distinguishes the cluster from another cluster with the same
+            context.
+        hosts: All hosts, in the order of the stack file.
+        platform: The platform that advertises GPUs, with its settings.
+        kubeadm: The cluster that the stack creates; None if the cluster exists without the stack.
+        rollout: Limits of changes that make nodes unavailable.
+        layouts: MIG layouts of the nodes.
+        operands: Selectors of the platform's own pods on GPU nodes.
+        scheduling: Node labels, taints and scheduling objects.
+        validation: Pools and tests to validate.
+        monitoring: GPU monitoring; None if the stack file has no section `monitoring`.
+        namespaces: Namespaces that the stack creates.
+        registries: Registries that GPU pods need, as `host:port`.
+        chart: Source and digest of the platform's chart.
+        presence: Objects of the platform that must exist in the cluster.
+        rules: Facts about the stack that the policy rules use.
+        guardrails: Section `guardrails`, or None.
+        installer: Settings of the driver's DaemonSet; None if the driver has another source.
+        charts: Section `charts`: where charts come from.
+        wanted: Declared settings that the inspection compares with the cluster.
+        maintenance: Hosts and nodes in maintenance, as written in the stack file.
     """
 
     stack: str
@@ -114,13 +115,13 @@ class Desired:
 
     @property
     def newcomers(self) -> tuple[DesiredHost, ...]:
-        """The hosts that join a cluster in the run that first has them."""
+        """Return the hosts that join a cluster during the run in which they are first declared."""
         joining = self.kubeadm.joining if self.kubeadm else ()
         return working(host for host in self.hosts if host.joins) or working(joining)
 
     @property
     def question(self) -> Question:
-        """What the inspection is asked about the cluster."""
+        """Return the input of the inspection of the cluster."""
         joining = tuple(sorted(host.node for host in self.newcomers))
         pools = tuple(replace(pool, joining=joining) for pool in self.layouts.pools)
         return Question(
@@ -140,20 +141,22 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
     """Return the desired state of a stack.
 
     Args:
-        cluster: the declaration, as `components.loading.loader.load` returns it.
-        stack: name of the stack.
+        cluster: The stack file's content, as `components.loading.loader.load` returns it.
+        stack: Name of the stack.
     """
     return _Resolver(cluster, stack).desired()
 
 
 @dataclass(frozen=True)
 class _Resolver:
+    """Converter of a stack file into the desired state, with one method per part."""
+
     cluster: Cluster
     stack: str
 
     @cached_property
     def platform(self) -> Platform:
-        """The platform with its settings."""
+        """Return the platform, built from its section and other settings of the stack."""
         cluster, name = self.cluster, self.cluster.platform
         installer = cluster.installer
         site = Site(
@@ -172,21 +175,23 @@ class _Resolver:
 
     @cached_property
     def pool_of(self) -> dict[str, Pool]:
-        """The pool that names each node."""
+        """Return the pool of each node, for nodes that a pool lists by name."""
         return {node: pool for pool in self.cluster.pools for node in pool.node_names}
 
     @cached_property
     def first(self) -> Host | None:
-        """The control-plane host on which the stack makes its cluster."""
+        """Return the control-plane host that runs `kubeadm init`, or None without a new cluster."""
         if self.cluster.kubernetes_packages.init is None:
             return None
         return next((host for host in self.cluster.hosts if host.role.is_control_plane), None)
 
     @cached_property
     def hosts(self) -> tuple[DesiredHost, ...]:
+        """Return the desired state of all hosts."""
         return tuple(map(self.host, self.cluster.hosts))
 
     def desired(self) -> Desired:
+        """Return the desired state of the stack."""
         return Desired(
             stack=self.stack,
             context=self.cluster.kubernetes.context,
@@ -222,6 +227,7 @@ class _Resolver:
         )
 
     def host(self, host: Host) -> DesiredHost:
+        """Return the desired state of one host."""
         cluster, pool = self.cluster, self.pool_of.get(host.node)
         delivery = self.platform.delivery
         left_to_us = not self.platform.engines.configured
@@ -247,8 +253,9 @@ class _Resolver:
             excluded_gpus=tuple(sorted(left_out.uuid)) if left_out else (),
             pool=pool.name if pool else "",
             gpus=pool.on_the_bus(host.node) if pool else None,
-            # Two writers undo each other; and a platform that mounts devices itself wants plain
-            # runc (tkestack/gpu-manager#78).
+            # If two programs write the runtime's configuration, they undo each other's changes. A
+            # platform whose plugin mounts devices itself needs plain runc
+            # (tkestack/gpu-manager#78).
             configures_runtime=(
                 host.role.has_gpus and left_to_us and delivery is not Delivery.PLUGIN
             ),
@@ -258,13 +265,13 @@ class _Resolver:
         )
 
     def sections(self, host: Host) -> HostSections:
-        """Return the sections that a host's steps read: its own, or the stack's."""
+        """Return the settings for a host's preparation: the host's own, or else the stack's."""
         own = {name: getattr(host, name, None) for name in HostSections.model_fields}
         return HostSections(**{name: own[name] or getattr(self.cluster, name) for name in own})
 
     @cached_property
     def takes_a_job(self) -> bool:
-        """Whether a node takes kubeadm's Job, which tolerates the control plane's taint alone."""
+        """Return True if a node can run kubeadm's Job (it tolerates only control-plane taints)."""
         tainted = {
             node
             for pool in self.cluster.pools
@@ -274,6 +281,7 @@ class _Resolver:
         return any(host.node not in tainted for host in self.cluster.hosts)
 
     def kubeadm(self) -> DesiredKubeadmCluster | None:
+        """Return the cluster that the stack creates, or None if the stack creates no cluster."""
         init, first = self.cluster.kubernetes_packages.init, self.first
         if init is None or first is None:
             return None
@@ -287,6 +295,7 @@ class _Resolver:
         )
 
     def rollout(self) -> DesiredRollout:
+        """Return the limits of changes that make nodes unavailable."""
         rollout, reboot = self.cluster.rollout, self.cluster.reboot
         return DesiredRollout(
             context=self.cluster.kubernetes.context,
@@ -299,6 +308,7 @@ class _Resolver:
         )
 
     def layouts(self) -> DesiredMigLayouts:
+        """Return the MIG layouts of the pools with GPUs."""
         own = self.cluster.scheduling.nodes
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
         divided = self.platform.layouts
@@ -323,22 +333,25 @@ class _Resolver:
     def beside(
         self,
     ) -> tuple[ValidationSettings, DriverInstallerSettings | None, MonitoringSettings | None]:
-        """The sections that bring images and namespaces in addition to the platform's."""
+        """Return the sections other than the platform's that add images and namespaces."""
         return self.cluster.validation, self.cluster.installer, self.cluster.monitoring
 
     @cached_property
     def namespaces(self) -> tuple[OwnNamespace, ...]:
+        """Return the namespaces that the stack creates."""
         return own_namespaces(self.platform, *self.beside)
 
     def chart(self) -> WantedChart:
+        """Return the source, version and digest of the platform's chart."""
         name, version = self.platform.chart, self.platform.version
         source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
         return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
 
     def presence(self) -> PresenceRequest:
-        """What must be in the cluster: the release, and what is made in addition to it.
+        """Return the objects that must exist: the Helm release and additional objects.
 
-        Parts that wait for a secret are left out: where the stack has none, others make them.
+        Objects that need a secret of the stack are excluded, because somebody else may create them
+        if the stack lacks the secret.
         """
         platform, installer = self.platform, self.cluster.installer
         objects = [_expected(part.manifest) for part in platform.extra_objects() if not part.secret]
@@ -362,6 +375,7 @@ class _Resolver:
         )
 
     def monitoring(self) -> DesiredMonitoring | None:
+        """Return the GPU monitoring, or None if the stack file has no section `monitoring`."""
         settings, out = self.cluster.monitoring, self.cluster.nodes_in_maintenance
         if settings is None:
             return None
@@ -379,6 +393,7 @@ class _Resolver:
         )
 
     def operands(self) -> Operands:
+        """Return the selectors of the platform's own pods on GPU nodes."""
         spaces = {space.name for space in self.namespaces}
         return Operands(
             spaces=tuple(sorted(spaces - {self.cluster.validation.namespace})),
@@ -388,26 +403,26 @@ class _Resolver:
 
     @property
     def counted_pools(self) -> tuple[Pool, ...]:
-        """The pools with GPUs as they are counted: all nodes of each advertise the same."""
+        """Return the GPU pools, split so that all nodes of a pool advertise the same devices."""
         return tuple(part for pool in self.platform.site.gpu_pools for part in pool.equal_parts)
 
     @property
     def layouts_manager(self) -> str:
-        """Field manager of the label that names a node's MIG layout."""
+        """Return the field manager of the node label that names the MIG layout."""
         return f"gpu-cluster-{self.stack}{LAYOUTS}"
 
     def manager(self, pool: Pool) -> str:
-        """Return the field manager of a pool's labels: every later run owns the same fields."""
+        """Return the field manager of a pool's labels; it is the same in every run."""
         return f"gpu-cluster-{self.stack}-{pool.name}"
 
     def working_gpus(self, pool: Pool) -> int:
-        """Return the GPUs that a pool by name advertises, without those in maintenance."""
+        """Return the number of GPUs that a pool advertises, excluding nodes in maintenance."""
         left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
         out = self.cluster.nodes_in_maintenance.intersection(pool.node_names)
         return pool.gpus - sum(pool.gpus_per_node - left_out.get(name, 0) for name in out)
 
     def members(self, pool: Pool) -> Json:
-        """The fields of `Members`."""
+        """Return the values of the `Members` fields for a pool."""
         out = self.cluster.nodes_in_maintenance
         members: Json = {"context": self.cluster.kubernetes.context, "pool": pool.name}
         if pool.nodes is not None:
@@ -420,18 +435,20 @@ class _Resolver:
         return {**members, **found, "maintenance": resting}
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """Labels of a pool's nodes: the declared ones, and what the platform needs."""
+        """Return the labels of a pool's nodes: the platform's and the declared ones."""
         declared = dict(pool.labels)
         if not pool.gpus_per_node:
             return declared
         declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
-            declared.pop(MIG_LABEL, None)  # it changes in waves (`components.rollout.mig_layouts`)
+            # The MIG label is changed in waves (`components.rollout.mig_layouts`).
+            declared.pop(MIG_LABEL, None)
         if self.cluster.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name
         return declared
 
     def scheduling(self) -> DesiredScheduling:
+        """Return the node labels, taints and scheduling objects of the stack."""
         section, pools = self.cluster.scheduling, self.cluster.pools
         by_rule = [pool for pool in pools if is_by_rule(section.node_features, pool)]
         return DesiredScheduling(
@@ -456,6 +473,7 @@ class _Resolver:
         )
 
     def pool_scheduling(self, pool: Pool) -> PoolScheduling:
+        """Return the labels and taints of a pool's nodes."""
         own = self.cluster.scheduling.nodes
         offers = self.platform.offers(pool) if pool.has_startup_taint else ()
         handed = {MIG_LABEL: self.layouts_manager} if self.platform.layouts else {}
@@ -485,7 +503,10 @@ class _Resolver:
         )
 
     def proven(self, pool: Pool, host: Host | None = None) -> dict[str, str]:
-        """Return the settings for which a node's validation stands, in a few words each."""
+        """Return the settings that a node's validation depends on; long values as short digests.
+
+        If one of these settings changes, the node must be validated again.
+        """
         cluster = self.cluster
         driver, runtime = (
             (host and host.driver) or cluster.driver,
@@ -511,6 +532,7 @@ class _Resolver:
         }
 
     def validation(self) -> DesiredValidation:
+        """Return the pools and user-defined tests to validate."""
         validation = self.cluster.validation
         space = validation.namespace
         gpus = sorted({test.gpus for test in validation.tests.values()})
@@ -527,6 +549,7 @@ class _Resolver:
         )
 
     def pool_validation(self, pool: Pool) -> PoolValidation:
+        """Return the validation of a pool whose nodes all advertise the same devices."""
         validation, settings = self.cluster.validation, self.proven(pool)
         hosts = {host.node: host for host in self.cluster.hosts}
         names = set(pool.node_names) if pool.nodes is not None else set(hosts)
@@ -552,14 +575,14 @@ class _Resolver:
 
     @cached_property
     def spaces(self) -> tuple[str, ...]:
-        """Namespaces whose DaemonSets bring GPUs to containers."""
+        """Return the namespaces of the DaemonSets that provide GPUs to containers."""
         namespaces = {self.platform.namespace}
         if self.cluster.driver.managed_by_daemonset:
             namespaces.add(self.cluster.driver_installer.namespace)
         return tuple(sorted(namespaces))
 
     def pod(self, pool: Pool) -> Json:
-        """What a pool's validation pods have in common."""
+        """Return the shared part of a pool's validation pods."""
         validation, registry = self.cluster.validation, self.cluster.registry
         claim = self.platform.claim(validation.namespace, validation.namespace, 1)
         return template(
@@ -574,6 +597,7 @@ class _Resolver:
         )
 
     def measuring(self) -> Measuring:
+        """Return the user-defined tests and the pools that they may run on."""
         validation = self.cluster.validation
         return Measuring(
             context=self.cluster.kubernetes.context,
@@ -593,6 +617,7 @@ class _Resolver:
         )
 
     def test(self, name: str) -> MeasuredTest:
+        """Return a user-defined test by its name."""
         validation, registry = self.cluster.validation, self.cluster.registry
         test = validation.tests[name]
         claim = self.platform.claim(f"test-{test.gpus}", validation.namespace, test.gpus)

@@ -1,4 +1,4 @@
-"""How nodes are taken out of use, one wave after the other."""
+"""Desired limits of rollouts, and the requests of the programs that change nodes in waves."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from components.desired.validation import PoolValidation
 
 @dataclass(frozen=True, kw_only=True)
 class DesiredRollout:
-    """The bounds of everything that takes nodes out of use: rollouts, reboots, MIG layouts.
+    """Limits of all changes that make nodes unavailable: rollouts, reboots, new MIG layouts.
 
     Attributes:
-        context: context of the kubeconfig.
-        makes_cluster: the stack makes the cluster, which may not exist yet.
-        max_unavailable: nodes that may be out of use at the same time.
-        drain_timeout_seconds: seconds until the pods of a drained node are gone.
-        consent: what evicted pods may lose (`rollout.evict`), sorted.
-        boots: hosts are rebooted if they need it (`reboot.when: required`).
-        boot_timeout_seconds: seconds until a rebooted host answers.
+        context: Context of the kubeconfig.
+        makes_cluster: True if the stack creates the cluster, which then may not exist yet.
+        max_unavailable: Maximum number of nodes that may be unavailable at the same time.
+        drain_timeout_seconds: Seconds to wait until the pods of a drained node have ended.
+        consent: Values of `rollout.evict`, sorted: kinds of pods that may be evicted with a loss.
+        boots: True if hosts reboot when they need a reboot (`reboot.when: required`).
+        boot_timeout_seconds: Seconds to wait until a rebooted host is reachable over SSH.
     """
 
     context: str
@@ -35,13 +35,13 @@ class DesiredRollout:
 
 @dataclass(frozen=True, kw_only=True)
 class RebootRequest:
-    """Request of the program ``reboot``.
+    """Request of the program `reboot`.
 
     Attributes:
-        rollout: how nodes are taken out of use.
-        hosts: the hosts that may be rebooted.
-        prepared: digest of what hosts are prepared with; after a change hosts may need a boot.
-        private_key: an SSH private key that logs in to the hosts.
+        rollout: Limits of changes that make nodes unavailable.
+        hosts: Hosts that may be rebooted.
+        prepared: Digest of the hosts' preparation; after a change hosts may need a reboot.
+        private_key: SSH private key to log in to the hosts.
     """
 
     rollout: DesiredRollout
@@ -55,8 +55,8 @@ class PoolLayout(Members):
     """The MIG layout of a pool's nodes.
 
     Attributes:
-        layout: name of the layout; empty: the pool declares none.
-        excluded: nodes that name a layout of their own.
+        layout: Name of the MIG layout; empty if the pool declares none.
+        excluded: Names of nodes that declare a different MIG layout.
     """
 
     layout: str = ""
@@ -68,11 +68,12 @@ class DesiredMigLayouts:
     """The MIG layouts of the pools with GPUs.
 
     Attributes:
-        manager: field manager of the label that names a node's layout.
-        pools: the pools.
-        maintenance: nodes that are left as they are.
-        namespace: namespace of MIG manager's pods; `selector`: their label selector.
-        timeout_seconds: seconds that MIG manager may take for a node.
+        manager: Field manager of the node label that names the MIG layout.
+        pools: MIG layouts by pool.
+        maintenance: Names of nodes in maintenance, which are not changed.
+        namespace: Namespace of MIG manager's pods.
+        selector: Label selector of MIG manager's pods.
+        timeout_seconds: Seconds to wait until MIG manager has changed a node.
     """
 
     manager: str
@@ -84,18 +85,18 @@ class DesiredMigLayouts:
 
     @property
     def is_declared(self) -> bool:
-        """Whether a pool declares a layout."""
+        """Return True if at least one pool declares a MIG layout."""
         return any(pool.layout for pool in self.pools)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigLayoutsRequest:
-    """Request of the program ``layouts``.
+    """Request of the program `mig-layouts`, which changes the MIG layouts of nodes in waves.
 
     Attributes:
-        rollout: how nodes are taken out of use.
-        layouts: the layouts.
-        pools: how nodes are validated afterwards.
+        rollout: Limits of changes that make nodes unavailable.
+        layouts: The desired MIG layouts.
+        pools: Validation of each pool's nodes after the change.
     """
 
     rollout: DesiredRollout
@@ -105,12 +106,12 @@ class MigLayoutsRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A script of a host, and the command lines that run it.
+    """A script for a host, and the command lines that run the script.
 
     Attributes:
-        name: ``prepare`` or ``runtime``.
-        script: the script; a secret if the host joins a cluster.
-        lines: command line by action: ``apply``, ``fetch`` and ``upgrade``.
+        name: `prepare` or `runtime`.
+        script: Text of the script; a secret if the host joins a cluster.
+        lines: Command line by action: `apply`, `fetch` and `upgrade`.
     """
 
     name: str
@@ -120,16 +121,17 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class RolledHost:
-    """A host that changes.
+    """A host that a rollout changes.
 
     Attributes:
-        target: how it is reached.
-        prepare: its preparation; `runtime`: its container runtime; None: nothing is configured.
-        has_gpus: its node's GPU pods end before the change.
-        upgrades: its kubeadm upgrades the control plane.
-        refused: why it must not change; empty: it may.
-        pool: name of its node's pool in `RolloutRequest.pools`; empty: none.
-        layouts: MIG layouts that its node may have when it is validated; none: any.
+        target: Connection data of the host.
+        prepare: Script that prepares the host.
+        runtime: Script that configures the container runtime; None if nothing is configured.
+        has_gpus: True if the node's GPU pods must end before the change.
+        upgrades: True if kubeadm upgrades the control plane on the host.
+        refused: Reason why the host must not change; empty if it may.
+        pool: Name of the node's pool in `RolloutRequest.pools`; empty if the node has no pool.
+        layouts: MIG layouts that the node may have during its validation; empty for any layout.
     """
 
     target: Target
@@ -144,12 +146,12 @@ class RolledHost:
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """The platform's pods, which hold a node's GPUs.
+    """Selectors of the platform's own pods on GPU nodes.
 
     Attributes:
-        spaces: namespaces that the stack makes: the pods of all their DaemonSets count.
-        namespace: namespace of the platform, where only pods with `labels` count.
-        labels: labels of the pods that advertise GPUs.
+        spaces: Namespaces that the stack creates; pods of all DaemonSets there are included.
+        namespace: Namespace of the platform, where only pods with `labels` are included.
+        labels: Labels of the pods that advertise GPUs.
     """
 
     spaces: tuple[str, ...]
@@ -159,14 +161,14 @@ class Operands:
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutRequest:
-    """Request of the program ``rollout``.
+    """Request of the program `rollout`.
 
     Attributes:
-        rollout: how nodes are taken out of use.
-        hosts: the hosts that change.
-        operands: the platform's pods.
-        pools: how nodes are validated after their change, by pool.
-        private_key: an SSH private key that logs in to the hosts.
+        rollout: Limits of changes that make nodes unavailable.
+        hosts: Hosts to change.
+        operands: Selectors of the platform's pods.
+        pools: Validation of the nodes after their change, by pool.
+        private_key: SSH private key to log in to the hosts.
     """
 
     rollout: DesiredRollout

@@ -1,6 +1,7 @@
-"""What the rules need to know, from the cluster that a stack declares.
+"""Derive the facts that the policy rules use from the desired state of a stack.
 
-The rules, the pack and the checker themselves know a plain context only.
+The rules, the policy pack and the manifest checker use a plain `Context` and don't import the
+settings.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ def rules_context(
     namespaces: Iterable[OwnNamespace],
     guardrails: GuardrailsSettings | None,
 ) -> Context:
-    """Return what the rules know of a stack: its pools, platform, plugin and runtime.
+    """Return the facts about a stack that the rules use: pools, platform, plugin and runtime.
 
-    The namespaces of the platform, of what comes with it and of the validation are the GPU stack's
-    own. Where the GPU Operator configures the runtime too, the default runtime is not known here;
-    nor is the plugin where its configuration differs between the pools.
+    Namespaces of the platform, the installed components and the validation count as infrastructure.
+    If the GPU Operator configures the runtime, the default runtime is unknown. If the device
+    plugin's configuration differs between pools, the plugin's configuration is unknown.
 
     Args:
-        platform: the platform.
-        maintenance: nodes in maintenance.
-        namespaces: the namespaces that the stack makes.
-        guardrails: the section `guardrails`; None: the stack declares none.
+        platform: The platform that advertises GPUs.
+        maintenance: Names of nodes in maintenance.
+        namespaces: Namespaces that the stack creates.
+        guardrails: Section `guardrails`, or None.
     """
     pools = tuple(
         PoolFacts(
@@ -64,14 +65,14 @@ def rules_context(
 
 
 def _runtime_class(platform: Platform) -> str | None:
-    """The class that pods name, empty where none; None where the cluster alone decides."""
+    """Return the RuntimeClass of GPU pods; empty if pods need none, None if it is unknown here."""
     if platform.delivery is not Delivery.RUNTIME or platform.engines.configured:
         return None
     return platform.runtime_class or ""
 
 
 def _plugin(platform: Platform) -> PluginFacts | None:
-    """The plugin's configuration where it is one and the same on all pools with GPUs."""
+    """Return the device plugin's configuration if all pools with GPUs share it, else None."""
     described = {
         _plugin_of(plugin, pool) if (plugin := platform.plugin(pool)) else None
         for pool in platform.site.gpu_pools
@@ -82,7 +83,8 @@ def _plugin(platform: Platform) -> PluginFacts | None:
 def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> PluginFacts:
     strategy = Mig(plugin.mig_strategy)
     if strategy is Mig.SINGLE and not pool.mig:
-        strategy = Mig.NONE  # without MIG devices it advertises whole GPUs, as none does
+        # Without MIG devices, the strategy `single` advertises whole GPUs, as `none` does.
+        strategy = Mig.NONE
     kind = Sharing.MPS if plugin.mps else Sharing.TIME_SLICING
     return PluginFacts(
         mig=strategy,

@@ -1,6 +1,6 @@
-"""Priority classes, limits per namespace, and node rules for Node Feature Discovery. Pure.
+"""Manifests of PriorityClasses, LimitRanges per namespace, and NodeFeatureRules.
 
-A limit goes into a namespace that is there.
+The namespace of a LimitRange must exist.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from components.settings.nodes.scheduling import NamespaceLimit, NodeFeatures, P
 
 FEATURE = "feature.node.kubernetes.io/"
 
-#: Labels of Node Feature Discovery and the features behind them (node-feature-discovery v0.19.0,
-#: docs/usage/features.md): pattern of the label's name, feature, attribute.
+# Labels of Node Feature Discovery and the features they come from (node-feature-discovery v0.19.0,
+# docs/usage/features.md): pattern of the label's name, mapped to the feature.
 _SIMPLE = {
     r"cpu-model\.(?P<name>\w+)": "cpu.model",
     r"kernel-version\.(?P<name>\w+)": "kernel.version",
@@ -26,9 +26,10 @@ _PCI = re.compile(r"pci-(?:(?P<class>[0-9a-f]{4})_)?(?P<vendor>[0-9a-f]{4})\.pre
 
 
 def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
-    """`matchFeatures` of a rule that finds the nodes of a selector.
+    """Return the `matchFeatures` of a NodeFeatureRule that matches the same nodes as a selector.
 
-    A rule knows features, not labels; None where a label stands for no feature.
+    A NodeFeatureRule matches features, not labels. Return None if a label comes from no known
+    feature.
     """
     rules: list[dict[str, Any]] = []
     for label, value in sorted(selector.items()):
@@ -51,7 +52,7 @@ def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
 
 
 def is_by_rule(by: NodeFeatures, pool: Pool) -> bool:
-    """Return whether Node Feature Discovery labels and taints a pool's nodes."""
+    """Return True if a NodeFeatureRule labels and taints the pool's nodes."""
     return (
         by is NodeFeatures.RULE
         and pool.selector is not None
@@ -60,7 +61,7 @@ def is_by_rule(by: NodeFeatures, pool: Pool) -> bool:
 
 
 def node_feature_rule(pool: Pool, labels: dict[str, str], stack: str) -> dict[str, Any]:
-    """Return the rule of a pool: one object, however many nodes join."""
+    """Return the NodeFeatureRule of a pool; one rule covers all nodes that join the pool."""
     rule: dict[str, Any] = {
         "name": pool.name,
         "labels": labels,
@@ -77,7 +78,7 @@ def node_feature_rule(pool: Pool, labels: dict[str, str], stack: str) -> dict[st
 
 
 def priority_class(declared: PriorityClass) -> dict[str, Any]:
-    """A PriorityClass; nothing of it but its description can be changed later."""
+    """Return a PriorityClass; Kubernetes allows later changes of its description only."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -90,10 +91,11 @@ def priority_class(declared: PriorityClass) -> dict[str, Any]:
 
 
 def limit_range(limit: NamespaceLimit, most: Mapping[str, str]) -> dict[str, Any]:
-    """Return a LimitRange: the most that one container may request of the platform's resources.
+    """Return a LimitRange with the maximum of each GPU resource that a container may request.
 
-    Without a default the API server takes the most for one, and gives it to every container that
-    asks for none (kubernetes v1.34.4, pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem).
+    Without a default, the API server uses the maximum as the default for every container that
+    requests nothing (kubernetes v1.34.4, pkg/apis/core/v1/defaults.go,
+    SetDefaults_LimitRangeItem). The default is therefore 0.
     """
     none = dict.fromkeys(most, "0")
     return {

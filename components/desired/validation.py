@@ -1,4 +1,4 @@
-"""What is validated: pools as their nodes are counted, and user-defined tests."""
+"""Desired validation: pools whose GPUs run a CUDA kernel, and user-defined tests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from components.settings.registry import RegistrySettings
 Json = dict[str, Any]
 
 POOL = "gpu-cluster/validation"
-"""Label of validation pods: the pool."""
+"""Label of validation pods with the pool's name as its value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advertised(Members):
-    """A pool all of whose nodes advertise the same devices.
+    """A pool of nodes that all advertise the same devices.
 
     Attributes:
-        gpus: GPUs of each node.
-        offers: extended resources that each node advertises.
-        namespace: namespace of the validation pods.
+        gpus: Number of GPUs of each node.
+        offers: Extended resources that each node advertises.
+        namespace: Namespace of the validation pods.
     """
 
     gpus: int
@@ -33,22 +33,22 @@ class Advertised(Members):
 
     @property
     def resources(self) -> dict[str, int]:
-        """How much of each extended resource a node advertises."""
+        """Return the amount of each extended resource that a node advertises."""
         return {offer.resource: offer.count for offer in self.offers}
 
     @property
     def devices(self) -> int:
-        """How many devices of a node must run a kernel: GPUs or MIG devices."""
+        """Return the number of GPUs or MIG devices of a node that must run a CUDA kernel."""
         return sum(offer.devices for offer in self.offers)
 
     @property
     def is_shared(self) -> bool:
-        """Whether several containers may get the same device."""
+        """Return True if several containers may get the same device."""
         return any(offer.count > offer.devices * offer.unit for offer in self.offers)
 
     @property
     def is_whole(self) -> bool:
-        """Whether each device that a node advertises is a whole GPU of one container alone."""
+        """Return True if each advertised device is a whole GPU that only one container gets."""
         return len(self.offers) == 1 and all(
             offer.devices == self.gpus and offer.count == offer.devices * offer.unit
             for offer in self.offers
@@ -57,18 +57,18 @@ class Advertised(Members):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolValidation(Advertised):
-    """The validation of a pool: request of the program ``validation``.
+    """The validation of a pool: request of the program `validation`.
 
     Attributes:
-        manager: field manager of the pool, which is in the nodes' records.
-        timeout_seconds: how long the nodes may take together.
-        busy: what happens to GPUs that other pods hold: ``defer``, ``wait`` or ``fail``.
-        settings: the settings for which a validation stands, by name; long ones as digests.
-        own: the same of nodes whose hosts have settings of their own, by node.
-        spaces: namespaces whose DaemonSets bring GPUs to containers.
-        hosts: how the nodes' hosts are reached, by node.
-        pod: what the validation pods have in common (`components.desired.pod_template.template`).
-        private_key: an SSH private key that logs in to the hosts; empty: there is none.
+        manager: Field manager of the pool; the validation's record on each node names it.
+        timeout_seconds: Seconds for the validation of all nodes together.
+        busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
+        settings: Settings that the validation depends on, by name; long values as digests.
+        own: The same settings of nodes whose hosts override the stack's settings, by node.
+        spaces: Namespaces of the DaemonSets that provide GPUs to containers.
+        hosts: Connection data of the nodes' hosts, by node.
+        pod: Shared part of the validation pods (`components.desired.pod_template.template`).
+        private_key: SSH private key to log in to the hosts; empty if there is none.
     """
 
     manager: str
@@ -84,7 +84,7 @@ class PoolValidation(Advertised):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPool(Advertised):
-    """A pool on which tests run. `tolerations`: those of the tests' pods."""
+    """A pool on which tests run; `tolerations` are those of the test pods."""
 
     tolerations: tuple[Json, ...] = ()
 
@@ -94,14 +94,19 @@ class MeasuredTest:
     """A user-defined test.
 
     Attributes:
-        name: its name; `image` and `command`: what runs.
-        gpus: GPUs of one node that it gets.
-        pattern: words of the line that holds its figure; None: the exit code alone counts.
-        minimum: the least that the figure may be; None: anything may be.
-        memory: memory of its container, as a Kubernetes quantity.
-        timeout_seconds: seconds until it must have ended.
-        annotations: annotations of its pod; `spec`: the rest of the pod.
-        claim_template: ResourceClaimTemplate of its GPUs; None: it requests a resource.
+        name: Name of the test.
+        image: Image of the test's container.
+        command: Program and arguments.
+        gpus: Number of GPUs of one node that the test gets.
+        pattern: Words of the output line with the measured number; None if only the exit code
+            counts.
+        minimum: Lowest number that passes; None if any number passes.
+        memory: Memory of the container, as a Kubernetes quantity.
+        timeout_seconds: Seconds in which the test must end.
+        annotations: Annotations of the test's pod.
+        spec: Shared fields of the pod spec.
+        claim_template: Name of the ResourceClaimTemplate of the test's GPUs; None if the test
+            requests an extended resource.
     """
 
     name: str
@@ -119,13 +124,14 @@ class MeasuredTest:
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """The user-defined tests of a stack: request of the program ``tests``.
+    """The user-defined tests of a stack: request of the program `tests`.
 
     Attributes:
-        context: context of the kubeconfig.
-        namespace: namespace of the tests' pods.
-        busy: as of `PoolValidation`.
-        tests: the tests; `pools`: where they may run.
+        context: Context of the kubeconfig.
+        namespace: Namespace of the test pods.
+        busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
+        tests: The user-defined tests.
+        pools: Pools on which the tests may run.
     """
 
     context: str
@@ -137,17 +143,18 @@ class Measuring:
 
 @dataclass(frozen=True, kw_only=True)
 class DesiredValidation:
-    """The proof that each declared GPU runs a kernel.
+    """Everything that the validation of a stack's GPUs needs.
 
     Attributes:
-        context: context of the kubeconfig.
-        namespace: namespace of the validation pods, and name of their PriorityClass.
-        pools: pools with GPUs, as they are counted.
-        pool_of: name of the declared pool by node, for nodes that are counted apart.
-        measuring: the user-defined tests.
-        claim: template of the validation pods' claims; None: they request extended resources.
-        test_claims: the same of the tests, by their number of GPUs.
-        registry: where images come from.
+        context: Context of the kubeconfig.
+        namespace: Namespace of the validation pods, and name of their PriorityClass.
+        pools: Pools with GPUs, divided so that all nodes of a pool advertise the same devices.
+        pool_of: Name of the declared pool of each node.
+        measuring: The user-defined tests.
+        claim: ResourceClaimTemplate of the validation pods; None if they request extended
+            resources.
+        test_claims: ResourceClaimTemplates of the user-defined tests, by number of GPUs.
+        registry: Section `registry`: where images come from.
     """
 
     context: str

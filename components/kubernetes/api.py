@@ -1,4 +1,4 @@
-"""The Kubernetes API as facts and operations use it: raw objects, by kr8s' credentials."""
+"""Client of the Kubernetes API that returns raw JSON objects; kr8s provides the credentials."""
 
 from __future__ import annotations
 
@@ -20,38 +20,49 @@ from policies.printable import printable, printable_lines
 Json = dict[str, Any]
 
 UNAUTHORIZED = 401
-"""The HTTP status of credentials that are not accepted."""
+"""HTTP status for credentials that the API server does not accept."""
 
 RETRIES, PAUSE = 10, 1.0
-"""How often a read is repeated whose connection ended without an answer, and the seconds between
-two, as kubectl does (client-go v0.35.3 rest/request.go, request; rest/with_retry.go)."""
+"""Retries of a read whose connection ended without a response, and seconds before each retry.
+
+kubectl uses the same values (client-go v0.35.3 rest/request.go, request; rest/with_retry.go).
+"""
 ENDED = (httpx.RemoteProtocolError, httpx.ReadError)
-"""An API server that restarts, or that closed a connection in the moment in which it was used."""
+"""Errors of an API server that restarts, or that closed the connection while it was in use."""
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
 
-#: A part of a request's path. Names that were read become such parts: none may lead elsewhere.
+# Pattern of one part of a request's path. Object names become such parts, so a part must not be `.`
+# or `..` or contain a slash, which would lead to another path.
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9.:_-]*")
 AGENT = "gpu-cluster/program"
-"""How this client calls itself."""
+"""Value of the header `User-Agent`."""
 
 
 class ClusterError(FaultError):
-    """What is wrong in a cluster, or with the way to it."""
+    """An error in a cluster or in the connection to the cluster."""
 
 
 class Refused(ClusterError):
-    """The API server refused a request.
+    """The API server rejected a request.
 
     Attributes:
-        code: its HTTP status.
-        reason: the API server's word for it.
-        message: what the API server says.
+        code: HTTP status.
+        reason: Reason in the API server's response, such as `NotFound`.
+        message: Message in the API server's response.
     """
 
     def __init__(self, request: str, code: int, reason: str, message: str) -> None:
+        """Create the error.
+
+        Args:
+            request: Method and URL of the request.
+            code: HTTP status.
+            reason: Reason in the API server's response.
+            message: Message in the API server's response.
+        """
         super().__init__(
             Fault(request, message, "a request that the API server takes", "see what it names")
         )
@@ -61,7 +72,7 @@ class Refused(ClusterError):
 
 
 def _refused(request: str, code: int, text: str) -> Refused:
-    """What the API server, or a proxy before it, answered instead of the object."""
+    """Return the error for a response of the API server, or of a proxy in front of it."""
     try:
         status = json.loads(text)
     except ValueError:
@@ -73,21 +84,21 @@ def _refused(request: str, code: int, text: str) -> Refused:
 
 
 class Client:
-    """Raw requests to one API server, by credentials of which kr8s knows how they are had."""
+    """Client that sends raw requests to one API server, with credentials from kr8s."""
 
     def __init__(self, session: httpx.AsyncClient, credentials: Any) -> None:
-        """Make a client of a session that has logged in.
+        """Create a client from an authenticated session.
 
         Args:
-            session: to the API server.
-            credentials: kr8s' ``auth``.
+            session: HTTP session of the API server.
+            credentials: The attribute `auth` of a kr8s API object.
         """
         self._session = session
         self._credentials = credentials
         self._log_in = asyncio.Lock()
 
     async def _log_in_again(self) -> None:
-        """Read the credentials again: a token may have ended. One request at a time does so."""
+        """Read expired credentials again; a lock prevents parallel logins."""
         async with self._log_in:
             ended, self._session = self._session, await _session(self._credentials)
             await ended.aclose()
@@ -104,12 +115,12 @@ class Client:
         params: dict[str, str] | None = None,
         parse: bool = True,
     ) -> Any:
-        """Make one request; return the parsed answer, or its text where ``parse`` is false.
+        """Send one request, and return the parsed response, or its text if `parse` is false.
 
         Raises:
-            Refused: with the API server's own message.
-            ClusterError: a part of the path that no name is; no answer, which a read is given
-                `RETRIES` chances for and a write none, as it may have been carried out.
+            Refused: The API server rejected the request; the error has its message.
+            ClusterError: A part of the path is not a valid name, or no response came. A read is
+                repeated up to `RETRIES` times; a write is not, because it may have been executed.
         """
         base = base or ("/apis" if "/" in version else "/api")
         path = "/".join([base, version, url] if version else [base, url])
@@ -139,10 +150,10 @@ class Client:
         return json.loads(response.text) if parse else response.text
 
     async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """Return the answer to a request; credentials that have ended are read again.
+        """Return the response to a request; expired credentials are read again.
 
         Raises:
-            httpx.TransportError: none came.
+            httpx.TransportError: No response came.
         """
         response = await self._repeated(method, path, **sent)
         if response.status_code != UNAUTHORIZED:
@@ -171,10 +182,10 @@ class Client:
         await self._session.aclose()
 
     async def is_ready(self) -> bool:
-        """Whether the API server takes requests as it will from now on.
+        """Return True if the API server is ready for requests.
 
-        One that has just started answers before it has read its roles, and refuses everybody until
-        then; its readiness waits for that (kubernetes v1.34 staging/src/k8s.io/apiserver,
+        An API server that has just started rejects all requests until it has read its RBAC roles;
+        its readiness endpoint waits for this (kubernetes v1.34 staging/src/k8s.io/apiserver,
         pkg/server/config.go, NewInformerSyncHealthz).
         """
         try:
@@ -186,7 +197,7 @@ class Client:
         return response.is_success
 
     async def find(self, url: str, *, base: str = "") -> Json | None:
-        """One object; None where there is none of that name, or of that kind."""
+        """Return one object, or None if no object of this name or kind exists."""
         try:
             item: Json = await self.request("GET", url, base=base)
         except Refused as error:
@@ -198,7 +209,7 @@ class Client:
     async def list(
         self, url: str, *, base: str = "", version: str = "v1", **params: str
     ) -> list[Json]:
-        """All items of a list, in pages of 500."""
+        """Return all items of a list, which is read in pages of 500 items."""
         items: list[Json] = []
         params = {"limit": "500", **params}
         while True:
@@ -211,10 +222,11 @@ class Client:
 
 
 async def _session(credentials: Any) -> httpx.AsyncClient:
-    """Return a session of credentials that are read just now.
+    """Return an HTTP session after reading the credentials again.
 
-    TLS wants keys in files. kr8s writes those of the kubeconfig, readable by their owner only, and
-    leaves them to its caller (kr8s 0.20.15 _auth.py, _load_kubeconfig); they are removed at once.
+    TLS needs keys in files. kr8s writes the keys of the kubeconfig to files that only their owner
+    can read, and does not delete them (kr8s 0.20.15 _auth.py, _load_kubeconfig). This function
+    deletes the files as soon as the keys are loaded.
     """
     try:
         await credentials.reauthenticate()
@@ -225,7 +237,7 @@ async def _session(credentials: Any) -> httpx.AsyncClient:
             base_url=credentials.server,
             headers=headers,
             verify=await credentials.ssl_context(),
-            timeout=None,  # noqa: S113 -- whoever waits has a limit of its own
+            timeout=None,  # noqa: S113 -- the callers have their own timeouts
             follow_redirects=True,
             proxy=credentials.proxy,
         )
@@ -235,7 +247,7 @@ async def _session(credentials: Any) -> httpx.AsyncClient:
 
 
 def _written(credentials: Any) -> Iterator[Path]:
-    """Yield the files that kr8s wrote: of what the kubeconfig, or its plugin, gave as data."""
+    """Yield the files that kr8s wrote for data in the kubeconfig or from its credential plugin."""
     if not credentials.active_context:
         return
     config = credentials.kubeconfig
@@ -252,13 +264,13 @@ def _written(credentials: Any) -> Iterator[Path]:
 
 @asynccontextmanager
 async def connect(context: str | None) -> AsyncIterator[Client]:
-    """A client for a context of the kubeconfig in use: given, or the one ``KUBECONFIG`` names.
+    """Yield a client for a context of the kubeconfig in use.
 
-    Its credentials are on disk while it logs in, readable by their owner only.
+    The credentials are in files during the login, and only their owner can read the files.
 
     Raises:
-        ClusterError: no kubeconfig, no such context, an API server that can't be reached, or
-            credentials that it refuses.
+        ClusterError: The kubeconfig or the context is missing, the API server can't be reached, or
+            it rejects the credentials.
     """
     client = await _log_in(context)
     try:
@@ -272,11 +284,12 @@ async def _log_in(context: str | None) -> Client:
         return Fault(f"context {context}", found, wanted, cure)
 
     again = f"log in again, and see `kubectl --context {context} auth whoami`"
-    # Not by kr8s.asyncio.api(): it keeps what it made for every later caller. Without a namespace
-    # it wants a current context.
+    # `kr8s.asyncio.api()` is not used, because it keeps its API object for every later caller.
+    # Without a namespace, kr8s requires a current context.
     own = given_kubeconfig()
     if own is not None and (missing := missing_context(context or "")):
-        raise ClusterError(missing)  # kr8s takes the machine's in place of an empty one
+        # kr8s would use the machine's own kubeconfig in place of an empty one.
+        raise ClusterError(missing)
     made = kr8s.asyncio.Api(
         context=context, namespace="default", kubeconfig=own, bypass_factory=True
     )
@@ -297,7 +310,8 @@ async def _log_in(context: str | None) -> Client:
         found = f"no answer from the API server ({error or type(error).__name__})"
         cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"
         raise ClusterError(fault(found, "a running cluster", cure)) from error
-    except RuntimeError as error:  # kr8s: what the user's credential plugin said at its end
+    # kr8s raises RuntimeError with the error output of a credential plugin.
+    except RuntimeError as error:
         found = f"a credential plugin that failed ({error})"
         raise ClusterError(fault(found, "credentials", again)) from error
     except (KeyError, ValueError, AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Many requests side by side, in bounds, with all their faults told at once."""
+"""Run many requests in parallel, up to a limit, and raise all their errors together."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 CONCURRENCY = 32
-"""Requests in flight; the API server's own limits (max-requests-inflight 400) are far above."""
+"""Maximum number of parallel requests.
+
+The API server's own limit is much higher (max-requests-inflight 400).
+"""
 
 
 async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-    """Runs ``work`` on all items, at most `CONCURRENCY` at a time; raises one error for all.
+    """Run `work` on all items in parallel, at most `CONCURRENCY` at a time, and return the results.
 
     Raises:
-        ClusterError: the faults of all items that failed.
+        ClusterError: Items failed; the error contains the faults of all of them.
     """
     limit = asyncio.Semaphore(CONCURRENCY)
 

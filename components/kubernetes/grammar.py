@@ -1,7 +1,7 @@
-"""Names as Kubernetes writes them, checked when they are read.
+"""Check that names read from a cluster are valid Kubernetes names.
 
-They become parts of URLs and of what people read. A release's record is no more than a Secret,
-whose content nobody has validated.
+These names become parts of URLs and of messages. The record of a Helm release is only a Secret, so
+nothing has validated the names in it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from policies.faults import Fault
 from policies.printable import printable
 
 SHOWN: Final = 80
-"""Characters of an ill-formed name that its error shows."""
+"""Maximum number of characters of an invalid name in an error message."""
 
-#: Path segments (apimachinery v0.34 pkg/api/validation/path: no `/`, no `%`, not `.` or `..`) of
-#: the characters that names have: subdomains (RFC 1123), and RBAC's with `:` and capitals.
+# One segment of a URL path (apimachinery v0.34 pkg/api/validation/path: no `/`, no `%`, not `.` or
+# `..`), limited to the characters of RFC 1123 subdomains, plus `:` and capitals for RBAC names.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?")
-#: A label of RFC 1123 (apimachinery v0.34 pkg/util/validation, IsDNS1123Label), or none.
+# An RFC 1123 label (apimachinery v0.34 pkg/util/validation, IsDNS1123Label), or an empty text.
 _NAMESPACE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?v[0-9a-z]{1,30}")
-#: A subdomain (RFC 1123), which names of nodes are.
+# Names of nodes are RFC 1123 subdomains.
 _NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class IllFormed(ClusterError):
-    """Something that was read isn't what Kubernetes would have taken."""
+    """A name or record that was read from the cluster is not valid."""
 
 
 def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:
@@ -39,29 +39,45 @@ def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:
 
 
 def name(value: Any) -> str:
-    """An object's name.
+    """Return an object's name if it is valid.
 
     Raises:
-        IllFormed: it isn't one; so do all functions here.
+        IllFormed: The name is invalid.
     """
     return _checked(value, _NAME, "name of an object")
 
 
 def namespace(value: Any) -> str:
-    """A namespace's name; empty for objects of the cluster."""
+    """Return a namespace's name if it is valid; it is empty for cluster-scoped objects.
+
+    Raises:
+        IllFormed: The name is invalid.
+    """
     return _checked(value, _NAMESPACE, "namespace of an object")
 
 
 def kind(value: Any) -> str:
-    """An object's kind."""
+    """Return an object's kind if it is valid.
+
+    Raises:
+        IllFormed: The kind is invalid.
+    """
     return _checked(value, _KIND, "kind of an object")
 
 
 def api_version(value: Any) -> str:
-    """An API group's version, such as ``apps/v1``."""
+    """Return an `apiVersion` such as `apps/v1` if it is valid.
+
+    Raises:
+        IllFormed: The text is invalid.
+    """
     return _checked(value, _API_VERSION, "apiVersion of an object")
 
 
 def node(value: Any) -> str:
-    """A node's name."""
+    """Return a node's name if it is valid.
+
+    Raises:
+        IllFormed: The name is invalid.
+    """
     return _checked(value, _NODE, "name of a node")

@@ -1,7 +1,8 @@
-"""Which kubeconfig is in use, and which contexts it has; no credentials, no connection.
+"""Find the kubeconfig in use and the names of its contexts, without credentials or a connection.
 
-The machine's, as kubectl finds it, or one that a program was given in its place. Which one is a
-context variable, so that two clusters of one program, and hooks that run later, keep theirs.
+The kubeconfig is either the one that kubectl would use, or a text that replaces it. A context
+variable holds the text, so that two clusters in one program, and hooks that run later, each keep
+their own kubeconfig.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from policies.printable import printable, shortened
 _GIVEN: ContextVar[str | None] = ContextVar("kubeconfig", default=None)
 
 NAMED = 10
-"""Contexts that one message names; the others are counted."""
+"""Maximum number of contexts that a message names; the other contexts are only counted."""
 
 
 @contextmanager
 def given(kubeconfig: str | None) -> Iterator[None]:
-    """Use this kubeconfig in place of the machine's, in what runs inside; None: the machine's."""
+    """Use this kubeconfig inside the `with` block; None means the machine's own kubeconfig."""
     token = _GIVEN.set(kubeconfig)
     try:
         yield
@@ -36,13 +37,13 @@ def given(kubeconfig: str | None) -> Iterator[None]:
 
 
 def given_kubeconfig() -> dict[str, Any] | None:
-    """Return the kubeconfig that is used in place of the machine's; None: the machine's is used."""
+    """Return the kubeconfig that replaces the machine's own, or None."""
     text = _GIVEN.get()
     return None if text is None else _content(text)
 
 
 def kubeconfig_files() -> list[Path]:
-    """Return the kubeconfig files that clients read: ``KUBECONFIG``, or ``~/.kube/config``.
+    """Return the kubeconfig files that clients read: those in `KUBECONFIG`, or `~/.kube/config`.
 
     Source: Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files".
     """
@@ -52,7 +53,7 @@ def kubeconfig_files() -> list[Path]:
 
 
 def contexts(files: list[Path]) -> list[str]:
-    """Return the names of the contexts in files; a file that can't be read has none."""
+    """Return the names of the contexts in the files; unreadable files are skipped."""
     names: list[str] = []
     for file in files:
         try:
@@ -64,10 +65,10 @@ def contexts(files: list[Path]) -> list[str]:
 
 
 def _content(text: str) -> dict[str, Any]:
-    """Return what a kubeconfig holds; nothing where the text is none."""
+    """Return the content of a kubeconfig, or an empty mapping if the text is invalid."""
     try:
         bound_depth(text)
-        content = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
+        content = yaml.load(text, Loader=LOADER)  # noqa: S506 - LOADER is a safe loader
     except (yaml.YAMLError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -83,11 +84,11 @@ def _names(content: dict[str, Any]) -> list[str]:
 
 
 def missing_context(context: str, stack_file: str = "the stack file") -> Fault | None:
-    """Return the fault of a context that the kubeconfig in use lacks; None if it has it.
+    """Return a fault if the kubeconfig in use lacks the context, else None.
 
     Args:
-        context: `kubernetes.context` of the stack.
-        stack_file: name of the file that declares it.
+        context: Setting `kubernetes.context` of the stack.
+        stack_file: Name of the file that sets it.
     """
     own = given_kubeconfig()
     files = kubeconfig_files()

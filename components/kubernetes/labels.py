@@ -1,6 +1,6 @@
-"""Labels that this program writes, one definition for each."""
+"""Labels that this program sets; each label is defined once."""
 
 from __future__ import annotations
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
-"""Label of every object that this program makes."""
+"""Label of every object that this program creates."""

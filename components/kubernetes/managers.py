@@ -1,4 +1,4 @@
-"""What gives GPUs out in a cluster, and what finds features: known by their images. Pure."""
+"""Recognize DaemonSets that allocate GPUs or discover node features, by their images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from components.kubernetes.api import Json
 
 NFD = "Node Feature Discovery"
-#: What gives GPUs out, by a part of its image's name.
+# Software that allocates GPUs, by a part of its image name.
 MANAGERS = {
     "k8s-device-plugin": "NVIDIA's device plugin",
     "nvidia-gpu-device-plugin": "a device plugin of GKE or kubespray",
@@ -21,23 +21,24 @@ MANAGERS = {
     "k8s-gpushare-plugin": "Aliyun's gpushare",
     "fake-gpu-operator": "fake-gpu-operator",
 }
-#: Of the same images, what gives no GPU out: feature discovery and the MPS daemon.
+# Parts of DaemonSet names with the same images that allocate no GPUs.
 _HELPERS = ("feature-discovery", "mps-control-daemon")
 _NFD_IMAGE = "node-feature-discovery"
-#: On objects of the project's own charts.
+# Annotation of objects from this project's own charts.
 OWNER = "gpu-cluster/owner"
 
 
 @dataclass(frozen=True)
 class Manager:
-    """A DaemonSet that gives GPUs out, or finds features.
+    """A DaemonSet that allocates GPUs or discovers node features.
 
     Attributes:
-        what: what it is.
-        name, namespace: of the DaemonSet.
-        selector: labels of the nodes that it runs on.
-        scheduled: how many pods it should have.
-        ours: whether it is of one of the project's own charts.
+        what: Name of the software.
+        name: Name of the DaemonSet.
+        namespace: Namespace of the DaemonSet.
+        selector: Node labels that the DaemonSet's pods require.
+        scheduled: Number of pods that the DaemonSet should have.
+        ours: True if the DaemonSet belongs to a chart of this project.
     """
 
     what: str
@@ -49,7 +50,7 @@ class Manager:
 
 
 def daemon_set(item: Json) -> Manager | None:
-    """Return what is kept of a DaemonSet that is a manager; None for any other."""
+    """Return the properties of a DaemonSet that allocates GPUs or finds features, else None."""
     metadata, spec = item["metadata"], item["spec"]["template"]["spec"]
     images = [container["image"] for container in spec["containers"]]
     what = next((name for part, name in MANAGERS.items() for i in images if part in i), None)

@@ -1,7 +1,7 @@
-"""Names under which nodes offer GPUs.
+"""Names of resources and labels with which nodes advertise GPUs.
 
-Settings, Pulumi and the programs of Commands use them, so this imports neither pydantic nor the
-Kubernetes client.
+Settings, Pulumi resources and the local programs use these names, so this module imports neither
+pydantic nor the Kubernetes client.
 """
 
 from __future__ import annotations
@@ -10,15 +10,21 @@ from typing import Final
 
 GPU: Final = "nvidia.com/gpu"
 DRA_DRIVER: Final = "gpu.nvidia.com"
-"""NVIDIA's DRA driver, and its class of whole GPUs: its devices are in ResourceSlices, not in the
-node's status."""
+"""Name of NVIDIA's DRA driver and of its DeviceClass of whole GPUs.
+
+The driver's devices are listed in ResourceSlices, not in the status of the Node.
+"""
 MIG_LABEL: Final = "nvidia.com/mig.config"
-"""On a node: the layout of its GPUs, a name of MIG manager's configuration."""
+"""Node label with the name of a MIG layout from MIG manager's configuration."""
 MIG_STATE: Final = "nvidia.com/mig.config.state"
-"""On a node: what MIG manager made of it (NVIDIA/mig-parted v0.15.0,
-pkg/mig/reconfigure/reconfigure.go)."""
+"""Node label with the result of MIG manager's last change (NVIDIA/mig-parted v0.15.0,
+pkg/mig/reconfigure/reconfigure.go).
+"""
 LAYOUTS: Final = ".layouts"
-"""End of the name of the field manager that holds `MIG_LABEL`; no pool's name has a dot."""
+"""Suffix of the field manager that owns `MIG_LABEL`; names of pools contain no dot."""
 ALL_DISABLED: Final = "all-disabled"
-"""The layout of whole GPUs. The operator gives it to nodes without a label (gpu-operator v26.7.0,
-controllers/nodelabeling_controller.go)."""
+"""Name of the MIG layout without MIG devices.
+
+The GPU Operator sets it on nodes without this label (gpu-operator v26.7.0,
+controllers/nodelabeling_controller.go).
+"""

@@ -1,0 +1,1 @@
+"""Loading of a stack file: defaults, overrides, models, and checks between sections."""

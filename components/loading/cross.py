@@ -1,6 +1,7 @@
-"""Rules between the parts of a configuration: pure functions over the parts that are valid.
+"""Checks between sections of a stack file.
 
-They run over whatever could be read, so that a mistake in one pool does not hide another.
+The checks run on the sections that are valid on their own, so that a fault in one pool does not
+hide the faults of another pool.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from policies.faults import Fault, Location, fault, show
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Every contradiction between parts."""
+    """Yield all faults between sections."""
     yield from _pools(sections)
     yield from _hosts(sections)
     yield from _membership(sections)
@@ -94,7 +95,10 @@ def _hosts(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _membership(sections: ValidSections) -> Iterator[Fault]:
-    """The node of a host with GPUs is in a pool with GPUs; another's is not."""
+    """Yield faults for hosts whose role does not match the GPUs of their node's pool.
+
+    A host with a GPU role needs a pool with GPUs; other hosts must not be in such a pool.
+    """
     pairs = ((Role.GPU_WORKER, Role.CPU_WORKER), (Role.GPU_CONTROL_PLANE, Role.CONTROL_PLANE))
     others = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
     gpus = {
@@ -141,7 +145,7 @@ def _platform(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _names(sections: ValidSections) -> Iterator[Fault]:
-    """Names of pools in other sections."""
+    """Yield faults for pool names in other sections that no pool has."""
     pools = [pool.name for pool in sections.pools.values()]
     dra, installer = sections.sections.get("dra"), sections.sections.get("driver_installer")
     named: list[tuple[Location, str]] = []
@@ -161,7 +165,7 @@ _Key = TypeVar("_Key")
 def _repeated(
     places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
 ) -> Iterator[Fault]:
-    """A problem for each value that stands at a second place."""
+    """Yield a fault for each value that occurs at a second location."""
     first: dict[_Key, Location] = {}
     for (location, text), key in places:
         if key in first:

@@ -1,8 +1,8 @@
-"""Which value a host gets: what the stack says, what its pool says over it, what it says itself.
+"""Merge the values of the stack, a pool and a host; the host's values override the pool's.
 
-`resolved` works on the document as written, before the models read it, so that a section of a host
-is judged whole: a host that only gives `driver.version` still has the stack's `driver.source`.
-Mappings are merged key by key, lists are replaced.
+`resolved` changes the document before the models read it, so that each section of a host is
+validated as a whole: a host that sets only `driver.version` still has the stack's `driver.source`.
+Mappings are merged key by key, and lists are replaced.
 """
 
 from __future__ import annotations
@@ -22,16 +22,20 @@ from policies.faults import Fault
 OVERRIDABLE = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
 LEAVING = frozenset(source.value for source in DriverSource) - {"package", "runfile"}
-"""Sources of a driver that leave hosts alone: what is said below of drivers on hosts falls away."""
+"""Driver sources with which this program installs no driver on hosts.
+
+If a pool or a host overrides the source with one of these, the settings of drivers on hosts that it
+would inherit from the stack are dropped.
+"""
 ON_HOSTS = frozenset(to_camel(name) for name in ON_HOSTS_ONLY) | {"runfile"}
 REACH = ("user", "port", "bastion")
-"""Keys of `ssh` that a pool (in its own `ssh`) and a host (beside its name) can override."""
+"""Keys that override the stack's `ssh`: in the `ssh` of a pool, or directly in a host."""
 
 Document = Mapping[str, Any]
 
 
 def resolved(document: Document) -> dict[str, Any]:
-    """The document with every override written out in full, in pools and hosts."""
+    """Return the document with all overrides written out in its pools and hosts."""
     filled = dict(document)
     pools = _items(document, "pools")
     if pools:
@@ -54,14 +58,14 @@ def _host(document: Document, pools: Mapping[str, Document], host: Document) -> 
 
 
 def _merged(document: Document, *levels: Document) -> dict[str, Any]:
-    """The sections that a level overrides, over all levels before it."""
+    """Return the sections that at least one level overrides, merged over all levels."""
     sections = {}
     for section in OVERRIDABLE:
         given = [level[section] for level in levels if section in level]
         if not given:
             continue
         if wrong := [value for value in given if not isinstance(value, Mapping)]:
-            sections[section] = wrong[-1]  # the model refuses it
+            sections[section] = wrong[-1]  # The models reject a section that is no mapping later.
             continue
         merged: Any = document.get(section, {})
         for override in given:
@@ -79,7 +83,7 @@ def _over(below: Any, above: Any) -> Any:
 
 
 def _reach(ssh: object) -> dict[str, Any]:
-    """`user`, `port` and `bastion`, each where it is given and valid."""
+    """Return the keys `user`, `port` and `bastion` of an `ssh` section, if they are valid."""
     if isinstance(ssh, SshSettings):
         return {key: getattr(ssh, key) for key in REACH}
     valid = {}
@@ -91,15 +95,16 @@ def _reach(ssh: object) -> dict[str, Any]:
 
 
 def _pool_by_node(pools: list[Any]) -> dict[str, Document]:
-    """The pool that names each node.
+    """Return the pool of each node, for nodes that a pool lists by name.
 
-    A pool that finds its nodes by label names none: it overrides nothing on hosts.
+    A pool that selects its nodes by label lists no names, so it overrides nothing on hosts.
     """
     pool_of: dict[str, Document] = {}
     for pool in pools:
         patterns = pool.get("nodes") if isinstance(pool, Mapping) else None
         for pattern in patterns if isinstance(patterns, list | tuple) else ():
-            with suppress(ValueError, TypeError):  # refused where the pool is read
+            # The model of the pool rejects an invalid range later.
+            with suppress(ValueError, TypeError):
                 pool_of |= dict.fromkeys(expand(pattern), pool)
     return pool_of
 
@@ -115,7 +120,7 @@ def _items(document: Document, key: str) -> list[Any]:
 
 
 def origins(document: Document) -> dict[str, dict[str, str]]:
-    """By host, the values that a pool or the host itself overrides, and where each comes from.
+    """Return for each host the values that its pool or the host itself overrides.
 
     >>> origins({"driver": {"version": "595.91.07"},
     ...          "hosts": [{"name": "gpu-1", "driver": {"version": "580.65.06"}}]})
@@ -129,7 +134,7 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
         for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):
             reach = level.get("ssh", {}) if level is pool else level
             leaves = {section: level[section] for section in OVERRIDABLE if section in level}
-            # A port of one's own is an address, not a decision.
+            # A host's own port is part of its address and overrides no decision of the stack.
             leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
             values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
         if values:
@@ -148,7 +153,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def own_problems(faults: list[Fault]) -> list[Fault]:
-    """The problems without those that a pool or a host only inherits."""
+    """Return the faults without those that a pool or a host only inherits from a higher level."""
     told = {(fault.location, fault.found) for fault in faults}
 
     def inherited(fault: Fault) -> bool:

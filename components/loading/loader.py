@@ -1,4 +1,4 @@
-"""From a plain mapping to a `Cluster`, or to every problem at once."""
+"""Turn a plain mapping into a `Cluster`, or report all of its faults together."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WANTED = "a mapping with version, kubernetes, pools and platform"
 
 
 def load(document: Mapping[str, Any]) -> Cluster:
-    """The cluster that a document declares.
+    """Return the cluster that a document declares.
 
     Args:
-        document: the value of the structured key `gpu-cluster:cluster`, with camelCase keys, as
+        document: Value of the structured key `gpu-cluster:cluster`, with camelCase keys, as
             `pulumi.Config().require_object("cluster")` returns it.
 
     Raises:
-        ConfigError: all problems, in the order of the document.
+        ConfigError: The document has faults; the error lists all of them in document order.
     """
     if not isinstance(document, Mapping):
         raise ConfigError([fault((), show(document), _WANTED, "see Pulumi.dev.yaml")])
@@ -55,20 +55,20 @@ def load(document: Mapping[str, Any]) -> Cluster:
 
 
 def check(sections: ValidSections) -> None:
-    """Hold the rules between parts against those of a cluster that was made in Python.
+    """Check the rules between sections for a cluster that Python code created.
 
     Raises:
-        ConfigError: all problems.
+        ConfigError: Sections contradict each other; the error lists all faults.
     """
     if faults := list(validate(sections)):
         raise ConfigError(faults)
 
 
 def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the defaults that depend on another section.
+    """Return the document with defaults that depend on other sections.
 
     Overrides of pools and hosts are written out (`components.loading.inventory`), and the platform
-    adds its own. What is invalid is left for the models to refuse.
+    adds its own defaults. Invalid values stay, and the models reject them later.
     """
     filled = resolved(document)
     platform = filled.get("platform")
@@ -78,7 +78,7 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(document: Mapping[str, Any]) -> ValidSections:
-    """The parts that are valid on their own, for the rules between parts."""
+    """Return the sections that are valid on their own, as input for the checks between sections."""
     pools = dict(_valid(Pool, document.get("pools")))
     hosts = dict(_valid(Host, document.get("hosts")))
     driver = _one(DriverSettings, document.get("driver", {}))
@@ -120,7 +120,7 @@ def _one(model: type[M], item: object) -> M | None:
 
 
 def _all_valid(models: Mapping[int, Model], listed: object) -> bool:
-    """Whether every entry of a list became a model."""
+    """Return True if every entry of a list was valid."""
     return isinstance(listed, list | tuple) and len(models) == len(listed)
 
 
@@ -132,12 +132,14 @@ def _maintenance(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class _DocumentOrder:
-    """A sort key: as the document is written, what is missing last in its mapping."""
+    """A sort key that orders faults as in the document; missing keys come last in their mapping."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
+        """Create a sort key for the faults of a document."""
         self._document = document
 
     def __call__(self, fault: Fault) -> tuple[int, ...]:
+        """Return the position of a fault in the document."""
         position: list[int] = []
         value: Any = self._document
         for step in fault.location:

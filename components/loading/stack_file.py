@@ -1,4 +1,4 @@
-"""Reads the structured key `gpu-cluster:cluster` of a Pulumi stack file."""
+"""Read the structured key `gpu-cluster:cluster` of a Pulumi stack file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ KEY = "gpu-cluster:cluster"
 
 
 def load_stack_file(path: str | Path) -> Cluster:
-    """The cluster that `Pulumi.<stack>.yaml` declares, read without the engine.
+    """Return the cluster that `Pulumi.<stack>.yaml` declares, without the Pulumi CLI.
 
-    Raises `ConfigError`, with the file's name and the line of each problem, also where the file
-    is missing, isn't YAML, repeats a key, lacks `config: gpu-cluster:cluster`, or holds a secret of
-    the product in plain text.
+    Raises:
+        ConfigError: The file is missing or is no YAML, repeats a key, lacks
+            `config: gpu-cluster:cluster`, contains a secret of this program in plain text, or
+            declares an invalid cluster. The error has the file's name and the line of each fault.
     """
-    from components.base import yaml_file  # the YAML library is needed for files only
+    # Only this function needs the YAML library, whose import takes time.
+    from components.base import yaml_file
 
     path = Path(path)
     try:

@@ -1,4 +1,4 @@
-"""What holds between the driver, what brings it, and the rest of a stack file."""
+"""Checks between the driver, the software that installs it, and the rest of a stack file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONTAINER_DRIVER = {
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Every contradiction."""
+    """Yield all faults of the driver's settings."""
     if sections.platform is not None:
         yield from _source(sections, sections.platform)
     yield from _container(sections)
@@ -31,7 +31,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
-    """Who brings the driver, by platform."""
+    """Yield faults for a driver source that does not fit the platform."""
     managed = sections.driver is not None and sections.driver.managed_by_operator
     brings = Trait.BRINGS_DRIVER in named(platform).traits
     if managed and not brings:
@@ -60,7 +60,7 @@ def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
 
 
 def _container(sections: ValidSections) -> Iterator[Fault]:
-    """What only a driver container has."""
+    """Yield faults for settings that apply only to a driver container."""
     driver = sections.driver
     if driver is None or driver.managed_by_operator:
         return
@@ -82,7 +82,7 @@ def _container(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _excluded(sections: ValidSections) -> Iterator[Fault]:
-    """GPUs by UUID, which the driver of a host is told to leave out."""
+    """Yield faults for GPUs that are excluded by UUID without a driver on a host of the stack."""
     hosts = {host.node for host in sections.hosts.values()}
     driver = sections.driver or DriverSettings()
     for i, pool in sections.pools.items():
@@ -107,7 +107,7 @@ def _excluded(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _installer(sections: ValidSections) -> Iterator[Fault]:
-    """What the driver's DaemonSet must be told."""
+    """Yield faults for missing or contradicting settings of the driver's DaemonSet."""
     driver, installer = sections.driver, sections.sections.get("driver_installer")
     if not isinstance(installer, DriverInstallerSettings):
         return
@@ -128,7 +128,11 @@ def _installer(sections: ValidSections) -> Iterator[Fault]:
 def _installer_images(
     sections: ValidSections, installer: DriverInstallerSettings
 ) -> Iterator[Fault]:
-    """Those that kubespray names are of 2018 and for systems of that time; one has no digest."""
+    """Yield faults for operating systems without an installer image.
+
+    There is no default image: kubespray's images are of 2018 and for systems of that time, and one
+    of them has no digest.
+    """
     pools = [pool.name for pool in sections.pools.values() if pool.gpus_per_node]
     for system in sorted({installer.system_of(name) for name in pools} - set(installer.images)):
         yield fault(
@@ -141,7 +145,7 @@ def _installer_images(
 
 
 def _plugin_memory(sections: ValidSections) -> Iterator[Fault]:
-    """`driverInstaller.pluginMemory` needs NVIDIA's plugin, and nothing else that says the same."""
+    """Yield faults for `driverInstaller.pluginMemory` without the plugin or set twice."""
     at = ("driverInstaller", "pluginMemory")
     takes = (
         sections.platform is None or Trait.TAKES_PLUGIN_MEMORY in named(sections.platform).traits

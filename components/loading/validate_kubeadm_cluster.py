@@ -1,4 +1,4 @@
-"""What a cluster that the stack makes needs of the hosts."""
+"""Checks of the hosts for a cluster that the stack creates with kubeadm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACE = ("kubernetesPackages", "init")
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """One control-plane host, in use, and an engine that kubeadm is used with."""
+    """Yield faults unless there is one control-plane host in use, with an engine for kubeadm."""
     packages = sections.section("kubernetes_packages")
     if not isinstance(packages, KubernetesPackagesSettings) or packages.init is None:
         return

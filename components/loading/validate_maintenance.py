@@ -1,4 +1,4 @@
-"""What is out for repair must be something that the stack knows."""
+"""Check that hosts and nodes in maintenance are known to the stack."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from policies.faults import Fault, fault, show
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Names that are neither a host's nor a node's.
+    """Yield faults for names that belong neither to a host nor to a node.
 
-    A pool by selector may have nodes of any name, and one in maintenance may be missing in the
-    cluster, so with such a pool no name is wrong.
+    A pool that selects its nodes by label may have nodes of any name, and a node in maintenance may
+    be missing in the cluster. With such a pool every name is accepted.
     """
     if not sections.complete or any(pool.selector is not None for pool in sections.pools.values()):
         return

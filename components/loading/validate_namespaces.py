@@ -1,4 +1,4 @@
-"""Each namespace that the stack makes is one feature's alone."""
+"""Check that each namespace that the stack creates belongs to only one feature."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from policies.faults import Fault, Location, fault, show
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Two features in one namespace: the first that goes would take the other's objects away."""
+    """Yield a fault if two features share a namespace.
+
+    The removal of one feature would delete the namespace and the other feature's objects.
+    """
     first: dict[str, Location] = {}
     for location, name in _declared(sections):
         if name in first:
@@ -25,7 +28,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _declared(sections: ValidSections) -> Iterator[tuple[Location, str]]:
-    """The namespaces of the features that a document turns on, and where each is written."""
+    """Yield the namespace of each feature that is turned on, with its location in the document."""
     turned_on = ["validation"]
     if sections.platform is not None:
         turned_on.append(sections.platform.replace("-", "_"))

@@ -1,4 +1,4 @@
-"""What holds between `scheduling` and the rest of a stack file."""
+"""Checks between the section `scheduling` and the rest of a stack file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
 
 NFD_PREFIX = "feature.node.kubernetes.io/"
-"""Of labels that Node Feature Discovery makes from features."""
+"""Prefix of the labels that Node Feature Discovery (NFD) sets for features."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Every contradiction."""
+    """Yield all faults between the section `scheduling` and other sections."""
     scheduling = sections.sections.get("scheduling")
     if isinstance(scheduling, SchedulingSettings):
         yield from _nodes(scheduling, sections)
@@ -37,7 +37,7 @@ def _nodes(scheduling: SchedulingSettings, sections: ValidSections) -> Iterator[
 
 
 def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterator[Fault]:
-    """What a NodeFeatureRule can say of a pool."""
+    """Yield faults for pool settings that a NodeFeatureRule can't express."""
     by_rule = scheduling.node_features is NodeFeatures.RULE
     for i, pool in sections.pools.items():
         strange = [key for key in pool.selector or {} if not key.startswith(NFD_PREFIX)]
@@ -60,7 +60,7 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
 
 
 def _left_out(i: int, pool: Pool) -> Iterator[Fault]:
-    """Labels and taints that Node Feature Discovery renames or leaves out, silently on the node."""
+    """Yield faults for labels and taints that Node Feature Discovery silently renames or drops."""
     for key in pool.labels:
         if not _taken(key):
             yield _strange(("pools", i, "labels", key), f"the label {key}")
@@ -70,9 +70,9 @@ def _left_out(i: int, pool: Pool) -> Iterator[Fault]:
 
 
 def _taken(key: str) -> bool:
-    # It adds its own prefix to labels without one, and refuses Kubernetes' own prefixes, and taints
-    # without any (node-feature-discovery v0.17.3 and v0.19.0, pkg/apis/nfd/validate/validate.go;
-    # pkg/nfd-master/nfd-master.go, addNsToMapKeys).
+    # Node Feature Discovery adds its own prefix to labels without a prefix. It rejects Kubernetes'
+    # own prefixes, and taints without a prefix (node-feature-discovery v0.17.3 and v0.19.0,
+    # pkg/apis/nfd/validate/validate.go; pkg/nfd-master/nfd-master.go, addNsToMapKeys).
     prefix, slash, _ = key.partition("/")
     own = f".{prefix}/".endswith(f".{NFD_PREFIX}")
     return bool(slash) and (own or not f".{prefix}".endswith(".kubernetes.io"))

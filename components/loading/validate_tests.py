@@ -1,4 +1,4 @@
-"""User-defined tests need nodes that can run them."""
+"""Check that nodes have enough GPUs for the user-defined tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.faults import Fault, fault
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Tests with more GPUs than any node has."""
+    """Yield faults for tests that need more GPUs than any node has."""
     validation = sections.sections.get("validation")
     if not isinstance(validation, ValidationSettings) or not sections.complete:
         return

@@ -1,4 +1,4 @@
-"""Advice: what is allowed, and will probably not do what was meant."""
+"""Warnings about settings that are valid but probably don't have the intended effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.faults import Fault, fault
 
 
 def warnings(hosts: Iterable[Host], platform: Platform) -> Iterator[Fault]:
-    """Yield every piece of advice."""
+    """Yield all warnings about the hosts and the platform."""
     yield from _host_keys(hosts)
     yield from platform.warnings()
 

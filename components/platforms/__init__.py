@@ -1,0 +1,1 @@
+"""Platforms: the software that advertises GPUs to Kubernetes, one subfolder per platform."""

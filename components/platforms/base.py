@@ -1,7 +1,8 @@
-"""What a platform is: the one object that everything asks about how GPUs are served.
+"""Base class of the platforms; a platform is the software that advertises GPUs to Kubernetes.
 
-Pure: it answers by plain values, and `components.release.component` declares them. A platform is
-a folder here with `platform.py`, in which `PLATFORM` is its class (`docs/platforms.md`).
+A platform object only computes plain values and opens no connection. `components.release.component`
+creates the Pulumi resources from these values. Each platform is a folder next to this file whose
+module `platform.py` assigns its class to `PLATFORM` (see `docs/platforms.md`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ RUNTIME_CLASS = "nvidia"
 
 
 class Delivery(StrEnum):
-    """How a container gets the devices that its pod was given.
+    """Way in which a container gets the devices that were allocated to its pod.
 
-    `runtime`: the NVIDIA runtime, by RuntimeClass or as the default. `cdi`: the engine itself.
-    `plugin`: the platform mounts devices and libraries, and wants plain runc.
+    `runtime`: by the NVIDIA runtime, either through a RuntimeClass or as the default runtime.
+    `cdi`: by the container engine through CDI. `plugin`: by the platform's plugin, which mounts
+    devices and libraries into the container and needs plain runc.
     """
 
     RUNTIME = "runtime"
@@ -41,13 +43,14 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True)
 class Offer:
-    """One extended resource of a node.
+    """One extended resource that a node advertises.
 
     Attributes:
-        resource: its name.
-        count: how much of it a node offers.
-        devices: how many GPUs or MIG devices are behind it; fewer than ``count`` where shared.
-        unit: how much of it is one device.
+        resource: Name of the extended resource.
+        count: Amount of the resource that a node advertises.
+        devices: Number of GPUs or MIG devices behind this amount; lower than `count` if devices
+            are shared.
+        unit: Amount of the resource that equals one device.
     """
 
     resource: str
@@ -58,18 +61,19 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtraObject:
-    """An object that a platform has beside its release.
+    """A Kubernetes object that a platform needs in addition to its Helm release.
 
     Attributes:
-        key: end of its resource's name in the state; stable, and of one platform only.
-        manifest: the object.
-        after: whether it is made after the release.
-        secret: name of the stack's secret that `content` fills the object's `stringData` from;
-            without that secret the object is left to others. Empty: it needs none.
-        content: `stringData` from the secret's value.
-        without: what a person should do where the stack has no such secret; empty: nothing.
-        source: key of the part whose `spec` `data` fills this one's `data` from; empty: none.
-        data: `data` from that spec.
+        key: Suffix of the Pulumi resource's name; stable, and unique among all platforms.
+        manifest: Manifest of the object.
+        after: True if the object is created after the release.
+        secret: Name of the stack's secret from which `content` computes the object's `stringData`.
+            If the stack lacks the secret, the object is not created. Empty if no secret is needed.
+        content: Function that returns `stringData` for the secret's value.
+        without: Instruction to the user if the stack lacks the secret; empty for no instruction.
+        source: Key of another extra object, from whose `spec` the function `data` computes this
+            object's `data`. Empty if there is no such object.
+        data: Function that returns `data` for the spec of the object `source`.
     """
 
     key: str
@@ -84,14 +88,16 @@ class ExtraObject:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program of `components.programs` that runs before the release comes and after it goes.
+    """A program that runs before the release's installation and again after its removal.
 
     Attributes:
-        key: end of its resource's name in the state; stable, and of one platform only.
-        name: of the program, and `create` and `delete` its actions.
-        request: what it reads (`components.platforms.requests`).
-        objects: objects that it keeps, or that its platform does nothing without: they must be
-            there.
+        key: Suffix of the Pulumi resource's name; stable, and unique among all platforms.
+        name: Name of the program.
+        create: Action of the program before the release is installed.
+        delete: Action of the program after the release is removed.
+        request: Input of the program (a class of `components.platforms.requests`).
+        objects: Objects that must exist because the program manages them, or because the platform
+            doesn't work without them.
     """
 
     key: str
@@ -104,13 +110,13 @@ class Program:
 
 @dataclass(frozen=True)
 class RunningPlugin:
-    """How NVIDIA's device plugin offers the GPUs of a pool's nodes.
+    """Configuration with which NVIDIA's device plugin runs on a pool's nodes.
 
     Attributes:
-        mig_strategy: none, single or mixed.
-        replicas: how often it offers one GPU.
-        mps: whether pods share a GPU by MPS, not in turns.
-        renamed: whether a shared GPU has another resource's name.
+        mig_strategy: `none`, `single` or `mixed`.
+        replicas: Number of times that the plugin advertises each GPU.
+        mps: True if pods share a GPU through MPS, False for time slicing.
+        renamed: True if a shared GPU has another resource name.
     """
 
     mig_strategy: str
@@ -121,12 +127,12 @@ class RunningPlugin:
 
 @dataclass(frozen=True)
 class Servers:
-    """The pods that give GPUs out: no two platforms have them on a node.
+    """The pods that allocate GPUs to containers; a node must not run those of two platforms.
 
     Attributes:
-        pods: their label selector.
-        daemon_set: name of their DaemonSet in the release.
-        beside: whether some of the platform's `sections` are DaemonSets of such pods, too.
+        pods: Label selector of the pods.
+        daemon_set: Name of their DaemonSet in the Helm release.
+        beside: True if extra objects of the platform are also DaemonSets of such pods.
     """
 
     pods: str
@@ -136,11 +142,12 @@ class Servers:
 
 @dataclass(frozen=True)
 class PlatformMigLayouts:
-    """How a platform divides GPUs by a label of their node.
+    """MIG partitioning by a platform, which reads the layout's name from a node label.
 
     Attributes:
-        pods: label selector of the pods that divide them.
-        of: name of a pool's layout; empty: none is declared.
+        pods: Label selector of the pods that partition the GPUs.
+        of: Function that returns the name of a pool's MIG layout, or an empty string if the pool
+            declares none.
     """
 
     pods: str
@@ -148,7 +155,7 @@ class PlatformMigLayouts:
 
 
 class Trait(StrEnum):
-    """What is true of some platforms, and matters to settings or hosts."""
+    """A property of some platforms that affects the validation of settings or the hosts."""
 
     BRINGS_DRIVER = "can bring the driver (`driver.source: operator`)"
     SHARES_CARDS = "a pod can have a part of a card"
@@ -158,12 +165,12 @@ class Trait(StrEnum):
 
 @dataclass(frozen=True)
 class Engines:
-    """What a platform wants of the nodes' container engines, and does to them.
+    """Requirements of a platform for the container engines on nodes, and its changes to them.
 
     Attributes:
-        need_cdi: whether pods get their GPUs by CDI of the engine.
-        configured: whether the platform itself puts the NVIDIA runtime into them.
-        runtime_classes: RuntimeClasses that come with it.
+        need_cdi: True if pods get their GPUs through the engine's CDI support.
+        configured: True if the platform configures the NVIDIA runtime in the engines.
+        runtime_classes: Names of the RuntimeClasses that the platform creates.
     """
 
     need_cdi: bool
@@ -173,12 +180,14 @@ class Engines:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """What a platform measures itself, beside DCGM.
+    """Metrics that a platform provides in addition to those of the DCGM exporter.
 
     Attributes:
-        service: name of the Service that serves `port` at `path`, and value of its label `name`.
-        alerts: arguments of `components.monitoring.values.alert`.
-        panels: title, expression, unit and legend of panels of the dashboard.
+        service: Name of the Service with the metrics, and value of the Service's label `name`.
+        path: HTTP path of the metrics.
+        port: Name of the Service's port.
+        alerts: Arguments of `components.monitoring.values.alert` for each alert.
+        panels: Title, PromQL expression, unit and legend of each panel of the dashboard.
     """
 
     service: str
@@ -190,7 +199,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A DCGM exporter that comes with the platform: what finds its Service, and its port."""
+    """A DCGM exporter that the platform installs: labels of its Service, and its port name."""
 
     labels: Mapping[str, str]
     port: str
@@ -198,13 +207,13 @@ class Exporter:
 
 @dataclass(frozen=True, kw_only=True)
 class Monitored:
-    """What a platform is to monitoring.
+    """Data of a platform for the monitoring.
 
     Attributes:
-        resource: the resource's name in kube-state-metrics and the units of one GPU; None where
-            GPUs aren't extended resources.
-        metrics: what it measures itself.
-        exporter: its own DCGM exporter; None: monitoring brings one.
+        resource: Name of the GPU resource in kube-state-metrics and its amount per GPU. None if
+            the platform advertises GPUs without an extended resource.
+        metrics: Metrics of the platform itself, or None.
+        exporter: DCGM exporter of the platform. None if the monitoring must install one.
     """
 
     resource: tuple[str, int] | None = ("nvidia_com_gpu", 1)
@@ -214,23 +223,24 @@ class Monitored:
 
 @dataclass(frozen=True)
 class Platform(ABC):
-    """One way to serve GPUs, as one stack has it.
+    """Software that advertises GPUs to Kubernetes, as configured in one stack.
 
-    Class attributes and static methods hold for every stack; the rest is answered from `settings`
-    and `site`.
+    Class attributes and static methods are the same for every stack. Other methods depend on
+    `settings` and `site`.
 
     Attributes:
-        settings: its own section of the stack file; None: it has none.
-        site: what it depends on beside.
-        chart: name of its chart, and of the release.
-        repository: address of the repository that publishes the chart, or its folder here (``./``).
-        servers: the pods that give GPUs out.
-        layouts: how it divides GPUs; None: it doesn't.
-        delivery: how containers get their devices.
-        own_namespace: whether the namespace is made with the platform and goes with it.
-        traits: what else is true of it.
-        monitored: what it brings to monitoring.
-        secrets: names of the stack's secrets that its parts may be filled from.
+        settings: The platform's section of the stack file, or None if it has no section.
+        site: Other settings of the stack that the platform depends on.
+        chart: Name of the Helm chart and of the release.
+        repository: URL of the repository that publishes the chart, or a path that begins with
+            `./` for a chart of this project.
+        servers: The pods that allocate GPUs to containers.
+        layouts: How the platform partitions GPUs with MIG; None if it doesn't.
+        delivery: How containers get their devices.
+        own_namespace: True if the namespace is created and deleted with the platform.
+        traits: Other properties of the platform.
+        monitored: Data of the platform for the monitoring.
+        secrets: Names of the stack's secrets that extra objects may be filled from.
     """
 
     settings: Any
@@ -249,31 +259,31 @@ class Platform(ABC):
     @property
     @abstractmethod
     def version(self) -> str:
-        """Version of the chart."""
+        """Return the version of the chart."""
 
     @property
     @abstractmethod
     def namespace(self) -> str:
-        """Where the release is."""
+        """Return the namespace of the Helm release."""
 
     @abstractmethod
     def values(self) -> Json:
-        """Return the release's Helm values."""
+        """Return the Helm values of the release."""
 
     @abstractmethod
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
-        """Return what each node of a pool offers."""
+        """Return the extended resources that each node of a pool advertises."""
 
     @abstractmethod
     def images(self) -> Iterator[str]:
-        """Yield images that the release needs, where their makers publish them."""
+        """Yield the images that the release needs, named by their vendors' registries."""
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
-        """Return the objects beside the release."""
+        """Return the Kubernetes objects that the platform needs in addition to its release."""
         return ()
 
     def programs(self) -> tuple[Program, ...]:
-        """Return the programs that run before the release comes and after it goes."""
+        """Return the programs that run before the release is installed and after its removal."""
         return ()
 
     def labels(self, pool: Pool) -> dict[str, str]:
@@ -282,54 +292,61 @@ class Platform(ABC):
 
     @property
     def found_by(self) -> tuple[tuple[str, str], ...]:
-        """Labels (key, value) of nodes with GPUs: each node has one of them at least."""
+        """Return labels (key, value) of nodes with GPUs; each GPU node has at least one."""
         return ((f"{GPU}.present", "true"),)
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
-        """Return the most that a container may ask for, where it may have so many cards."""
+        """Return the maximum that a container may request, by resource, for `cards` GPUs."""
         return {GPU: str(int(cards))}
 
     def plugin(self, pool: Pool) -> RunningPlugin | None:
-        """Return NVIDIA's device plugin on a pool's nodes; None: there is none, or it can vary."""
+        """Return how NVIDIA's device plugin runs on a pool's nodes.
+
+        Return None if the platform runs no such plugin or if its configuration can vary.
+        """
         return None
 
     @property
     def engines(self) -> Engines:
-        """What it wants of the nodes' container engines."""
+        """Return the platform's requirements for the container engines on nodes."""
         return Engines(need_cdi=self.delivery is Delivery.CDI)
 
     @property
     def runtime_class(self) -> str | None:
-        """RuntimeClass of pods that use GPUs; None where they need none."""
+        """Return the RuntimeClass of pods that use GPUs; None if these pods need none."""
         default = self.site.runtime.default_runtime is DefaultRuntime.NVIDIA
         return None if default or self.delivery is not Delivery.RUNTIME else RUNTIME_CLASS
 
     @staticmethod
     def claim(name: str, namespace: str, count: int) -> Json | None:
-        """Return a ResourceClaimTemplate for GPUs of one node; None: pods ask for resources."""
+        """Return a ResourceClaimTemplate for GPUs of one node; None if pods request a resource."""
         return None
 
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return sections of a document with defaults that depend on others; still as written."""
+        """Return sections with default values that depend on other sections of the stack file.
+
+        Args:
+            document: Content of the stack file before its validation.
+        """
         return {}
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield what contradicts the platform in a document."""
+        """Yield faults of the stack file that contradict the platform."""
         yield from ()
 
     def warnings(self) -> Iterator[Fault]:
-        """Yield what is allowed, and will probably not do what was meant."""
+        """Yield warnings about valid settings that probably don't have the intended effect."""
         yield from ()
 
     def endpoints(self) -> dict[str, str]:
-        """Return what must answer the platform's nodes: ``host:port`` by what it is."""
+        """Return the endpoints that nodes must reach, as `host:port` by description."""
         return {}
 
     def validate_cluster(
         self, seen: Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield what contradicts the platform in a cluster."""
+        """Yield faults of the cluster that contradict the platform."""
         yield from ()

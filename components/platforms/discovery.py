@@ -1,7 +1,7 @@
-"""Finds platforms by their names: `PLATFORM` in `platform.py` of each folder here.
+"""Find platforms by name: the class is `PLATFORM` in `platform.py` of the platform's folder.
 
-Discovered, not listed: a folder more is a platform more. Imported when asked for, so a run loads
-its own platform only.
+No list of platforms exists, so a new folder is a new platform. Platforms are imported on demand, so
+that a run loads only the platform of its stack.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from components.settings.platform import NAMES
 
 @cache
 def named(name: str) -> type[Platform]:
-    """Return the platform of a name: what it is in every stack.
+    """Return the class of a platform by the platform's name.
 
     Raises:
-        TypeError: the folder's `platform.py` holds no `PLATFORM`.
+        TypeError: The folder's `platform.py` assigns no platform class to `PLATFORM`.
     """
     module = importlib.import_module(f"components.platforms.{section_of(name)}.platform")
     platform = getattr(module, "PLATFORM", None)
@@ -31,10 +31,10 @@ def named(name: str) -> type[Platform]:
 
 
 def every() -> tuple[type[Platform], ...]:
-    """Return all platforms, in the order of their names."""
+    """Return the classes of all platforms, sorted by name."""
     return tuple(named(name) for name in NAMES)
 
 
 def section_of(name: str) -> str:
-    """Return the name of a platform's folder, and of its section in the settings."""
+    """Return the name of a platform's folder, which is also its section's name in `Cluster`."""
     return name.replace("-", "_")

@@ -1,4 +1,4 @@
-"""Findings that several platforms have in common. Pure."""
+"""Checks of a cluster that several platforms share."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dataclasses import dataclass, field
 from components.kubernetes.managers import NFD, Manager
 from policies.faults import Fault
 
-#: The oldest Kubernetes that this program's client supports (kr8s 0.20.15, kr8s/_constants.py).
+# Oldest Kubernetes version that the client library supports (kr8s 0.20.15, kr8s/_constants.py).
 FLOOR = (1, 28)
-#: ``admissionregistration.k8s.io/v1`` has ValidatingAdmissionPolicy from here on (Kubernetes 1.30,
-#: "ValidatingAdmissionPolicy is GA").
+# First Kubernetes version with ValidatingAdmissionPolicy in `admissionregistration.k8s.io/v1`
+# (Kubernetes 1.30, "ValidatingAdmissionPolicy is GA").
 GUARDRAILS_FLOOR = (1, 30)
-#: ``resource.k8s.io/v1`` is served from here on by default (Kubernetes 1.34, "DRA is GA").
+# First Kubernetes version that serves `resource.k8s.io/v1` by default (1.34, "DRA is GA").
 DRA_FLOOR = (1, 34)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What is in the cluster beside us, and who answers.
+    """State of a cluster outside this stack, as the inspection read it.
 
     Attributes:
-        version: of the API server.
-        groups: API versions by group.
-        namespaces: those that this program made.
-        taken: names that our namespaces should have, and others have.
-        managers: DaemonSets that give GPUs out or find features.
-        tainting: whether a Node Feature Discovery may taint nodes.
-        engines: container engine and version, by node.
-        endpoints: why each could not be reached; empty where it could.
+        version: Version of the API server.
+        groups: Served API versions by API group.
+        namespaces: Namespaces that this program created.
+        taken: Namespaces that the stack would create but that somebody else already created.
+        managers: DaemonSets that allocate GPUs or discover node features.
+        tainting: True if a Node Feature Discovery may taint nodes.
+        engines: Container engine and its version, by node.
+        endpoints: Connection error by endpoint; empty text if the endpoint is reachable.
     """
 
     version: str
@@ -44,13 +44,13 @@ class Surroundings:
 
 
 def numbers(text: str) -> tuple[int, int]:
-    """Major and minor of a version; (0, 0) where there is none."""
+    """Return the major and minor number of a version; (0, 0) if the text contains none."""
     match = re.search(r"([0-9]{1,6})\.([0-9]{1,6})", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:
-    """Require Dynamic Resource Allocation, for a platform that needs it."""
+    """Yield a fault if the cluster does not support Dynamic Resource Allocation."""
     if numbers(seen.version) >= FLOOR and "v1" not in seen.groups.get("resource.k8s.io", []):
         yield Fault(
             f"cluster {context}",
@@ -61,7 +61,7 @@ def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:
 
 
 def features_twice(seen: Surroundings, cure: str) -> Iterator[Fault]:
-    """A Node Feature Discovery that is there already, for a platform whose chart brings one."""
+    """Yield a fault for each Node Feature Discovery that exists in addition to the chart's."""
     for item in seen.managers:
         if item.what == NFD and item.namespace not in seen.namespaces:
             yield Fault(

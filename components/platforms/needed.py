@@ -1,4 +1,4 @@
-"""Which images and charts a configuration needs, and where they are taken from."""
+"""Images and charts that a stack needs, and where they are fetched from."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from components.settings.validation import ValidationSettings
 
 @dataclass(frozen=True)
 class Image:
-    """One image. `name`: where it is taken from; `upstream`: where its maker publishes it.
+    """One container image.
 
-    `digest`: empty where it is not known. `note`: what the name leaves open.
+    Attributes:
+        name: Name under which nodes pull the image.
+        upstream: Name under which the vendor publishes the image.
+        digest: Known digest of the image; empty if it is unknown.
+        note: Explanation of placeholders in the name.
     """
 
     name: str
@@ -30,9 +34,13 @@ class Image:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: its name, version, and where it is taken from.
+    """One Helm chart.
 
-    `digest`: SHA-256 of the archive, as its makers publish it; empty where it is not known.
+    Attributes:
+        name: Name of the chart.
+        version: Version of the chart.
+        source: Location that the chart is fetched from.
+        digest: SHA-256 of the archive as its vendor publishes it; empty if it is unknown.
     """
 
     name: str
@@ -47,10 +55,10 @@ def images(
     installer: DriverInstallerSettings | None,
     monitoring: MonitoringSettings | None,
 ) -> tuple[Image, ...]:
-    """Return every image, once, in the order in which they are first needed.
+    """Return every image of a stack once, in the order in which the images are first needed.
 
     Raises:
-        UnknownImages: the chart's version is none of those whose images are known.
+        UnknownImages: The images of the chart's version are not known.
     """
     upstream = [*platform.images()]
     if installer is not None:
@@ -68,10 +76,10 @@ def registries(
     installer: DriverInstallerSettings | None,
     monitoring: MonitoringSettings | None,
 ) -> tuple[str, ...]:
-    """Return ``host:port`` of each registry; none where the chart's images are not known.
+    """Return the `host:port` of each registry; empty if the chart's images are not known.
 
-    Names without a host are Docker Hub's (distribution/reference, normalize.go), which answers at
-    another name than its own.
+    Image names without a host belong to Docker Hub (distribution/reference, normalize.go), whose
+    registry has the host name registry-1.docker.io.
     """
     try:
         names = [image.name for image in images(platform, validation, installer, monitoring)]
@@ -88,7 +96,7 @@ def _registry(name: str) -> str:
 
 
 def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
-    """Return the charts of the platform; none where the project's own is used."""
+    """Return the charts of the platform; empty if its chart belongs to this project."""
     if is_own(platform.repository):
         return ()
     name, version = platform.chart, platform.version

@@ -1,4 +1,4 @@
-"""The namespaces that a stack makes and takes away."""
+"""Namespaces that a stack creates and deletes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.settings.validation import ValidationSettings
 
 @dataclass(frozen=True)
 class OwnNamespace:
-    """One of them. `privileged`: its pods mount paths of the host and see all GPUs."""
+    """A namespace of the stack; pods of a privileged namespace mount paths of the host."""
 
     name: str
     privileged: bool = True
@@ -24,7 +24,7 @@ def own_namespaces(
     installer: DriverInstallerSettings | None,
     monitoring: MonitoringSettings | None,
 ) -> tuple[OwnNamespace, ...]:
-    """Return every namespace of a configuration that the stack makes."""
+    """Return every namespace that the stack creates."""
     namespaces = [OwnNamespace(validation.namespace, privileged=False)]
     if platform.own_namespace:
         namespaces.append(OwnNamespace(platform.namespace))

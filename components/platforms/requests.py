@@ -1,4 +1,4 @@
-"""Requests of a platform's programs, and what these programs print for their next run."""
+"""Requests of the platforms' programs, and the results that they print for their next run."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class HelmRelease:
-    """Which release of Helm's is meant."""
+    """Name and namespace of a Helm release."""
 
     name: str
     namespace: str
 
     def __str__(self) -> str:
+        """Return the release as `release namespace/name`."""
         return f"release {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True)
 class Expected:
-    """An object that must be in the cluster.
+    """A Kubernetes object that must exist in the cluster.
 
     Attributes:
-        api_version: group and version, as in the manifest; `kind`, `name` likewise.
-        namespace: its namespace; empty: it has none, or the release's.
-        body: its manifest as JSON if a release has it; None: it isn't of the release.
+        api_version: API group and version, as in a manifest.
+        kind: Kind, as in a manifest.
+        namespace: Namespace; empty if the object has none or the namespace of its release.
+        name: Name of the object.
+        body: Manifest as JSON for an object of a Helm release; None for other objects.
     """
 
     api_version: str
@@ -34,21 +37,22 @@ class Expected:
     body: str | None = None
 
     def __str__(self) -> str:
+        """Return the object as `Kind namespace/name`, or as `Kind name` if it has no namespace."""
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {where}{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PresenceRequest:
-    """What must be in the cluster of a platform: request of the program ``presence``.
+    """The objects of a platform that must exist: request of the program `presence`.
 
     Attributes:
-        context: context of the kubeconfig.
-        platform: name of the platform.
-        release: its release.
-        version: of the release's chart.
-        objects: the objects that are made in addition to the release.
-        revision: Helm's number of the release in the state; 0: the release isn't made yet.
+        context: Context of the kubeconfig.
+        platform: Name of the platform.
+        release: Helm release of the platform.
+        version: Version of the release's chart.
+        objects: Objects that are created in addition to the release.
+        revision: Helm's revision number in the Pulumi state; 0 if the release is not installed yet.
     """
 
     context: str
@@ -61,11 +65,11 @@ class PresenceRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRelease(HelmRelease):
-    """The record of a release that the engine made.
+    """Record of a Helm release that Pulumi installed.
 
     Attributes:
-        revision: Helm's number of it.
-        digest: SHA-256 of its manifest.
+        revision: Helm's revision number.
+        digest: SHA-256 of the release's manifest.
     """
 
     revision: int
@@ -74,12 +78,12 @@ class RecordedRelease(HelmRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class PresenceResult:
-    """What the program ``presence`` prints.
+    """Output of the program `presence`.
 
     Attributes:
-        platform: name of the platform.
-        restored: objects that the run made again.
-        record: what the next run compares the release's record with; None: there is no record.
+        platform: Name of the platform.
+        restored: Objects that were missing and that the run created again.
+        record: Record that the next run compares with the release; None if there is no record.
     """
 
     platform: str = ""
@@ -89,7 +93,7 @@ class PresenceResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DefinitionsRequest:
-    """The custom resource definitions that come with a chart: request of the program ``crds``."""
+    """Names of a chart's CustomResourceDefinitions: request of the program `crds`."""
 
     context: str
     names: tuple[str, ...]
@@ -97,11 +101,11 @@ class DefinitionsRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class NotedDefinitions:
-    """The definitions that the program ``crds`` has met.
+    """CustomResourceDefinitions that the program `crds` has recorded.
 
     Attributes:
-        names: all of them.
-        foreign: those that were there before a chart brought them.
+        names: Names of all CustomResourceDefinitions that charts of the stack install.
+        foreign: Names of those that existed before a chart of the stack installed them.
     """
 
     names: tuple[str, ...] = ()
@@ -110,12 +114,12 @@ class NotedDefinitions:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKeysRequest:
-    """Keys that a platform leaves on nodes: request of the program ``operator_labels``.
+    """Prefixes of keys that a platform leaves on nodes: request of the program `operator-labels`.
 
     Attributes:
-        context: context of the kubeconfig.
-        labels: prefixes of the labels' keys.
-        annotations: prefixes of the annotations' keys.
+        context: Context of the kubeconfig.
+        labels: Prefixes of label keys.
+        annotations: Prefixes of annotation keys.
     """
 
     context: str
@@ -125,7 +129,7 @@ class NodeKeysRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class NotedKeys:
-    """The nodes that have such a key before the platform comes, by key."""
+    """Label and annotation keys, mapped to the nodes that had them before the platform."""
 
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -133,11 +137,11 @@ class NotedKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeClassRequest:
-    """The RuntimeClass of pods with GPUs: request of the program ``runtime_class``.
+    """The RuntimeClass of GPU pods: request of the program `runtime-class`.
 
     Attributes:
-        context: context of the kubeconfig.
-        name: name of the RuntimeClass and of its handler.
+        context: Context of the kubeconfig.
+        name: Name of the RuntimeClass and of its handler.
     """
 
     context: str
@@ -146,6 +150,6 @@ class RuntimeClassRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class NotedRuntimeClass:
-    """Whether the RuntimeClass goes with the stack."""
+    """Record of whether the stack created the RuntimeClass and therefore deletes it later."""
 
     made: bool = False

@@ -1,4 +1,4 @@
-"""What a platform depends on beside its own section of the stack file."""
+"""Settings of a stack that a platform depends on, in addition to the platform's own section."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from components.settings.registry import RegistrySettings
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The cluster that a platform serves, as far as any platform asks about it.
+    """Settings of the cluster that platforms read.
 
     Attributes:
-        context: the kubeconfig context, for messages.
-        platform: name of the platform that the stack declares.
-        pools: all pools.
-        node_taints: taints that single nodes have beside their pool's.
-        has_hosts: whether the stack prepares hosts.
-        plugin_memory: memory of the device plugin beside a driver installer; None: no installer.
+        context: Context of the kubeconfig, for messages.
+        platform: Name of the platform in the stack file.
+        pools: All pools.
+        node_taints: Taints that single nodes have in addition to their pool's.
+        has_hosts: True if the stack prepares hosts.
+        plugin_memory: Memory of the device plugin if a driver installer is used, else None.
+        runtime: Section `runtime` of the stack file.
+        driver: Section `driver` of the stack file.
+        registry: Section `registry` of the stack file.
+        proxy: Section `proxy` of the stack file.
     """
 
     context: str
@@ -39,10 +43,10 @@ class Site:
 
     @property
     def gpu_pools(self) -> tuple[Pool, ...]:
-        """Pools whose nodes have GPUs."""
+        """Return the pools whose nodes have GPUs."""
         return gpu_pools(self.pools)
 
     @property
     def tolerations(self) -> list[dict[str, str]]:
-        """What a pod tolerates that runs on every node with GPUs."""
+        """Return the tolerations of a pod that must run on every node with GPUs."""
         return tolerations(self.gpu_pools, self.node_taints)

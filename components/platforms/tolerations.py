@@ -1,4 +1,4 @@
-"""Tolerations of pods that must run on nodes with GPUs. Pure."""
+"""Tolerations of pods that must run on nodes with GPUs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def _taints(pool: Pool) -> tuple[Taint, ...]:
-    """All taints that a pool's nodes may bear by us."""
+    """Return all taints that this program may set on a pool's nodes."""
     return (*pool.taints, *((STARTUP_TAINT,) if pool.has_startup_taint else ()))
 
 
 def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[str, str]]:
-    """Return one toleration for each taint of the pools, without repeats, in a stable order.
+    """Return one toleration for each taint of the pools, without duplicates, sorted.
 
     Args:
-        pools: whose nodes the pods run on.
-        more: taints of single nodes, which the platform's pods must tolerate, too.
+        pools: Pools on whose nodes the pods run.
+        more: Taints of single nodes, which the pods must also tolerate.
     """
     result = {
         (taint.key, taint.value, str(taint.effect))
@@ -34,10 +34,13 @@ def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[
 
 
 def discovery_tolerations(pods: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return what Node Feature Discovery's worker tolerates, from what GPU pods tolerate.
+    """Return the tolerations of Node Feature Discovery's worker.
 
-    Charts let it tolerate few values of ``nvidia.com/gpu`` and no other key, and a node on which
-    it does not run gets no label, so no plugin (k8s-device-plugin v0.20.0 and gpu-operator
-    v26.7.0, values.yaml, ``worker.tolerations``).
+    The charts' defaults tolerate few values of `nvidia.com/gpu` and no other key. A node without
+    the worker gets no labels and therefore no device plugin (k8s-device-plugin v0.20.0 and
+    gpu-operator v26.7.0, values.yaml, `worker.tolerations`).
+
+    Args:
+        pods: Tolerations of GPU pods, which the worker also gets.
     """
     return [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}, *pods]

@@ -1,4 +1,4 @@
-"""What is in a cluster, held against the platform that is declared: pure, no connection."""
+"""Compare the state of a cluster with the declared platform; opens no connection."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from components.platforms.site import Site
 from components.settings.nodes.scheduling import NodeFeatures
 from policies.faults import Fault
 
-#: The Container Device Interface in containerd's CRI plugin (containerd 1.7 release notes).
+# First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What is judged beside the platform.
+    """Declared settings, other than the platform's, that are compared with the cluster.
 
     Attributes:
-        host_nodes: nodes whose hosts are the stack's.
-        node_features: who labels and taints nodes that are found by selector.
-        guardrails: whether there are any.
+        host_nodes: Nodes whose hosts belong to the stack.
+        node_features: Software that labels and taints the nodes of pools with a `selector`.
+        guardrails: True if the stack file has the section `guardrails`.
     """
 
     host_nodes: frozenset[str] = frozenset()
@@ -39,14 +39,14 @@ def validate_cluster(
     hosts: Mapping[str, HostFacts],
     declared: Declared,
 ) -> list[Fault]:
-    """Return everything in a cluster that contradicts the platform or will probably do harm.
+    """Return everything in a cluster that contradicts the platform or probably causes problems.
 
     Args:
-        platform: what is declared.
-        seen: what was read.
-        members: labels of each pool's nodes, by pool.
-        hosts: facts by host, where hosts were looked at.
-        declared: what else of the declaration counts.
+        platform: The declared platform.
+        seen: State of the cluster, as the inspection read it.
+        members: Labels of each pool's nodes, by pool.
+        hosts: Facts by host, for inspected hosts.
+        declared: Other declared settings that are compared.
     """
     site = platform.site
     return [
@@ -73,7 +73,10 @@ def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fau
 
 
 def _namespaces(seen: Surroundings) -> Iterator[Fault]:
-    """One of somebody else would be adopted, labelled, and removed with all that it holds."""
+    """Yield faults for namespaces that somebody else created.
+
+    The stack would adopt such a namespace, label it, and later delete it with all its content.
+    """
     for name in seen.taken:
         yield Fault(
             f"namespace {name}",
@@ -99,7 +102,10 @@ def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -
 
 
 def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
-    """Node rules need Node Feature Discovery, and leave to taint nodes."""
+    """Yield faults if NodeFeatureRules can't work.
+
+    They need Node Feature Discovery, with permission to taint nodes if pools declare taints.
+    """
     pools = [pool for pool in site.pools if pool.selector is not None]
     if not pools:
         return

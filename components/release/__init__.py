@@ -1,0 +1,1 @@
+"""Installation of a platform: its Helm release, namespace, RuntimeClass and extra objects."""

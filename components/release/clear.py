@@ -1,10 +1,11 @@
-"""Clears what stands in the way of a resource, for `components.release.clearing`.
+"""Remove objects that would make the creation or update of a Pulumi resource fail.
 
-That is what a killed run left, what another platform's release leaves for a moment, and a device
-plugin that is no longer declared. And it refuses a namespace that isn't ours.
+Such objects are leftovers of an interrupted run, a RuntimeClass that another platform's release
+leaves for a moment, and device plugins that are no longer declared. The functions also reject a
+namespace that this program did not create. The hooks of `components.release.clearing` call them.
 
 Each function gets the inputs of the resource that is about to be created or updated, and returns
-what it removed.
+descriptions of the removed objects.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from components.release.helm_record import decode_release, secrets_of, settle
 from components.release.inspect import ours
 from policies.faults import Fault
 
-#: Seconds to wait until the pods of another platform are gone: their grace period is 30.
+# Seconds to wait until another platform's pods have ended; their grace period is 30 seconds.
 OTHERS_GONE = 90
-#: Seconds to wait until an object that was deleted is gone.
+# Seconds to wait until a deleted object no longer exists.
 GONE = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnServers:
-    """This program's device plugins, which run beside the release's.
+    """DaemonSets of the device plugin that this program creates in addition to the release's.
 
     Attributes:
-        context: context of the kubeconfig.
-        namespace: namespace of their DaemonSets.
-        selector: label selector of their pods and of the release's.
-        declared: names of the DaemonSets that stay.
-        release: name of the release's DaemonSet.
+        context: Context of the kubeconfig.
+        namespace: Namespace of the DaemonSets.
+        selector: Label selector of the device plugin's pods, including the release's.
+        declared: Names of the DaemonSets that are still declared.
+        release: Name of the release's DaemonSet.
     """
 
     context: str
@@ -49,7 +50,7 @@ class OwnServers:
 
 
 def same_values(recorded: Any, wanted: Any) -> bool:
-    """Whether two sets of Helm values say the same: absent, null and empty are one."""
+    """Return True if two sets of Helm values are equal; absent, null and empty values are equal."""
     if not recorded and not wanted:
         return True
     if isinstance(recorded, dict) and isinstance(wanted, dict):
@@ -62,22 +63,24 @@ def same_values(recorded: Any, wanted: Any) -> bool:
 
 
 async def release(context: str, others: Collection[str], inputs: Json) -> list[str]:
-    """Waits until no other platform serves GPUs, and removes a record that nobody knows.
+    """Wait until no other platform runs, and delete Helm's record of an unfinished release.
 
-    A record is Helm's, of an unfinished or unknown release with our chart and values. The
-    RuntimeClass that the GPU Operator leaves becomes ours, where the release's pods name it.
-
-    The objects stay: they carry Helm's ownership marks of the same release, so the install that
-    follows takes them over.
+    The record may belong to an interrupted or unknown run, but its values must be those of this
+    stack. The objects of the release stay: they have Helm's ownership labels of the same release,
+    so the following installation adopts them. If the release's pods use a RuntimeClass that the GPU
+    Operator left, this program adopts the RuntimeClass.
 
     Args:
-        context: context of the kubeconfig.
-        others: label selectors of the other platforms' pods.
-        inputs: inputs of the release.
+        context: Context of the kubeconfig.
+        others: Label selectors of the other platforms' pods.
+        inputs: Inputs of the release's Pulumi resource.
+
+    Returns:
+        Descriptions of the deleted records.
 
     Raises:
-        ClusterError: a release of that name that is not ours, or pods of another platform that
-            stay.
+        ClusterError: A release of this name has other values, or pods of another platform don't
+            end.
     """
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(context) as client:
@@ -106,7 +109,7 @@ async def release(context: str, others: Collection[str], inputs: Json) -> list[s
 
 
 async def upgrade(context: str, inputs: Json) -> list[str]:
-    """Settles the record of a release that a killed run left unfinished: Helm refuses it."""
+    """Mark an interrupted upgrade's record as failed, because Helm rejects pending releases."""
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(context) as client:
         status = await settle(client, name, namespace)
@@ -114,10 +117,10 @@ async def upgrade(context: str, inputs: Json) -> list[str]:
 
 
 async def _gone(client: Client, url: str) -> None:
-    """Waits until an object that was deleted is gone: a finalizer may keep it for a while.
+    """Wait until a deleted object no longer exists; a finalizer can delay its deletion.
 
     Raises:
-        ClusterError: it is still there after `GONE` seconds.
+        ClusterError: The object still exists after `GONE` seconds.
     """
     deadline = time.monotonic() + GONE
     while present := await client.find(url):
@@ -135,11 +138,11 @@ async def _gone(client: Client, url: str) -> None:
 
 
 async def _others_gone(client: Client, name: str, others: Collection[str]) -> None:
-    """Waits for the last pods of another platform: two at once give the same GPU out twice."""
+    """Wait for the end of other platforms' pods; two platforms would allocate a GPU twice."""
     await _own_servers_gone(client, others)
 
     async def left() -> list[str]:
-        # Those of another's DaemonSet run on nodes of its own: the inspection has judged it.
+        # Pods of somebody else's DaemonSet are ignored here; the inspection already reported them.
         sets = await client.list("daemonsets", base="/apis/apps")
         spaces = ours(await client.list("namespaces"))
         living = {
@@ -159,7 +162,11 @@ async def _others_gone(client: Client, name: str, others: Collection[str]) -> No
 
 
 async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, whose: str) -> None:
-    """Waits until no pods are left."""
+    """Wait until the function `left` returns no pods.
+
+    Raises:
+        ClusterError: Pods remain after `OTHERS_GONE` seconds.
+    """
     deadline = time.monotonic() + OTHERS_GONE
     while pods := await left():
         if time.monotonic() > deadline:
@@ -187,7 +194,7 @@ def _owner_names(pod: Json) -> set[str]:
 
 
 def _served(inputs: Json) -> set[str]:
-    """Nodes of a DaemonSet of ours, which names each (`device_plugin.excluded_gpus`)."""
+    """Return the nodes that a DaemonSet of this program names in its node affinity."""
     if inputs.get("kind") != "DaemonSet":
         return set()
     required = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -197,10 +204,10 @@ def _served(inputs: Json) -> set[str]:
 
 
 async def _own_servers_gone(client: Client, others: Collection[str]) -> None:
-    """Removes this program's DaemonSets that serve beside another platform's release.
+    """Delete this program's DaemonSets of another platform, which exist in addition to its release.
 
-    Those for nodes on which GPUs are left out: the engine deletes them, too, but only after all
-    that it makes.
+    These DaemonSets are for nodes with excluded GPUs. Pulumi would delete them only after it has
+    created all new resources, which is too late.
     """
     pairs = [selector.split("=") for selector in others]
     for item in await client.list("daemonsets", base="/apis/apps"):
@@ -213,15 +220,23 @@ async def _own_servers_gone(client: Client, others: Collection[str]) -> None:
 
 
 async def servers(own: OwnServers, inputs: Json) -> list[str]:
-    """Ends this program's device plugins that are no longer declared, and waits for the release's.
+    """Delete device plugin DaemonSets that are no longer declared, and wait for the release's pods.
 
-    Two on one node would give the same GPU out twice. The engine deletes ours, too, but only after
-    all that it makes. The release's go from nodes that they leave out; when one of them ends after
-    ours has registered, the kubelet disconnects ours, and the node offers none until that restarts
+    Two device plugins on a node would allocate the same GPU twice. Pulumi would delete the old
+    DaemonSets only after it has created all new resources. The release's pods leave the nodes that
+    get a DaemonSet of their own. If such a pod ended after the new plugin has registered, kubelet
+    would disconnect the new plugin, and the node would advertise no GPUs until the plugin's restart
     (kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go, runClient).
 
+    Args:
+        own: The DaemonSets of this program.
+        inputs: Inputs of the resource that is about to be created or updated.
+
+    Returns:
+        Descriptions of the deleted DaemonSets.
+
     Raises:
-        ClusterError: pods that stay.
+        ClusterError: Pods don't end in time.
     """
     path, selector = f"namespaces/{own.namespace}", own.selector
     async with connect(own.context) as client:
@@ -260,13 +275,13 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
 
 
 async def await_deletions(context: str) -> None:
-    """Waits until none of our namespaces is being deleted.
+    """Wait until no namespace of this program is in deletion.
 
-    A killed run leaves such a namespace. The engine would find it there and make objects in it,
-    which the API server refuses.
+    An interrupted run leaves such a namespace. Pulumi would find it and create objects in it, which
+    the API server rejects.
 
     Raises:
-        ClusterError: one that is still there after `GONE` seconds.
+        ClusterError: A namespace still exists after `GONE` seconds.
     """
     async with connect(context) as client:
         for space in await client.list("namespaces"):
@@ -285,10 +300,13 @@ async def _delete(
 
 
 async def namespace(context: str, inputs: Json) -> list[str]:
-    """Refuses to create a namespace that somebody else has; waits for one that is being deleted.
+    """Reject a namespace that somebody else created; wait until a namespace in deletion is gone.
+
+    Returns:
+        An empty list, because nothing is removed.
 
     Raises:
-        ClusterError: there is one of that name, without our label.
+        ClusterError: The namespace exists without this program's label.
     """
     name = inputs["metadata"]["name"]
     async with connect(context) as client:

@@ -1,10 +1,11 @@
-"""What stands in the way of a resource is cleared just before it is made.
+"""Hooks that remove leftovers of interrupted runs just before Pulumi creates a resource.
 
-A run that is killed between making an object and recording it leaves an object that the state does
-not know. Most objects are simply applied again; a Helm release whose name is taken is not. And the
-engine deletes after all that it makes, so a device plugin that is no longer declared would serve a
-node beside the one that follows it. `components.release.clear` removes them, only where they are
-ours. These hooks never run in a preview.
+A run that is killed after it created an object but before it recorded the object leaves an object
+that is not in the Pulumi state. Pulumi applies most objects again without a problem, but Helm
+rejects a release whose name is in use. Pulumi also deletes resources only after it has created all
+others, so a removed device plugin would run on a node together with its successor.
+`components.release.clear` deletes such objects if they belong to this program. The hooks never run
+in a preview.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ import pulumi
 from components import hooks
 from policies.faults import FaultError
 
-#: Seconds for the clearing of one leftover.
+# Maximum seconds for the removal of one resource's leftovers.
 LIMIT = 120
 
 Clear = Callable[[dict[str, Any]], Coroutine[Any, Any, list[str]]]
-"""Clears what stands in the way of a resource with these inputs; returns what it removed."""
+"""Function that removes leftovers for a resource with these inputs, and returns what it removed."""
 
 
 def clearing(
     kind: str, name: str, clear: Clear, *, creates: bool = True, updates: bool = False
 ) -> pulumi.ResourceHookBinding:
-    """Return a hook that clears what stands in the way of a resource.
+    """Return a hook that removes leftovers which would make a resource's creation fail.
 
     Args:
-        kind: what it clears, for messages.
-        name: of the resource; hooks need names of their own.
-        clear: a function of `components.release.clear`, given all but the resource's inputs.
-        creates: whether it runs before a create.
-        updates: whether it runs before an update.
+        kind: Kind of the leftovers, for messages.
+        name: Name of the resource; it makes the hook's name unique.
+        clear: Function of `components.release.clear` that gets the resource's inputs.
+        creates: True if the hook runs before the resource is created.
+        updates: True if the hook runs before the resource is updated.
     """
 
     async def before(args: pulumi.ResourceHookArgs) -> None:
@@ -49,7 +50,7 @@ def clearing(
 
 async def _clear(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> None:
     try:
-        # A loop of its own: the engine's goes on answering meanwhile.
+        # A separate event loop keeps the Pulumi SDK's event loop responsive.
         removed = await asyncio.to_thread(asyncio.run, asyncio.wait_for(clearing, LIMIT))
     except FaultError as error:
         raise pulumi.RunError(str(error)) from None

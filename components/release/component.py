@@ -1,9 +1,11 @@
-"""A platform as the engine declares it: one Helm release, at one address whatever the platform.
+"""Pulumi component of a platform: one Helm release with the same URN for every platform.
 
-Owns its namespace, the release, the objects beside it, and what comes with it and goes with it.
-Refuses to own what a release makes at run time. The engine creates before it deletes, so two
-platforms would serve the same GPUs for a while: the release is therefore one resource, which is
-deleted before it is replaced, and a hook then waits for the last pods of the former.
+The component owns the platform's namespace, the release, the extra objects, and the programs that
+run before and after the release. It does not own objects that the release's pods create.
+
+Pulumi creates new resources before it deletes old ones, so two platforms would advertise the same
+GPUs for some time. Therefore all platforms share one release resource, which is deleted before its
+replacement, and a hook then waits until the last pods of the old platform have ended.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ from components.requests import write
 from components.settings.chart_source import ChartSource
 from components.settings.charts import ChartsSettings
 
-#: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
-#: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
+# Seconds until a release that does not become ready counts as failed. Large pools need a long time
+# to pull images; Helm's default of 300 s was too short for about 180 nodes (METR/hawk#1363).
 TIMEOUT = 1800
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformArgs:
-    """What a platform's component needs beside the platform.
+    """Arguments of the platform's component, in addition to the platform itself.
 
     Attributes:
-        charts: where charts come from.
-        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
-        secrets: the stack's secrets that parts are filled from, by name.
-        unfinished: what says that an upgrade of the release did not end.
+        charts: Section `charts` of the stack file: where charts come from.
+        registry_credentials: Docker configuration in JSON (a secret), or None.
+        secrets: The stack's secrets from which extra objects are filled, by name.
+        unfinished: Findings that an upgrade of the release did not end.
     """
 
     charts: ChartsSettings
@@ -51,13 +53,13 @@ class PlatformArgs:
 
 
 class GpuPlatform(pulumi.ComponentResource):
-    """The platform's release and all that is beside it."""
+    """The platform's Helm release and all objects that belong to the platform."""
 
     TYPE = "gpucluster:index:GpuPlatform"
 
     version: pulumi.Output[str]
     revision: pulumi.Output[int]
-    """Helm's number of the release as the engine left it; 0 where it is not known."""
+    """Helm's revision number of the release after the last run; 0 if it is unknown."""
 
     def __init__(
         self,
@@ -66,6 +68,14 @@ class GpuPlatform(pulumi.ComponentResource):
         args: PlatformArgs,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Declare the resources of a platform.
+
+        Args:
+            name: Name of the component.
+            platform: The platform to install.
+            args: Arguments of the component.
+            opts: Resource options of the component.
+        """
         super().__init__(self.TYPE, name, None, opts)
         self._name, self._args, self._context = name, args, platform.site.context
         self._made: dict[str, Manifest] = {}
@@ -90,7 +100,7 @@ class GpuPlatform(pulumi.ComponentResource):
         release = self._release(platform, needed, hook)
         for part in parts:
             if part.after:
-                # A server comes on nodes that the release has left.
+                # A DaemonSet of a device plugin starts on nodes that the release's pods have left.
                 server = hook if part.manifest["kind"] == "DaemonSet" else None
                 self._part(part, [*needed, release], server)
         self.revision = release.status.apply(_revision)
@@ -98,7 +108,11 @@ class GpuPlatform(pulumi.ComponentResource):
         self.register_outputs({"version": self.version})
 
     def _before(self, platform: Platform, parts: Sequence[ExtraObject]) -> list[pulumi.Resource]:
-        """What the release needs: namespace, secrets, programs that note what is there."""
+        """Return the resources that the release needs.
+
+        These are the namespace, its Secrets, the programs that record the state before the
+        installation, and the extra objects.
+        """
         name = self._name
         needed: list[pulumi.Resource] = []
         if platform.own_namespace:
@@ -149,7 +163,10 @@ class GpuPlatform(pulumi.ComponentResource):
         needed: Sequence[pulumi.Resource],
         ending: pulumi.ResourceHookBinding | None,
     ) -> k8s.helm.v3.Release:
-        """A release named as its chart. A failed one is kept and tried again by the next run."""
+        """Return the Helm release, named like its chart.
+
+        A failed release is kept, and the next run tries again.
+        """
         chart = platform.chart
         others = [other.servers.pods for other in every() if other.chart != chart]
         name = f"{self._name}-release"
@@ -168,7 +185,8 @@ class GpuPlatform(pulumi.ComponentResource):
                 values=platform.values(),
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
-                # Helm's own diff finds nothing to do where the pending record has the new values.
+                # Without a changed description, Helm's diff is empty if the pending record has the
+                # new values.
                 description=told(unfinished) if unfinished else None,
                 **source.arguments,
             ),

@@ -1,10 +1,11 @@
-"""Custom resource definitions that a chart brings: Helm installs them and never removes them.
+"""Program `crds`: delete CustomResourceDefinitions (CRDs) that a chart installed.
 
-``note`` says which of them are there before the chart comes; ``remove`` takes those away that came
-with it and hold no object any more (Helm documentation, "Custom Resource Definitions").
+Helm installs the CRDs of a chart but never removes them (Helm documentation, "Custom Resource
+Definitions"). The action `note` records which of the CRDs exist before the chart's installation.
+The action `remove` deletes the CRDs that the chart installed and that have no objects left.
 
-Input: a `DefinitionsRequest`. Both read the `NotedDefinitions` of the last run: another chart has
-other definitions, and those of the former are there by then without being somebody else's.
+Input: a `DefinitionsRequest`. Both actions read the `NotedDefinitions` of the last run, because a
+new chart can have other CRDs, and CRDs of the previous chart don't belong to somebody else.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ async def _there(client: Client, names: Collection[str]) -> dict[str, Json]:
 
 
 async def note(brought: DefinitionsRequest) -> NotedDefinitions:
-    """The definitions that are there before a chart first brings them: they are somebody else's."""
+    """Record the CRDs that exist before a chart installs them; they belong to somebody else."""
     noted = previous(NotedDefinitions)
     async with connect(brought.context) as client:
         present = await _there(client, set(brought.names).difference(noted.names))
@@ -36,7 +37,7 @@ async def note(brought: DefinitionsRequest) -> NotedDefinitions:
 
 
 async def remove(brought: DefinitionsRequest) -> Json:
-    """Removes the definitions that were not there before and of which no object is left."""
+    """Delete the CRDs that did not exist before the installation and that have no objects left."""
     noted = previous(NotedDefinitions)
     removed, kept = [], []
     async with connect(brought.context) as client:

@@ -1,4 +1,4 @@
-"""How the platform differs from what is desired, and from what was last applied. Pure."""
+"""Compare an installed platform with the desired and the last applied platform."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from components.release.helm_record import DEPLOYED, ReleaseRecord
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformDifference:
-    """What was found of the platform.
+    """Differences of an installed platform.
 
     Attributes:
-        missing: objects that aren't there.
-        unfinished: an installation or upgrade of the release that did not end.
-        chart: another version of the chart is desired.
+        missing: Objects that do not exist in the cluster.
+        unfinished: An installation or upgrade of the release that did not end.
+        chart: A change of the chart's version.
     """
 
     missing: Findings = ()
@@ -26,23 +26,23 @@ class PlatformDifference:
 
     @property
     def findings(self) -> Findings:
-        """All that was found."""
+        """Return all differences."""
         return (*self.chart, *self.missing, *self.unfinished)
 
 
 def compare(
     release: str, record: ReleaseRecord, missing: Iterable[Expected], version: str
 ) -> PlatformDifference:
-    """Compare an installed platform with what is desired and with what was last applied.
+    """Compare an installed platform with the desired and the last applied platform.
 
-    What a release consists of is in Helm's record. An object beside it that no run has found there
-    isn't made yet: it is a part of what a person edited.
+    Helm's record lists the objects of the release. An extra object that no run has recorded yet
+    was not created yet, so it is a change of the stack file and no drift.
 
     Args:
-        release: what messages call it.
-        record: Helm's newest record of it.
-        missing: the objects that aren't there.
-        version: of the chart, as desired.
+        release: Name of the release, for messages.
+        record: Helm's newest record of the release.
+        missing: Objects that do not exist in the cluster.
+        version: Desired version of the chart.
     """
     noted, found = record.noted, []
     for item in missing:

@@ -1,7 +1,8 @@
-"""Helm's record of a release, read with bounds: it is a Secret whose content nobody validated.
+"""Read Helm's record of a release within size limits.
 
-Whoever may write Secrets in the release's namespace can make one. So it says what is missing, and
-nothing of it is made again that no digest in the state vouches for (the program ``presence``).
+The record is a Secret, and everybody who may write Secrets in the release's namespace can create
+one. Therefore its content is validated. The record tells which objects are missing, but an object
+is created again only if a digest in the Pulumi state matches the record (program `presence`).
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from components.platforms.requests import Expected, HelmRelease, RecordedRelease
 from policies.faults import Fault
 from policies.printable import printable
 
-#: Bytes of an unpacked record. The Secret has 1 MiB at most (k8s.io/api v0.34 core/v1,
-#: MaxSecretSize); gpu-operator's with all of its definitions unpacks to some 4 MiB.
+# Maximum bytes of an unpacked record. A Secret has at most 1 MiB (k8s.io/api v0.34 core/v1,
+# MaxSecretSize); the record of gpu-operator with all of its CRDs unpacks to about 4 MiB.
 UNPACKED: Final = 32 * 1024 * 1024
-#: What Helm writes (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
+# Type and status of Helm's records (helm.sh/helm/v3 pkg/storage/driver/secrets.go,
+# pkg/storage/storage.go makeKey).
 TYPE: Final = "helm.sh/release.v1"
 DEPLOYED: Final = "deployed"
-#: What Helm upgrades on: a deployed release, or a failed one (pkg/action/upgrade.go,
-#: prepareUpgrade). On any other status it refuses, and a killed run leaves some of them.
+# Statuses with which Helm upgrades a release (pkg/action/upgrade.go, prepareUpgrade). Helm rejects
+# an upgrade with any other status, and an interrupted run can leave such a status.
 FAILED: Final = "failed"
 SETTLED: Final = frozenset({DEPLOYED, FAILED, "superseded"})
 MERGE: Final = "application/merge-patch+json"
@@ -43,18 +45,18 @@ _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9
 
 
 NOTED = "gpu-cluster/applied"
-"""Annotation of a record: the declared version of the chart, then the objects, one a line."""
+"""Annotation of a record: the declared chart version, then one object per line."""
 LONGEST = 32 * 1024
-"""Characters of it that are read."""
+"""Maximum number of characters of the annotation that are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noted:
-    """What was declared of a platform when all of it was there.
+    """Declaration of a platform at the last run that found all of its objects.
 
     Attributes:
-        version: of the chart.
-        objects: those beside the release, in words.
+        version: Version of the chart.
+        objects: Extra objects of the platform, as text.
     """
 
     version: str
@@ -63,15 +65,15 @@ class Noted:
 
 @dataclass(frozen=True)
 class ReleaseRecord:
-    """What Helm recorded of one revision of a release.
+    """Helm's record of one revision of a release.
 
     Attributes:
-        revision: its number.
-        manifest: all of its objects.
-        status: such as ``deployed`` or ``pending-upgrade`` (pkg/release/status.go); ``unknown``
-            where the record has none.
-        noted: what was declared when a run of this program last found all of it there; None: no
-            run did, since this revision.
+        revision: Revision number.
+        manifest: YAML of all objects of the release.
+        status: Helm's status such as `deployed` or `pending-upgrade` (pkg/release/status.go);
+            `unknown` if the record has none.
+        noted: Declaration at the last run that found all objects of this revision; None if there
+            was no such run.
     """
 
     revision: int
@@ -81,11 +83,11 @@ class ReleaseRecord:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the manifest."""
+        """Return the SHA-256 of the manifest."""
         return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
 
     def of(self, release: HelmRelease) -> RecordedRelease:
-        """Return what the state keeps of it: the next run compares the record with that."""
+        """Return the part of the record that the Pulumi state keeps for the next run."""
         return RecordedRelease(
             name=release.name,
             namespace=release.namespace,
@@ -94,17 +96,18 @@ class ReleaseRecord:
         )
 
     def objects(self) -> list[Expected]:
-        """The objects of the release, as `expected` gives them."""
+        """Return the objects of the release."""
         return expected(self.manifest)
 
 
 def decode_release(secret: Json) -> Json:
-    """The release that Helm keeps in a Secret: gzipped JSON, base64 inside the Secret's own base64.
+    """Return the release that Helm keeps in a Secret.
 
-    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``decodeRelease``.
+    The format is gzipped JSON in base64, inside the Secret's own base64. Source: helm.sh/helm/v3
+    pkg/storage/driver/util.go, `decodeRelease`.
 
     Raises:
-        IllFormed: the Secret holds something else, or more than `UNPACKED` bytes.
+        IllFormed: The Secret contains no such record, or the record has more than `UNPACKED` bytes.
     """
     try:
         packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
@@ -121,16 +124,16 @@ def decode_release(secret: Json) -> Json:
 
 
 def encode_release(release: Json) -> str:
-    """The value under which Helm keeps a release in a Secret: the inverse of `decode_release`.
+    """Return a release in the format in which Helm keeps it in a Secret; reverses `decode_release`.
 
-    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``encodeRelease``.
+    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, `encodeRelease`.
     """
     packed = gzip.compress(json.dumps(release, separators=(",", ":")).encode())
     return base64.b64encode(base64.b64encode(packed)).decode()
 
 
 def status_of(release: Json) -> str:
-    """The status of a release as Helm recorded it; ``unknown`` for what is none."""
+    """Return the status of a release as Helm recorded it, or `unknown` for an invalid status."""
     info = release.get("info")
     status = info.get("status") if isinstance(info, dict) else None
     return status if isinstance(status, str) and _STATUS.fullmatch(status) else "unknown"
@@ -144,11 +147,11 @@ def _ill_formed(secret: Json, found: str) -> IllFormed:
 
 
 def expected(manifest: str) -> list[Expected]:
-    """The objects of a release's manifest.
+    """Return the objects in a release's manifest.
 
     Raises:
-        IllFormed: no YAML, more than `NODE_LIMIT` values, or an object with a name that Kubernetes
-            wouldn't take.
+        IllFormed: The manifest is not YAML, has more than `NODE_LIMIT` values, or contains an
+            object with a name that Kubernetes does not allow.
     """
     try:
         bound_depth(manifest)
@@ -176,7 +179,13 @@ def _objects(manifest: str) -> list[Expected]:
 
 
 def _counted(node: yaml.Node, room: int) -> int:
-    """How many values are left of ``room`` after a node, each alias counted as what it means."""
+    """Return `room` less the number of values in a YAML node.
+
+    An alias counts as many values as the node that it refers to.
+
+    Raises:
+        ValueError: The node has more than `room` values.
+    """
     room -= 1
     if room < 0:
         raise ValueError("too many values")
@@ -202,7 +211,7 @@ def _object(body: Json) -> Expected:
 
 
 def _revision(secret: Json, name: str) -> int | None:
-    """The revision that a Secret records of a release; None where it isn't one of Helm's."""
+    """Return the revision in the name of a release's Secret; None if it isn't Helm's Secret."""
     match = _KEY.fullmatch(secret["metadata"]["name"])
     if secret.get("type") != TYPE or match is None or match["name"] != name:
         return None
@@ -210,7 +219,7 @@ def _revision(secret: Json, name: str) -> int | None:
 
 
 async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
-    """The Secrets in which Helm records a release, oldest first."""
+    """Return the Secrets in which Helm records a release, oldest first."""
     secrets = await client.list(
         f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
     )
@@ -223,10 +232,10 @@ async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
 
 
 async def newest(client: Client, release: HelmRelease) -> ReleaseRecord | None:
-    """The newest record of a release; None where there is none.
+    """Return the newest record of a release, or None if there is no record.
 
     Raises:
-        IllFormed: the record can't be read.
+        IllFormed: The record can't be read.
     """
     secrets = await secrets_of(client, release.name, release.namespace)
     if not secrets:
@@ -252,12 +261,12 @@ def _noted(secret: Json) -> Noted | None:
 
 
 async def note(client: Client, release: HelmRelease, noted: Noted) -> None:
-    """Keep with the newest record of a release what was declared.
+    """Write the declared chart version and extra objects into the newest record of a release.
 
-    An upgrade makes another record, and an uninstallation takes it away.
+    An upgrade creates a new record without this annotation, and an uninstallation deletes it.
 
     Raises:
-        Refused: it can't be written.
+        Refused: The API server rejected the change.
     """
     secrets = await secrets_of(client, release.name, release.namespace)
     if secrets and _noted(secrets[-1]) != noted:
@@ -268,18 +277,18 @@ async def note(client: Client, release: HelmRelease, noted: Noted) -> None:
 
 
 async def settle(client: Client, name: str, namespace: str) -> str:
-    """Mark the newest record of a release as failed if a killed run left it unfinished.
+    """Mark the newest record of a release as failed if an interrupted run left it unfinished.
 
-    Helm refuses to upgrade a release with a pending record, for another Helm may be at work. Here
-    the stack's lock keeps other runs out. The record isn't removed: as a failed one it still says
-    that what it holds was not installed.
+    Helm rejects the upgrade of a release with a pending record, because another Helm process may be
+    running. Here the lock of the Pulumi stack excludes other runs. The record is not deleted,
+    because a failed record still shows that its content was not installed.
 
     Returns:
-        The status that the record had; empty where nothing was to be done.
+        The status that the record had, or an empty text if nothing had to be changed.
 
     Raises:
-        IllFormed: the record can't be read.
-        Refused: somebody else has changed the record meanwhile.
+        IllFormed: The record can't be read.
+        Refused: Somebody else changed the record in the meantime.
     """
     secrets = await secrets_of(client, name, namespace)
     release = decode_release(secrets[-1]) if secrets else {}

@@ -1,4 +1,4 @@
-"""Read what else is in the cluster, and who answers: what `validate_cluster` checks."""
+"""Read the state of a cluster that `validate_cluster` compares with the declared platform."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from components.platforms.findings import Surroundings
 if TYPE_CHECKING:
     from components.kubernetes.api import Client, Json
 
-#: Node Feature Discovery's master, and the flag that lets its rules taint nodes
-#: (node-feature-discovery v0.19.0, cmd/nfd-master; also `enableTaints` of its configuration).
+# Label of Node Feature Discovery's master, and the option with which its rules may taint nodes
+# (node-feature-discovery v0.19.0, cmd/nfd-master; also `enableTaints` in its configuration file).
 FEATURES = "app.kubernetes.io/name=node-feature-discovery"
 TAINTING = "enable-taints"
 
-#: Seconds that an endpoint has to accept a connection.
+# Seconds to wait until an endpoint accepts a connection.
 ANSWER = 3.0
 
 
 def ours(namespaces: Iterable[Json]) -> list[str]:
-    """Names of the namespaces that this program made."""
+    """Return the names of the namespaces that this program created."""
     return sorted(
         item["metadata"]["name"]
         for item in namespaces
@@ -33,7 +33,7 @@ def ours(namespaces: Iterable[Json]) -> list[str]:
 
 
 async def _endpoint(address: str) -> str:
-    """Why a connection to ``host:port`` fails; empty where it does not."""
+    """Return the reason why a connection to `host:port` fails; empty if it succeeds."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(ANSWER):
@@ -51,13 +51,13 @@ async def _endpoint(address: str) -> str:
 async def surroundings(
     client: Client, nodes: list[Json], endpoints: list[str], own: list[str]
 ) -> Surroundings:
-    """Return what is in the cluster beside us.
+    """Return the state of the cluster outside this stack.
 
     Args:
-        client: of the cluster.
-        nodes: its Node objects.
-        endpoints: ``host:port`` that must answer.
-        own: namespaces that the stack makes.
+        client: Client of the cluster.
+        nodes: Node objects of the cluster.
+        endpoints: Endpoints that must be reachable, as `host:port`.
+        own: Namespaces that the stack creates.
     """
     version, groups, namespaces, sets, masters, answers = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),

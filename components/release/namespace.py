@@ -1,9 +1,8 @@
-"""A namespace that goes with the stack, and the registry's credentials in it.
+"""Namespace of a component, with the registry's credentials; it is deleted with the stack.
 
-Only where nobody else has it.
-
-The provider applies objects on the server, so it would take a namespace that is there already for
-its own: label it, and remove it with all that it holds. A hook refuses that just before the create.
+Pulumi's Kubernetes provider uses server-side apply, so it would adopt an existing namespace: it
+would label the namespace and later delete it with all its content. A hook therefore rejects a
+namespace of somebody else just before the creation.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ from components.release.clearing import clearing
 
 @dataclass(frozen=True, kw_only=True)
 class NamespaceArgs:
-    """A namespace of a component.
+    """Arguments of a component's namespace.
 
     Attributes:
-        context: context of the kubeconfig.
-        namespace: its name.
-        security: level of Pod Security that it enforces; device plugins mount paths of the host.
-        pull_secret: name of the Secret with the registry's credentials; None: pods need none.
-        credentials: a Docker configuration in JSON, a secret; None: others make the Secret.
+        context: Context of the kubeconfig.
+        namespace: Name of the namespace.
+        security: Pod Security level that the namespace enforces. Device plugins need
+            `privileged`, because they mount paths of the host.
+        pull_secret: Name of the Secret with the registry's credentials; None if pods need none.
+        credentials: Docker configuration in JSON (a secret). None if this program doesn't create
+            the Secret.
     """
 
     context: str
@@ -41,15 +42,15 @@ class NamespaceArgs:
 def own_namespace(
     parent: pulumi.ComponentResource, name: str, args: NamespaceArgs
 ) -> list[pulumi.Resource]:
-    """Declare a namespace and the Secret in it.
+    """Declare a namespace and its image pull Secret.
 
     Args:
-        parent: the component that owns them.
-        name: the component's name.
-        args: what they are.
+        parent: Component that owns the resources.
+        name: Name of the component.
+        args: Properties of the namespace.
 
     Returns:
-        The resources that pods in the namespace need.
+        The resources that pods in the namespace depend on.
     """
     made = Manifest(
         f"{name}-namespace",

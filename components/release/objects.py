@@ -1,8 +1,8 @@
-"""Which objects of a platform are missing.
+"""Find the objects of a platform that are missing in the cluster.
 
-What a platform consists of is read from the release that Helm recorded, so that it holds for every
-version of a chart, with the objects that this program makes beside it. Helm itself never looks
-again. Whether its pods do their work is the validation's to say, which knows the nodes.
+The objects come from Helm's record of the release, so the search works for every version of a
+chart, and from this program's extra objects. Helm itself does not check the objects after the
+installation. The validation, not this module, checks that the platform's pods work.
 """
 
 from __future__ import annotations
@@ -17,14 +17,24 @@ from policies.faults import Fault
 
 
 class Kinds:
-    """Where the API server serves each kind; asked once per API version."""
+    """URL paths of object kinds; each API version is requested from the API server only once."""
 
     def __init__(self, client: Client) -> None:
+        """Create an empty cache.
+
+        Args:
+            client: Client of the cluster.
+        """
         self._client = client
         self._known: dict[str, dict[str, tuple[str, bool]]] = {}
 
     async def url(self, item: Expected, *, collection: bool = False) -> tuple[str, str, str] | None:
-        """Path, base and version of an object; None where its kind is not served."""
+        """Return the path, base and version of an object's URL; None if its kind is not served.
+
+        Args:
+            item: The object.
+            collection: True for the URL of the object's collection.
+        """
         group, _, version = item.api_version.rpartition("/")
         base = f"/apis/{group}" if group else ""
         if item.api_version not in self._known:
@@ -48,14 +58,14 @@ class Kinds:
 
 
 async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
-    """The objects that are missing.
+    """Return the objects that are missing in the cluster.
 
     Args:
-        client: of the cluster.
-        wanted: what must be there.
+        client: Client of the cluster.
+        wanted: Objects that must exist.
 
     Raises:
-        ClusterError: there is no record of the release at all.
+        ClusterError: Helm has no record of the release.
     """
     release = wanted.release
     record = await newest(client, release)
@@ -67,11 +77,12 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
         )
     items = [*record.objects(), *wanted.objects]
     kinds = Kinds(client)
-    for item in items:  # one by one: each asks for its API version only the first time
+    # The loop is sequential, so that only the first object of an API version causes a request.
+    for item in items:
         await kinds.url(item)
 
     async def missing(item: Expected) -> bool:
-        # Helm leaves the namespace out where it is the release's own.
+        # Helm's manifest omits the namespace of an object if it is the release's own.
         where = await kinds.url(
             item if item.namespace else replace(item, namespace=release.namespace)
         )

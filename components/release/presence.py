@@ -1,14 +1,14 @@
-"""Checks that all objects of a platform are there; puts back what is missing.
+"""Program `presence`: check that all objects of a platform exist, and restore missing objects.
 
-``check`` fails with what is missing; ``restore`` first makes the missing objects of the
-release again, from the manifest that Helm recorded, marked as Helm marks its own, and the
-RuntimeClass.
+The action `check` fails with the names of missing objects. The action `restore` first creates the
+missing objects of the release again, from the manifest in Helm's record and with Helm's ownership
+labels, and also the RuntimeClass.
 
-That record is a Secret, and what it holds would be made with the engineer's rights. So each run
-says the digest of the record that the engine has just made, which the state keeps; a record that
-differs from it is refused, never restored from.
+The record is a Secret, and its content would be created with the engineer's permissions. Therefore
+each run prints the digest of the record that Pulumi has just created, and the Pulumi state keeps
+it. If a record differs from this digest, nothing is restored from the record.
 
-Input: a `PresenceRequest`. ``restore`` reads the `PresenceResult` of the last run.
+Input: a `PresenceRequest`. `restore` reads the `PresenceResult` of the last run.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
 
 
 async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
-    """Whether the last run vouches for the release's record.
+    """Return True if the release's record is the one that the last run recorded.
 
-    False where the engine has since then upgraded the release, or made it in place of another
-    platform's: Helm has just made all its objects.
+    Return False if Pulumi has upgraded the release since then, or has installed it in place of
+    another platform; Helm has then just created all objects.
 
     Raises:
-        ClusterError: the record is neither that of the last run nor one that the engine made.
+        ClusterError: The record comes neither from the last run nor from Pulumi.
     """
     release, last = wanted.release, previous(PresenceResult).record
     record = await newest(client, release)
@@ -101,20 +101,20 @@ async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRe
 
 
 async def check(wanted: PresenceRequest) -> PresenceResult:
-    """All objects are there.
+    """Check that all objects exist.
 
     Raises:
-        ClusterError: each object that is missing, by name.
+        ClusterError: Objects are missing; the error names each of them.
     """
     async with connect(wanted.context) as client:
         return await _check(client, wanted)
 
 
 async def restore(wanted: PresenceRequest) -> PresenceResult:
-    """Makes missing objects of the release again, then checks.
+    """Create missing objects of the release again, then check that all objects exist.
 
     Raises:
-        ClusterError: what can't be made again, or a record that nobody vouches for.
+        ClusterError: An object can't be restored, or the record has an unknown digest.
     """
     restored = []
     async with connect(wanted.context) as client:

@@ -1,7 +1,7 @@
-"""The check that every object of the platform is there.
+"""Pulumi command that checks that every object of the platform exists.
 
-Owns nothing. What is missing of a release that somebody changed by hand shows in the preview, and
-is made again by the next run.
+The preview shows objects of a release that somebody deleted by hand, and the next run restores
+them. The command owns no objects.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ def presence(
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
 ) -> command.local.Command:
-    """The check, after what ``opts`` names.
+    """Return the command that checks the platform's objects; it runs after the resources in `opts`.
 
-    Its output holds the digest of what Helm recorded: the state vouches for what is restored.
+    Its output contains the digest of Helm's record, so the Pulumi state can verify what is
+    restored.
 
     Args:
-        name: of the resource.
-        declared: what must be in the cluster.
-        findings: what an inspection found to be missing or not ended.
-        revision: Helm's number of the release, as the state has it.
-        opts: of the resource.
+        name: Name of the Pulumi resource.
+        declared: Objects that must exist in the cluster.
+        findings: Objects that an inspection found missing, or an unfinished upgrade.
+        revision: Helm's revision number of the release in the Pulumi state.
+        opts: Resource options of the command.
     """
     environment, ignored = repair(findings)
     return command.local.Command(

@@ -1,12 +1,13 @@
-"""The RuntimeClass of pods with GPUs: ours, the GPU Operator's or somebody else's.
+"""Program `runtime-class`: the RuntimeClass of GPU pods, which several programs can create.
 
-The operator makes one of the same name, writes itself over one that is there on each of its
-rounds, and never looks at it again: it goes with the operator's policy, by the garbage collector
-(NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, transformRuntimeClass). K3s brings
-one of its own. So it isn't a plain resource of the stack: ``own`` makes it where it is missing,
-``settle`` takes over what the operator leaves, ``remove`` takes away what is still ours.
+The GPU Operator creates a RuntimeClass of the same name. On each reconciliation it makes itself the
+owner of an existing one, and the garbage collector deletes it with the operator's ClusterPolicy
+(NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, transformRuntimeClass). K3s also
+creates one. Therefore the RuntimeClass is no plain resource of the stack. The action `own` creates
+it if it is missing, the function `settle` adopts the one that the operator leaves, and the action
+`remove` deletes it if it still belongs to this program.
 
-Input: a `RuntimeClassRequest`. ``remove`` reads what ``own`` noted.
+Input: a `RuntimeClassRequest`. `remove` reads the `NotedRuntimeClass` that `own` printed.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from policies.faults import Fault
 
 BASE = "/apis/node.k8s.io"
 OPERATOR = "ClusterPolicy"
-#: Seconds until the policy that owns a RuntimeClass is gone.
+# Seconds to wait until the ClusterPolicy that owns a RuntimeClass is deleted.
 POLICY_GONE = 60
 
 
 def manifest(name: str) -> Json:
-    """The RuntimeClass as this program makes it."""
+    """Return the manifest of the RuntimeClass that this program creates."""
     return {
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",
@@ -39,22 +40,22 @@ def manifest(name: str) -> Json:
 
 
 def is_ours(runtime_class: Json) -> bool:
-    """Whether this program made it and nobody took it over."""
+    """Return True if this program created the RuntimeClass and it has no other owner."""
     labels = runtime_class["metadata"].get("labels") or {}
     return LABELS.items() <= labels.items() and not runtime_class["metadata"].get("ownerReferences")
 
 
 def policy(runtime_class: Json) -> Json | None:
-    """The reference to the operator's policy that owns it; None: no policy does."""
+    """Return the owner reference to the operator's ClusterPolicy, or None if there is none."""
     owners = runtime_class["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
 
 async def own(wanted: RuntimeClassRequest) -> NotedRuntimeClass:
-    """Makes it where it is missing.
+    """Create the RuntimeClass if it is missing.
 
     Raises:
-        ClusterError: one of somebody else, with another handler.
+        ClusterError: A RuntimeClass of this name has another handler.
     """
     name = wanted.name
     async with connect(wanted.context) as client:
@@ -75,10 +76,10 @@ async def own(wanted: RuntimeClassRequest) -> NotedRuntimeClass:
 
 
 async def settle(client: Client, name: str) -> None:
-    """Makes it where it is missing, and ours where the policy that owns it is gone.
+    """Create the RuntimeClass if it is missing; adopt it if its owner was deleted.
 
     Raises:
-        ClusterError: the policy stays.
+        ClusterError: The ClusterPolicy still exists after `POLICY_GONE` seconds.
     """
     url = f"runtimeclasses/{name}"
     deadline = time.monotonic() + POLICY_GONE
@@ -101,7 +102,8 @@ async def settle(client: Client, name: str) -> None:
                 await client.request("PUT", url, base=BASE, body=body)
                 return
         except Refused as error:
-            if error.code not in (404, 409):  # collected or changed meanwhile: look again
+            # The RuntimeClass was deleted or changed in the meantime, so read it again.
+            if error.code not in (404, 409):
                 raise
         if time.monotonic() > deadline:
             raise ClusterError(
@@ -116,7 +118,7 @@ async def settle(client: Client, name: str) -> None:
 
 
 async def remove(wanted: RuntimeClassRequest) -> Json:
-    """Takes it away where it came with the stack and nobody took it over."""
+    """Delete the RuntimeClass if this program created it and it has no other owner."""
     name, url = wanted.name, f"runtimeclasses/{wanted.name}"
     made = previous(NotedRuntimeClass).made
     async with connect(wanted.context) as client:

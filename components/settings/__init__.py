@@ -1,0 +1,1 @@
+"""Pydantic models of the stack file: one module per section."""

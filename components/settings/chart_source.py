@@ -1,4 +1,4 @@
-"""Where a chart comes from: its repository, or a folder that holds charts by name."""
+"""Resolve where a Helm chart comes from: a chart repository, an OCI registry or a directory."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from components.settings.charts import ChartsSettings
 
 
 def is_own(repository: str) -> bool:
-    """Whether a chart is the project's own: its place is a folder here."""
+    """Return True if the chart belongs to this project: its repository is a local folder."""
     return repository.startswith("./")
 
 
 @dataclass(frozen=True)
 class ChartSource:
-    """Where a chart comes from.
+    """One Helm chart at one version, and the place that it is fetched from.
 
     Attributes:
-        charts: of the stack file; `GPU_CHARTS` in the environment goes before its ``directory``
-            and ``oci``, so that one stack can be tried on other charts without an edit.
-        chart: name of the chart.
-        repository: where its makers publish it, or its folder here.
-        version: of the chart.
+        charts: The stack file's section `charts`. The environment variable `GPU_CHARTS` overrides
+            its `directory` and `oci`, so that a stack can be tried with other charts without an
+            edit of the stack file.
+        chart: Name of the chart.
+        repository: URL of the repository where the vendor publishes the chart, or a path that
+            begins with `./` for a chart of this project.
+        version: Version of the chart.
     """
 
     charts: ChartsSettings
@@ -34,18 +36,20 @@ class ChartSource:
 
     @property
     def location(self) -> str:
-        """A folder, an archive, an OCI reference or a repository's address.
+        """Return the chart's source: a folder, an archive, an OCI reference or a repository URL.
 
-        Helm refuses what has another digest than its OCI reference says (helm v3.18.6,
-        pkg/registry/client.go, ValidateReference). It compares none of an archive nor of a
-        repository's: `components.charts.availability` does.
+        Helm rejects a chart from an OCI registry if its digest differs from the digest in the
+        reference (helm v3.18.6, pkg/registry/client.go, ValidateReference). Helm checks no digest
+        of a local archive or of a chart from a chart repository; `components.charts.availability`
+        checks those.
         """
         charts, chart = self.charts, self.chart
         if is_own(self.repository):
             return self.repository
         directory = os.environ.get("GPU_CHARTS") or charts.directory
         if directory:
-            # Without the dot Helm and the rules would take `folder/chart` for a repository's chart.
+            # Helm and the policy rules would take `folder/chart` without a leading dot for a chart
+            # of a repository.
             start = "" if directory.startswith(("/", "./", "../", "~")) else "./"
             archive = f"-{self.version}.tgz" if chart in charts.digests else ""
             return f"{start}{directory.rstrip('/')}/{chart}{archive}"
@@ -57,9 +61,10 @@ class ChartSource:
 
     @property
     def digest(self) -> str:
-        """The digest that the chart's archive must have; empty where none is known.
+        """Return the digest that the chart's archive must have; an empty string if it is unknown.
 
-        What is declared holds everywhere, what the makers publish for their own repository.
+        A digest from the stack file (`charts.digests`) applies to every source. The digest that
+        the vendor publishes applies only to a download from the vendor's own repository.
         """
         published = self.location == self.repository
         known = chart_digest(self.chart, self.version) if published else ""
@@ -67,7 +72,7 @@ class ChartSource:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments of a ``Release`` that say which chart it installs, at which version."""
+        """Return the arguments of a Pulumi `Release` that select the chart and its version."""
         place, version = self.location, self.version
         if place == self.repository and not is_own(place):
             return {"chart": self.chart, "version": version, "repository_opts": {"repo": place}}

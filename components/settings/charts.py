@@ -1,4 +1,4 @@
-"""Where Helm charts come from."""
+"""Section `charts` of the stack file: where Helm charts come from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ Digest = Annotated[
 
 
 class ChartsSettings(Model):
-    """`directory` holds the charts, each a folder; `oci` is a registry that holds them.
+    """Settings that replace the vendors' chart repositories by a directory or an OCI registry.
 
-    Without either they come from their own repositories. `digests` says what a chart must be, by
-    its name: of its archive in a directory (``<chart>-<version>.tgz``) or a repository, of its
-    manifest in a registry.
+    `directory` is a path that contains each chart as a folder. `oci` is a registry that contains
+    the charts. Without either, each chart is fetched from its vendor's repository. `digests` maps
+    a chart's name to the SHA-256 digest that the chart must have: the digest of its archive
+    (`<chart>-<version>.tgz`) in a directory or a repository, or of its manifest in a registry.
     """
 
     directory: StrictStr | None = Field(

@@ -1,4 +1,4 @@
-"""The whole declaration."""
+"""Root model of the stack file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from components.settings.validation import ValidationSettings
 
 
 class Members(Model):
-    """What a cluster consists of, and how its hosts are reached."""
+    """The members of a cluster (pools of nodes, hosts) and the SSH settings to reach its hosts."""
 
     version: Literal["v1"] = Field(description="v1, the version of this format", examples=["v1"])
     kubernetes: KubernetesSettings = Field(
@@ -51,7 +51,7 @@ class Members(Model):
 
 
 class Cluster(HostSections, Members):
-    """A GPU cluster as declared. Sections left out have their defaults."""
+    """A GPU cluster as declared in the stack file; omitted sections have their default values."""
 
     rollout: RolloutSettings = Field(
         default=RolloutSettings(),
@@ -95,7 +95,7 @@ class Cluster(HostSections, Members):
     )
 
     def parts(self) -> ValidSections:
-        """Return what the rules between parts read."""
+        """Return the sections as `ValidSections`, the input of the checks between sections."""
         fields = type(self).model_fields
         return ValidSections(
             pools=dict(enumerate(self.pools)),
@@ -116,16 +116,19 @@ class Cluster(HostSections, Members):
 
     @property
     def installer(self) -> DriverInstallerSettings | None:
-        """The driver's installers; None where the driver comes otherwise."""
+        """Return the settings of the driver's DaemonSet; None if the driver has another source."""
         return self.driver_installer if self.driver.managed_by_daemonset else None
 
     def in_maintenance(self, host: Host) -> bool:
-        """Whether a host is out for repair, by its own name or its node's."""
+        """Return True if `maintenance` in the stack file lists the host or its node."""
         return not {host.name, host.node}.isdisjoint(written_out(self.maintenance))
 
     @property
     def nodes_in_maintenance(self) -> frozenset[str]:
-        """Nodes that are neither touched nor counted; they may be missing in the cluster."""
+        """Return the names of the nodes in maintenance.
+
+        The program neither changes nor counts these nodes, and they may be missing in the cluster.
+        """
         hosts = {host.name for host in self.hosts}
         nodes = {host.node for host in self.hosts if self.in_maintenance(host)}
         return frozenset(nodes.union(set(written_out(self.maintenance)) - hosts))

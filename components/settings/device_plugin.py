@@ -1,4 +1,4 @@
-"""NVIDIA's device plugin: its chart, and which configuration each node gets."""
+"""Section `devicePlugin` of the stack file: NVIDIA's device plugin and its configuration files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from components.charts.extra_values import ExtraValues, Resources
 from components.charts.version import chart_version
 from components.settings.plugin_configuration import DevicePluginConfig
 
-#: On a node: the name of its configuration (chart 0.20.0, config-manager's NODE_LABEL).
+# Node label that holds the name of the node's plugin configuration (chart 0.20.0, NODE_LABEL of
+# its config-manager).
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-#: The key of the default configuration in the ConfigMap.
+# Key of the default configuration in the plugin's ConfigMap.
 DEFAULT_CONFIG = "config"
 
 
 class Presence(StrEnum):
-    """Who says that a node has GPUs; without it the chart's DaemonSet runs nowhere."""
+    """Source of the label on GPU nodes; the chart's DaemonSet runs only on labeled nodes."""
 
     LABEL = "label"
     NFD = "nfd"
@@ -28,7 +29,7 @@ class Presence(StrEnum):
 
 
 class PluginFiles(Model):
-    """Configuration files of a device plugin: every node's, and those that labels name."""
+    """Configuration files of a device plugin: a default file, and files that node labels select."""
 
     config: DevicePluginConfig = Field(
         default=DevicePluginConfig(),
@@ -39,22 +40,23 @@ class PluginFiles(Model):
     )
 
     def config_named(self, name: str | None) -> DevicePluginConfig:
-        """The configuration of a node with this label value, the default one without."""
+        """Return the configuration for a node's label value, or the default configuration."""
         return self.configs.get(name or "", self.config)
 
     def files(self) -> dict[str, dict[str, Any]]:
-        """Every configuration by its key in the ConfigMap."""
+        """Return the content of every configuration file by its key in the ConfigMap."""
         named = {name: file.document() for name, file in self.configs.items()}
         return {DEFAULT_CONFIG: self.config.document(), **named}
 
 
 class DevicePluginSettings(PluginFiles):
-    """The Helm release.
+    """The Helm release of NVIDIA's device plugin.
 
-    `config` is every node's configuration but for those whose pool carries the label
-    `nvidia.com/device-plugin.config` with a name of `configs`. `gfd` adds GPU feature discovery,
-    which hands its labels to Node Feature Discovery. `presence`: `label`, our own label;
-    `nfd`, the chart's Node Feature Discovery; `existing-nfd`, one that is there already.
+    `config` applies to every node, except the nodes of a pool whose label
+    `nvidia.com/device-plugin.config` names an entry of `configs`. `gfd` also installs GPU feature
+    discovery, which passes its labels to Node Feature Discovery (NFD). `presence` selects what
+    labels the GPU nodes: `label` (this program), `nfd` (the NFD that the chart installs) or
+    `existing-nfd` (an NFD that already runs in the cluster).
     """
 
     version: Annotated[

@@ -1,7 +1,7 @@
-"""NVIDIA's driver for Dynamic Resource Allocation: its chart and the claims that we offer.
+"""Section `dra` of the stack file: NVIDIA's driver for Dynamic Resource Allocation (DRA).
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5.0, deployments/helm/dra-driver-nvidia-gpu. Up to
-25.12.0 it was NVIDIA/k8s-dra-driver-gpu, with a chart of another name.
+version 25.12.0 the repository was NVIDIA/k8s-dra-driver-gpu, and its chart had another name.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from components.base.versions import pattern
 
 
 class DraSettings(Model):
-    """The Helm release, and a ResourceClaimTemplate `<pool>-gpu` per pool and namespace.
+    """The Helm release of the DRA driver, and a ResourceClaimTemplate per pool and namespace.
 
-    `selectors`: a CEL expression over a device by pool, which the pool's template then carries;
-    without one any GPU will do. `computeDomains`: multi-node NVLink, off by default.
+    Each template has the name `<pool>-gpu`. `selectors` maps a pool to a CEL expression over a
+    device, which the pool's template contains; a template without an expression accepts any GPU.
+    `computeDomains` turns on multi-node NVLink and is off by default.
     """
 
     version: Annotated[

@@ -1,7 +1,8 @@
-"""The driver's installer in a DaemonSet, as document 003 describes kubespray's.
+"""Section `driverInstaller` of the stack file: a DaemonSet that installs the NVIDIA driver.
 
-Source of names and defaults: kubespray, role container_engine_accelerator/nvidia_gpu (defaults:
-flavours, base addresses, end of the address, memory of the plugin).
+It follows reference document 003, which describes kubespray's installer. The names and defaults
+(flavors, base addresses, the file name at the end of an address, memory of the device plugin) come
+from kubespray's role container_engine_accelerator/nvidia_gpu.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ _QUANTITY = r"[1-9]\d*(Ki|Mi|Gi)"
 
 
 class Flavor(StrEnum):
-    """Which line of cards the driver is for; it decides the driver's address."""
+    """Product line of the GPUs; it selects the address that the driver is downloaded from."""
 
     TESLA = "tesla"
     GTX = "gtx"
 
 
 class OperatingSystem(StrEnum):
-    """What the nodes run: the installer compiles against their kernel, with their tools."""
+    """Operating system of the nodes; the installer compiles kernel modules with its tools."""
 
     UBUNTU = "ubuntu"
     CENTOS = "centos"
 
 
-#: Where NVIDIA serves each line (kubespray defaults nvidia_gpu_*_base_url; https in both).
+# Download address of each product line (kubespray's defaults nvidia_gpu_*_base_url; https in both).
 BASE_URLS: FrozenDict[Flavor, str] = FrozenDict(
     {
         Flavor.TESLA: "https://us.download.nvidia.com/tesla/",
         Flavor.GTX: "https://us.download.nvidia.com/XFree86/Linux-x86_64/",
     }
 )
-#: kubespray's nvidia_url_end.
+# Path below the base address; kubespray's default nvidia_url_end.
 FILE = "{version}/NVIDIA-Linux-x86_64-{version}.run"
 
 
@@ -79,7 +80,7 @@ def _file(text: str) -> str:
 
 
 class PoolDriver(Model):
-    """What one pool has for itself; the rest is as for all pools."""
+    """Driver settings of one pool; omitted fields have the values that all pools share."""
 
     flavor: Flavor | None = Field(default=None, description="tesla or gtx", examples=["gtx"])
     os: OperatingSystem | None = Field(
@@ -95,12 +96,13 @@ class PoolDriver(Model):
 
 
 class DriverInstallerSettings(Model):
-    """One DaemonSet `nvidia-driver-installer-<pool>` per pool with GPUs.
+    """Settings of the DaemonSets `nvidia-driver-installer-<pool>`, one for each pool with GPUs.
 
-    The address is `baseUrls[flavor]` + `file`, with the version put in. `version` of the section
-    `driver` is every pool's unless `pools` says otherwise. `images` has no default: an installer
-    compiles with the tools of one release of one system. `pluginMemory`: request and limit of
-    the device plugin that goes with it; `devicePlugin.resources` with memory of its own goes first.
+    The driver's address is `baseUrls[flavor]` followed by `file`, in which `{version}` is replaced.
+    The version is `version` of the section `driver`, unless `pools` sets another one for the pool.
+    `images` has no default, because an installer image contains the compiler of one release of one
+    operating system. `pluginMemory` is the memory request and limit of the device plugin that is
+    installed with the driver; a memory value in `devicePlugin.resources` takes precedence.
     """
 
     namespace: OwnNamespace = Field(
@@ -143,18 +145,18 @@ class DriverInstallerSettings(Model):
         return self
 
     def image_of(self, pool: str) -> str:
-        """The installer's image for a pool's operating system."""
+        """Return the installer image for the operating system of a pool."""
         return self.images[self.system_of(pool)]
 
     def system_of(self, pool: str) -> OperatingSystem:
-        """What the pool's nodes run."""
+        """Return the operating system of a pool's nodes."""
         return self.pools.get(pool, PoolDriver()).os or self.os
 
     def version_of(self, pool: str, version: str | None) -> str | None:
-        """The pool's driver version, `version` where it has none of its own."""
+        """Return the driver version of a pool, or the argument `version` if the pool sets none."""
         return self.pools.get(pool, PoolDriver()).version or version
 
     def url_of(self, pool: str, version: str) -> str:
-        """Where the pool's driver is downloaded from: base, version and file."""
+        """Return the URL of the driver's installer file for a pool."""
         flavor = self.pools.get(pool, PoolDriver()).flavor or self.flavor
         return self.base_urls[flavor] + self.file.replace("{version}", version)

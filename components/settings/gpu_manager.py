@@ -1,7 +1,7 @@
-"""TKEStack's gpu-manager: shares of cards for pods.
+"""Section `gpuManager` of the stack file: TKEStack's gpu-manager, which shares GPUs between pods.
 
 Sources: tkestack/gpu-manager 8cd842e (gpu-manager.yaml, cmd/manager/options/options.go) and
-tkestack/gpu-admission 47d56ae (README); reserved resources: document 002, "TKEStack GPU".
+tkestack/gpu-admission 47d56ae (README); reserved resources: reference document 002, "TKEStack GPU".
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from components.base.image import Image
 from components.base.model import Model
 from policies.faults import refuse, show
 
-#: Flags that the image's start script or this program sets (build/start.sh of gpu-manager).
+# Flags that users must not set: the image's start script (gpu-manager, build/start.sh) or this
+# program sets them.
 _OURS = (
     "--container-runtime-endpoint",
     "--cgroup-driver",
@@ -29,14 +30,14 @@ _OURS = (
     "--incluster-mode",
     "--docker-endpoint",
 )
-#: Since this version it speaks CRI; before it, Docker alone (tkestack/gpu-manager v1.0.9, v1.1.0,
-#: cmd/manager/options/options.go).
+# First version of gpu-manager that works with CRI runtimes; earlier versions work with Docker only
+# (tkestack/gpu-manager v1.0.9 and v1.1.0, cmd/manager/options/options.go).
 CRI = (1, 1, 0)
 _FLAG = re.compile(r"--[a-z][a-z0-9-]*(=[A-Za-z0-9._:/,-]*)?")
 
 
 def release_of(image: str) -> tuple[int, ...] | None:
-    """The version that an image's tag says; None for a digest or a tag of one's own."""
+    """Return the version in an image's tag, or None if the image has no tag of the form 1.2.3."""
     tag = re.search(r":v?(\d+)\.(\d+)\.(\d+)$", image)
     return tuple(map(int, tag.groups())) if tag else None
 
@@ -62,16 +63,18 @@ def _socket(text: str) -> str:
 
 
 class GpuManagerSettings(Model):
-    """The DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
+    """Settings of the DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
 
-    Each is given 1 CPU and 1 GiB, as document 002 reserves. `extraFlags` go into `EXTRA_FLAGS`
-    with those that the image's version needs: the runtime's endpoint and the cgroup driver, which
-    gpu-manager does not find on its own, or `--incluster-mode` before 1.1.0. The released images
-    have no `v` before their version (its file VERSION).
+    Both request 1 CPU and 1 GiB of memory, as reference document 002 reserves. The program writes
+    `extraFlags` into the container's variable `EXTRA_FLAGS`, together with the flags that the
+    image's version needs: the runtime's endpoint and the cgroup driver, which gpu-manager does not
+    detect, or `--incluster-mode` for versions before 1.1.0. The tags of the released images have no
+    `v` before the version (file VERSION in gpu-manager's repository).
 
-    `extenderAddress`: the address of the Service `gpu-quota-admission`. Declared, the scheduler can
-    be given its configuration before the first `up`, whose validation needs it; without one the
-    cluster draws an address, and that validation waits until the scheduler knows it.
+    `extenderAddress` is the IP address of the Service `gpu-quota-admission`. With a declared
+    address, the scheduler can be configured before the first `pulumi up`, whose validation needs
+    the scheduler extender. Without it the cluster assigns an address, and the validation waits
+    until the scheduler is configured with that address.
     """
 
     image: Image = Field(

@@ -1,4 +1,4 @@
-"""NVIDIA's GPU Operator: its chart, and what it does with nodes."""
+"""Section `gpuOperator` of the stack file: NVIDIA's GPU Operator."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from components.settings.device_plugin import PluginFiles
 from components.settings.plugin_flags import MigStrategy
 from policies.faults import refuse, show
 
-#: On a node: `false` takes every operand away (gpu-operator v26.7.0, controllers/state_manager.go).
+# Node label; the value `false` removes every operand from the node (gpu-operator v26.7.0,
+# controllers/state_manager.go).
 OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
-#: Labels that the operator and MIG manager write while they work: never anybody's declaration.
+# Labels that the GPU Operator and MIG manager update themselves; a stack file must not set
+# these labels.
 STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", MIG_STATE)
-#: The oldest vGPU host driver that guests' driver containers work with (document of the operator's
-#: vGPU installation, "Prerequisites").
+# Oldest vGPU host driver that works with the driver containers of virtual machines (NVIDIA GPU
+# Operator with vGPU, "Prerequisites").
 OLDEST_VGPU_HOST = (12, 0)
 
 
 class Distribution(StrEnum):
-    """Whose containerd the nodes run: the paths of its socket and configuration differ."""
+    """Kubernetes distribution of the nodes; it sets the paths of containerd's files."""
 
     PLAIN = "plain"
     K3S = "k3s"
@@ -37,7 +39,7 @@ class Distribution(StrEnum):
 
 
 class Workload(StrEnum):
-    """What a node's GPUs are for where its label `nvidia.com/gpu.workload.config` says nothing."""
+    """Use of a node's GPUs if the node has no label `nvidia.com/gpu.workload.config`."""
 
     CONTAINER = "container"
     VM_PASSTHROUGH = "vm-passthrough"
@@ -45,7 +47,7 @@ class Workload(StrEnum):
 
 
 class SandboxMode(StrEnum):
-    """Who runs virtual machines."""
+    """Software that runs virtual machines on the nodes."""
 
     KUBEVIRT = "kubevirt"
     KATA = "kata"
@@ -65,14 +67,14 @@ _SELECTOR = {"description": "a label selector such as app=training", "examples":
 
 
 class Wait(Model):
-    """Before a driver upgrade: pods that a node's upgrade waits for."""
+    """Pods whose end the operator waits for before it upgrades a node's driver."""
 
     pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
     timeout_seconds: StrictInt = Field(default=0, ge=0, **_SECONDS)  # type: ignore[call-overload]
 
 
 class PodDeletion(Model):
-    """Before a driver upgrade: how pods with GPUs are ended."""
+    """Deletion of GPU pods by the operator before it upgrades a node's driver."""
 
     force: StrictBool = Field(default=False, description="true or false", examples=["false"])
     timeout_seconds: StrictInt = Field(default=300, ge=0, **_SECONDS)  # type: ignore[call-overload]
@@ -82,13 +84,13 @@ class PodDeletion(Model):
 
 
 class Drain(PodDeletion):
-    """Before a driver upgrade: the node is drained, where ending pods with GPUs is too little."""
+    """Drain of a node by the operator, if deleting GPU pods is not enough for the upgrade."""
 
     pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
 
 
 class DriverUpgrade(Model):
-    """How new driver versions reach nodes; the defaults are the operator's own."""
+    """The operator's driver upgrade policy; the default values are those of the operator."""
 
     automatic: StrictBool = Field(default=True, description="true or false", examples=["true"])
     parallel: StrictInt = Field(
@@ -107,7 +109,7 @@ class DriverUpgrade(Model):
 
 
 class Sandbox(Model):
-    """Virtual machines on GPU nodes."""
+    """Settings for virtual machines on GPU nodes."""
 
     default_workload: Workload = Field(
         default=Workload.CONTAINER,
@@ -130,7 +132,7 @@ def _host_version(text: str) -> str:
 
 
 class VgpuFeature(StrEnum):
-    """What guests are licensed for."""
+    """vGPU license type of virtual machines."""
 
     VGPU = "vgpu"
     WORKSTATION = "workstation"
@@ -138,13 +140,14 @@ class VgpuFeature(StrEnum):
 
 
 class Vgpu(Model):
-    """Nodes that are virtual machines with NVIDIA vGPUs.
+    """Settings for nodes that are virtual machines with NVIDIA vGPUs.
 
-    `hostDriver`: the vGPU release on the hypervisors. `licenseSecret`: the Secret in the operator's
-    namespace with gridd.conf and client_configuration_token.tok; it is made there from the stack's
-    secret `gpu-cluster:licenseToken`, or by others where the stack has none. `licenseServer`: host
-    and port that the preflight looks for. `feature`: what guests are licensed for; without it the
-    one that their vGPU type says.
+    `hostDriver` is the vGPU release on the hypervisors. `licenseSecret` names the Secret in the
+    operator's namespace that contains gridd.conf and client_configuration_token.tok; this program
+    creates the Secret if the stack has the secret `gpu-cluster:licenseToken`, and expects an
+    existing Secret otherwise. `licenseServer` is the host and port that the preflight check
+    connects to. `feature` is the license type of the virtual machines; without it their vGPU type
+    determines the license.
     """
 
     host_driver: Annotated[
@@ -170,16 +173,17 @@ class Vgpu(Model):
 
 
 class OperatorPlugin(PluginFiles):
-    """Configurations of the operator's device plugin; none: the plugin's own defaults."""
+    """Configuration files of the operator's device plugin; by default the plugin uses its own."""
 
 
 class GpuOperatorSettings(Model):
-    """The Helm release. The chart's git tag and version both carry the `v`.
+    """The Helm release of the GPU Operator.
 
-    `toolkit`: whether the operator configures the container runtime of the nodes. By default it
-    does where it also brings the driver, and not where host and runtime are prepared by SSH:
-    two writers of one runtime configuration undo each other. `nri`: devices by the engine's NRI,
-    without a change of its configuration.
+    The version begins with `v`, both in the chart and in its git tag. With `toolkit`, the operator
+    configures the container runtime of the nodes. By default it does so only if the operator also
+    installs the driver. It does not do so if the hosts are prepared over SSH, because two writers
+    of one runtime configuration would undo each other's changes. With `nri`, devices are injected
+    through the runtime's NRI (Node Resource Interface), without a change of its configuration.
     """
 
     version: Annotated[StrictStr, AfterValidator(chart_version("gpu-operator", "v26.7.0"))] = Field(

@@ -1,4 +1,4 @@
-"""The GPU rules at admission, and GPU quotas of namespaces."""
+"""Section `guardrails` of the stack file: admission policies with the GPU rules, and GPU quotas."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from policies.faults import refuse, show
 
 
 class GuardrailMode(StrEnum):
-    """What happens to an object that breaks a mandatory rule.
+    """Response to an object that violates a mandatory rule.
 
-    `ENFORCE`: it is refused, and advisory rules warn. `WARN`: it is taken, with a warning to who
-    creates it. `AUDIT`: it is taken, and noted in the API server's audit log only.
+    `ENFORCE`: the API server rejects the object; a violation of an advisory rule causes a warning.
+    `WARN`: the API server accepts the object and sends a warning to the client. `AUDIT`: the API
+    server accepts the object and records the violation only in its audit log.
     """
 
     ENFORCE = "enforce"
@@ -25,17 +26,17 @@ class GuardrailMode(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What happens to an object that a policy cannot judge: refused, or taken."""
+    """Response to an object that a policy fails to evaluate: reject or accept the object."""
 
     FAIL = "fail"
     IGNORE = "ignore"
 
 
 def _counted(name: str) -> str:
-    """The name of an extended resource, without the prefix of quotas.
+    """Return the name of an extended resource if it has no quota prefix; reject it otherwise.
 
-    Kubernetes counts extended resources under `requests.<name>` only (v1.34.4
-    pkg/quota/v1/evaluator/core/pods.go), so the prefix is not the user's to choose.
+    Kubernetes counts extended resources in quotas only as `requests.<name>` (v1.34.4
+    pkg/quota/v1/evaluator/core/pods.go), so this program adds the prefix.
     """
     bare = name.removeprefix("requests.").removeprefix("limits.")
     if bare != name:
@@ -52,7 +53,7 @@ def _counted(name: str) -> str:
 
 
 class Quota(Model):
-    """The most that all pods of a namespace may ask for. The namespace must be there."""
+    """Limit of the devices that all pods of a namespace may request; the namespace must exist."""
 
     namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
     resources: Annotated[
@@ -80,10 +81,10 @@ def _distinct(quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
 
 
 class GuardrailsSettings(Model):
-    """Admission policies with the GPU rules, and quotas.
+    """Settings of the admission policies with the GPU rules, and of GPU quotas.
 
-    A namespace with the label `gpu-cluster/guardrails: exempt` is left alone, as are
-    `excludedNamespaces`, `kube-system` and the namespace of the device plugin or operator.
+    The policies skip namespaces with the label `gpu-cluster/guardrails: exempt`, the namespaces in
+    `excludedNamespaces`, `kube-system`, and the namespace of the device plugin or GPU Operator.
     """
 
     mode: GuardrailMode = Field(description="enforce, warn or audit", examples=["warn"])

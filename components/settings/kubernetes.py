@@ -1,4 +1,4 @@
-"""Which cluster: a context of the kubeconfig."""
+"""Section `kubernetes` of the stack file: the kubeconfig context of the cluster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from components.base.model import Model
 
 
 class KubernetesSettings(Model):
-    """`context` of the kubeconfig, and what tells this cluster from another.
+    """The kubeconfig context and an identifier that distinguishes the cluster from other clusters.
 
-    A change of `clusterIdentifier` replaces the Kubernetes provider and with it everything that
-    is deployed; a change of address or credentials does not. It is the context by default.
+    A change of `clusterIdentifier` replaces the Pulumi Kubernetes provider and with it every
+    deployed object; a change of the API server's address or credentials does not. The default is
+    the name of the context.
     """
 
     context: StrictStr = Field(
@@ -30,5 +31,5 @@ class KubernetesSettings(Model):
 
     @property
     def identifier(self) -> str:
-        """`clusterIdentifier`, or the context where none is given."""
+        """Return `clusterIdentifier`, or the name of the context if no identifier is set."""
         return self.cluster_identifier or self.context

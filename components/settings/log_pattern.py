@@ -1,7 +1,7 @@
-"""Reading a figure from a log, by a pattern of words. Pure functions.
+"""Read a number from a log by a pattern of words.
 
-No regular expression: whoever writes one can make it run for hours on a log that somebody else
-wrote. Comparing words takes as long as the log is.
+The patterns are not regular expressions, because some regular expressions take hours on a log that
+somebody else wrote. The time to compare words grows only linearly with the size of the log.
 """
 
 from __future__ import annotations
@@ -9,21 +9,25 @@ from __future__ import annotations
 import math
 
 FIGURE = "{figure}"
-"""In a pattern: the number."""
+"""Placeholder for the number in a pattern."""
 ANY = "*"
-"""In a pattern: any one word."""
+"""Placeholder for any single word in a pattern."""
 LOG_LINES = 500
-"""Lines at the end of a log that are read."""
+"""Number of lines that are read from the end of a log."""
 LOG_BYTES = 64 * 1024
-"""Bytes of them."""
+"""Maximum number of bytes that are read from the end of a log."""
 
 
 def figure(pattern: str, log: str) -> float | None:
-    """The number where a pattern says; the lowest where several lines hold one; None where none.
+    """Return the number in the log lines that match the pattern; the lowest one if several match.
 
     Args:
-        pattern: words, one of them with `FIGURE`. They must follow each other in a line.
-        log: what a program printed.
+        pattern: Words separated by blanks, one of them with `FIGURE` in it. A line matches if it
+            contains the words one after the other.
+        log: Output of a program.
+
+    Returns:
+        The lowest number found, or None if no line matches.
 
     >>> figure("# Avg bus bandwidth : {figure}", "# Avg bus bandwidth    : 373.187")
     373.187

@@ -1,4 +1,4 @@
-"""Metrics, alerts and a dashboard."""
+"""Section `monitoring` of the stack file: metrics, alerts and a dashboard."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from components.base.names import LabelKey, LabelValue, OwnNamespace
 
 
 class OperatorObjects(StrEnum):
-    """Whether ServiceMonitor and PrometheusRule are made.
+    """When the program creates ServiceMonitor and PrometheusRule objects.
 
-    `auto`: where the inspection finds their definitions; without it they are left out.
+    `auto`: if the inspection of the cluster finds their CustomResourceDefinitions. Without an
+    inspection the objects are not created.
     """
 
     AUTO = "auto"
@@ -24,12 +25,13 @@ class OperatorObjects(StrEnum):
 
 
 class MonitoringSettings(Model):
-    """DCGM's exporter on GPU nodes, alert rules, and a dashboard for Grafana.
+    """Settings of the DCGM exporter on GPU nodes, the alert rules and the Grafana dashboard.
 
-    The GPU Operator brings its own exporter; then only what reads it is added. ServiceMonitor and
-    PrometheusRule are made where the cluster has their definitions (`operatorObjects`). `labels`
-    are what the cluster's Prometheus selects them by, `dashboardLabels` what Grafana's sidecar
-    looks for.
+    If the GPU Operator is the platform, its own exporter is used and no second one is installed.
+    `operatorObjects` controls ServiceMonitor and PrometheusRule, which need the Prometheus
+    Operator's CustomResourceDefinitions. `labels` are the labels by which the cluster's Prometheus
+    selects these objects; `dashboardLabels` are those by which Grafana's sidecar finds the
+    dashboard.
     """
 
     namespace: OwnNamespace = Field(

@@ -1,4 +1,4 @@
-"""Sections that a pool and a host can override."""
+"""Sections of the stack file that a pool or a host can override."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from components.settings.hosts.system import SystemSettings
 
 
 class Overrides(Model):
-    """Sections of the stack, each whole (`inventory.resolved`), or None: as the stack's."""
+    """Complete sections of a pool or a host, in place of the stack's sections.
+
+    `components.loading.inventory.resolved` has merged the stack's values into them. If
+    a section is None, the stack's section applies.
+    """
 
     driver: DriverSettings | None = Field(
         default=None, description="a mapping: what differs from the stack's driver"

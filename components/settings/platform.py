@@ -1,4 +1,4 @@
-"""Which platform serves the GPUs: the name of a folder of `platforms`, with dashes."""
+"""Setting `platform` of the stack file: the software that provides the GPUs to pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = tuple(
         if module.ispkg
     )
 )
-"""Every platform. A folder with `platform.py` is one; nothing else lists them."""
+"""Names of all platforms: each folder of `components/platforms` that is a Python package."""
 
 
 def _known(text: str) -> str:
@@ -28,12 +28,12 @@ def _known(text: str) -> str:
 
 
 PlatformName = Annotated[StrictStr, AfterValidator(_known)]
-"""How GPUs are offered in the cluster.
+"""Name of the software that advertises GPUs to Kubernetes.
 
-`device-plugin`: NVIDIA's device plugin alone. `gpu-operator`: the whole GPU Operator.
-`gpu-manager`: TKEStack's gpu-manager, which shares cards (`tencent.com/vcuda-core`).
+`device-plugin`: only NVIDIA's device plugin. `gpu-operator`: NVIDIA's GPU Operator with all its
+operands. `gpu-manager`: TKEStack's gpu-manager, which shares GPUs (`tencent.com/vcuda-core`).
 `dra`: NVIDIA's driver for Dynamic Resource Allocation.
 
-With `driver.source` these make six ways: device-plugin on installed drivers or with the driver
-by DaemonSet, gpu-operator with its own driver or on installed ones, gpu-manager, dra.
+Together with `driver.source` there are six combinations: device-plugin with a driver on the hosts
+or from a DaemonSet, gpu-operator with its own driver or one on the hosts, gpu-manager, and dra.
 """

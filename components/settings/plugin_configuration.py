@@ -1,7 +1,7 @@
-"""The device plugin's configuration file, version v1.
+"""Configuration file of NVIDIA's device plugin, version v1.
 
-Format: NVIDIA/k8s-device-plugin v0.20.0, `api/config/v1`. The plugin itself drops unknown keys
-silently, and some known ones with a warning nobody reads, so both are refused here.
+Format: NVIDIA/k8s-device-plugin v0.20.0, `api/config/v1`. The plugin ignores unknown keys silently
+and ignores some known keys with a warning in its log. This program rejects both kinds of keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from components.kubernetes.resources import GPU
 from components.settings.plugin_flags import OWN, Flags, MigStrategy
 from policies.faults import refuse, show
 
-#: What a shared resource is called under `renameByDefault` (api/config/v1/consts.go).
+# Suffix of a shared resource's name if `renameByDefault` is true (api/config/v1/consts.go).
 SHARED = ".shared"
 
 
@@ -32,14 +32,17 @@ def _resource(text: str) -> str:
 
 
 def _without(data: Any, key: str, wanted: str) -> Any:
-    """Refuses a key that the plugin reads, and drops with a warning (api/config/v1/config.go)."""
+    """Return the data if the key is absent; reject a key that the device plugin drops.
+
+    The plugin parses such keys and drops them with a warning (api/config/v1/config.go).
+    """
     if isinstance(data, Mapping) and key in data:
         raise refuse(f"{key}, which the plugin reads and then ignores", wanted, f"remove {key}")
     return data
 
 
 class SharedResource(Model):
-    """One resource that is offered several times."""
+    """One extended resource that the plugin advertises several times per device."""
 
     @model_validator(mode="before")
     @classmethod
@@ -56,16 +59,18 @@ class SharedResource(Model):
 
     @property
     def resource(self) -> str:
-        """The name with its prefix."""
+        """Return the full resource name with the prefix `nvidia.com/`."""
         return self.name if "/" in self.name else f"nvidia.com/{self.name}"
 
 
 MPS_CLIENTS = 48
-"""Of one GPU (k8s-device-plugin v0.19.3, cmd/mps-control-daemon/mps/device.go, maxClients)."""
+"""Maximum number of MPS clients of one GPU (k8s-device-plugin v0.19.3,
+cmd/mps-control-daemon/mps/device.go, maxClients).
+"""
 
 
 class Replicated(Model):
-    """Resources that are offered several times, and how."""
+    """Resources that are advertised several times, with their number of replicas and options."""
 
     rename_by_default: StrictBool | None = Field(
         **OWN,
@@ -90,7 +95,7 @@ class Replicated(Model):
 
 
 class PluginSharing(Model):
-    """`sharing` of the file: several pods on one GPU, in turns or at once."""
+    """Key `sharing` of the device plugin's configuration file: time slicing or MPS."""
 
     time_slicing: Replicated | None = Field(default=None, description="a mapping with resources")
     mps: Replicated | None = Field(default=None, description="a mapping with resources")
@@ -115,12 +120,12 @@ class PluginSharing(Model):
 
     @property
     def replicated(self) -> Replicated | None:
-        """The way of sharing, if any."""
+        """Return the configured sharing (`mps` or `timeSlicing`); None if GPUs are not shared."""
         return self.mps or self.time_slicing
 
 
 class Imex(Model):
-    """`imex` of the file: channels between nodes that share NVLink memory."""
+    """Key `imex` of the configuration file: channels between nodes that share NVLink memory."""
 
     channel_ids: tuple[Literal[0], ...] = Field(
         default=(), alias="channelIDs", max_length=1, description="[] or [0]", examples=["[0]"]
@@ -129,7 +134,7 @@ class Imex(Model):
 
 
 class DevicePluginConfig(Model):
-    """The plugin's configuration file."""
+    """Content of the device plugin's configuration file."""
 
     version: Literal["v1"] = Field(default="v1", description="v1", examples=["v1"])
     flags: Flags = Field(default=Flags(), description="a mapping of flags")
@@ -154,14 +159,14 @@ class DevicePluginConfig(Model):
         return self
 
     def document(self) -> dict[str, Any]:
-        """The file's content under the plugin's own key names, for the ConfigMap."""
+        """Return the configuration file's content for the ConfigMap, in the plugin's keys."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         if not document["sharing"]:
             del document["sharing"]
         return document
 
     def offered(self, resource: str, devices: int) -> tuple[str, int]:
-        """How a resource's devices are offered: under which name, and how many."""
+        """Return the name and the number with which the plugin advertises a resource's devices."""
         shared = self.sharing.replicated
         for share in shared.resources if shared else ():
             if shared and share.resource == resource:

@@ -1,4 +1,4 @@
-"""Flags of the device plugin's configuration file, and their words.
+"""Flags of the device plugin's configuration file, and their allowed values.
 
 Format: NVIDIA/k8s-device-plugin v0.20.0, `api/config/v1/flags.go` and `consts.go`.
 """
@@ -16,7 +16,7 @@ from policies.faults import refuse, show
 
 
 class MigStrategy(StrEnum):
-    """How MIG devices are advertised."""
+    """Resource names under which the plugin advertises MIG devices."""
 
     NONE = "none"
     SINGLE = "single"
@@ -24,7 +24,7 @@ class MigStrategy(StrEnum):
 
 
 class DeviceListStrategy(StrEnum):
-    """How the container runtime learns which devices a container gets."""
+    """Way in which the plugin passes a container's device list to the container runtime."""
 
     ENVVAR = "envvar"
     VOLUME_MOUNTS = "volume-mounts"
@@ -36,14 +36,14 @@ CDI = (DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI)
 
 
 class DeviceIdStrategy(StrEnum):
-    """How devices are named to the container runtime."""
+    """Identifier of a device that the plugin passes to the container runtime."""
 
     UUID = "uuid"
     INDEX = "index"
 
 
 class DeviceDiscovery(StrEnum):
-    """How the plugin finds devices."""
+    """Method by which the plugin discovers the GPUs of a node."""
 
     AUTO = "auto"
     NVML = "nvml"
@@ -51,7 +51,7 @@ class DeviceDiscovery(StrEnum):
 
 
 class AllocationPolicy(StrEnum):
-    """Which replica of a shared device a pod gets first; plugin 0.20.0 and later."""
+    """Order in which a pod gets replicas of shared devices; needs plugin 0.20.0 or later."""
 
     DISTRIBUTED = "distributed"
     PACKED = "packed"
@@ -78,11 +78,11 @@ def _duration(text: str) -> str:
 
 Path = Annotated[StrictStr, AfterValidator(_absolute)]
 OWN: dict[str, Any] = {"default": None}
-"""Left out of the file where it is not given: the plugin has a default of its own."""
+"""Keyword arguments of an optional field; without a value the plugin's own default applies."""
 
 
 class PluginFlags(Model):
-    """`flags.plugin` of the file; the defaults are the plugin's own."""
+    """Key `flags.plugin` of the device plugin's configuration file, with the plugin's defaults."""
 
     pass_device_specs: StrictBool = Field(
         default=False, description="true or false", examples=["false"]
@@ -121,7 +121,7 @@ class PluginFlags(Model):
 
 
 class GfdFlags(Model):
-    """`flags.gfd` of the file."""
+    """Key `flags.gfd` of the plugin's configuration file: flags of GPU feature discovery."""
 
     oneshot: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
     no_timestamp: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
@@ -139,7 +139,7 @@ class GfdFlags(Model):
 
 
 class Flags(Model):
-    """`flags` of the file; the defaults are the plugin's own."""
+    """Key `flags` of the device plugin's configuration file, with the plugin's defaults."""
 
     mig_strategy: MigStrategy = Field(
         default=MigStrategy.NONE, description="none, single or mixed", examples=["none"]

@@ -1,4 +1,4 @@
-"""A private registry that stands for all others."""
+"""Section `registry` of the stack file: a private registry that replaces all public registries."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from components.charts.digests import pinned
 
 
 class RegistrySettings(Model):
-    """`mirror`: every image is taken from there, under its own path: `nvcr.io/nvidia/driver:1`
-    from `registry.example.com/gpu` is `registry.example.com/gpu/nvidia/driver:1`.
+    """Settings of the registry that container images are pulled from.
 
-    `pullSecret`: the name of the Secret with its credentials, in each namespace of ours. It is
-    made there from the stack's secret `gpu-cluster:registryCredentials` (a Docker configuration in
-    JSON) where that is set, and taken for there otherwise.
+    `mirror` replaces the registry in every image name and keeps the path: with the mirror
+    `registry.example.com/gpu`, the image `nvcr.io/nvidia/driver:1` becomes
+    `registry.example.com/gpu/nvidia/driver:1`.
 
-    `digests`: images of their makers' own registries are deployed by the digest that is known of
-    them (`make images`), beside the tag. Not with `mirror`: a copy of one platform has another.
+    `pullSecret` names the Secret with the registry's credentials in each namespace that this
+    program creates. The program creates the Secret if the stack has the secret
+    `gpu-cluster:registryCredentials` (a Docker configuration in JSON), and expects an existing
+    Secret otherwise.
+
+    `digests` adds the known digest (from `make images`) to the tag of images from their vendors'
+    registries. It has no effect with `mirror`, because a copy of only one architecture of an image
+    has another digest.
     """
 
     mirror: Repository | None = Field(
@@ -38,18 +43,18 @@ class RegistrySettings(Model):
 
     @property
     def pins(self) -> bool:
-        """Whether images are deployed by digest."""
+        """Return True if images are deployed by digest."""
         return self.digests and self.mirror is None
 
     @property
     def pull_secrets(self) -> dict[str, list[dict[str, str]]]:
-        """``imagePullSecrets`` of a pod; nothing where the registry asks for no credentials."""
+        """Return the field `imagePullSecrets` of a pod spec; an empty mapping without a Secret."""
         return {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
 
     def deployed(self, image: str) -> str:
-        """An image as pods name it: by its digest where that is known and holds."""
+        """Return the image name for a pod spec, with the image's digest if known and in use."""
         return pinned(image) if self.pins else self.rewritten(image)
 
     def rewritten(self, image: str) -> str:
-        """An image, or the repository of one, where it is to be taken from."""
+        """Return the name of an image or repository with the mirror in place of its registry."""
         return f"{self.mirror}/{path_of(image)}" if self.mirror else image

@@ -1,4 +1,4 @@
-"""How nodes are drained for a change."""
+"""Section `rollout` of the stack file: how nodes are drained for a change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from components.base.model import Model
 
 
 class Consent(StrEnum):
-    """Pods that lose something when they are evicted.
+    """Kinds of pods that lose data or are not recreated when they are evicted.
 
-    `empty-dir`: what is in their emptyDir volumes. `unmanaged`: themselves, as no controller makes
-    them again. kubectl drain has ``--delete-emptydir-data`` and ``--force`` for them.
+    `empty-dir`: pods that lose the data in their emptyDir volumes. `unmanaged`: pods without a
+    controller that would create them again. The matching options of kubectl drain are
+    `--delete-emptydir-data` and `--force`.
     """
 
     EMPTY_DIR = "empty-dir"
@@ -21,10 +22,11 @@ class Consent(StrEnum):
 
 
 class RolloutSettings(Model):
-    """What disrupts pods goes in waves: a canary, then at most `maxUnavailable` nodes at once.
+    """Limits of a rollout: one canary node first, then up to `maxUnavailable` nodes in parallel.
 
-    Of the control plane never two. `evict`: pods that may be evicted although they lose something;
-    without it a node that has such pods stops the rollout before it begins.
+    At most one control-plane node is changed at a time. `evict` lists the kinds of pods that may be
+    evicted although they lose data or are not recreated; if a node runs such a pod and the pod's
+    kind is not listed, the rollout does not start.
     """
 
     max_unavailable: StrictInt = Field(

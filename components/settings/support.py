@@ -1,4 +1,4 @@
-"""Ends of support, and the claims of the documents that depend on them."""
+"""End-of-support dates of software versions, and the versions that the documentation names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = "docs/support.md"
 ShortText = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 
 REBUILDS = {"rocky": "rhel", "almalinux": "rhel", "ol": "rhel"}
-"""Systems that are held to the days of another."""
+"""Distributions whose end-of-support dates are those of another distribution."""
 TITLES = {
     "kubernetes": "Kubernetes",
     "containerd": "containerd",
@@ -31,7 +31,8 @@ TITLES = {
     "amzn": "Amazon Linux",
 }
 CLAIMS: Mapping[str, str] = {
-    # A citation reads "kubernetes v1.34"; "1.34 or later" and "since 1.31" are floors.
+    # Two kinds of versions are skipped: citations of a source ("kubernetes v1.34") and minimum
+    # versions ("1.34 or later", "since 1.31").
     "kubernetes": r"(?<![\d.])(?<!since )(?<!kubernetes v)(1\.[3-9]\d)(?:\.\d+)?"
     r"(?!\d|\.\d| or later| on)",
     "containerd": r"containerd[-, |a-z`]{1,20}v?([12]\.\d+)",
@@ -41,13 +42,17 @@ CLAIMS: Mapping[str, str] = {
     "rhel": r"(?:RHEL|Rocky|AlmaLinux|Oracle Linux) (\d+)",
     "amzn": r"Amazon Linux (\d+)",
 }
-"""How documents name the versions of each part."""
+"""Regular expressions that find a version of each software in the documents."""
 SILENT = ("promises.md", "benchmarks.md", "support.md")
-"""Pages that claim no versions: made from marks, of measurements on a day, and the table itself."""
+"""Pages that are not searched for versions.
+
+They are generated from marks in the code, report measurements of one day, or contain the table of
+end-of-support dates.
+"""
 
 
 class Ends(Model):
-    """The last days of support of one part's versions, and where they are written."""
+    """End-of-support dates of one software's versions, and the source of these dates."""
 
     source: ShortText
     last: dict[ShortText, date] = Field(min_length=1, max_length=100)
@@ -55,28 +60,29 @@ class Ends(Model):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last day of support of one version, and where it is written."""
+    """The last day of support of one version, and the source of this date."""
 
     version: str
     last: date
     source: str
 
     def __str__(self) -> str:
-        """Return the end for a message."""
+        """Return the end of support as part of a message."""
         return f"support ended on {self.last} ({self.source})"
 
 
 @cache
 def support() -> Mapping[str, Ends]:
-    """Return what the file says, by part."""
+    """Return the end-of-support dates in support.yaml, by software."""
     parts = TypeAdapter(dict[ShortText, Ends])
     return parts.validate_python(yaml_file.read(FILE).value)
 
 
 def end(part: str, version: str) -> End | None:
-    """Return the end of a version such as ``v1.34.4``; None where the table has none.
+    """Return the end of support of a version such as `v1.34.4`, or None if the table has no entry.
 
-    The longest beginning that the table has counts: `24.04.1` is `24.04`, `595.91.07` is `595`.
+    The longest matching prefix in the table applies: `24.04.1` matches `24.04`, and `595.91.07`
+    matches `595`.
     """
     ends = support().get(REBUILDS.get(part, part))
     match = re.match(r"v?([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})", version[:40])
@@ -89,23 +95,23 @@ def end(part: str, version: str) -> End | None:
 
 
 def ended(part: str, version: str, today: date) -> End | None:
-    """Return the end of a version that has passed its last day; else None."""
+    """Return the end of support of a version if its last day is over, else None."""
     found = end(part, version)
     return found if found is not None and found.last < today else None
 
 
 def supported(part: str, today: date) -> list[str]:
-    """Return the versions of a part that have not passed their last day."""
+    """Return the versions of a software whose last day of support is not over."""
     last = support()[REBUILDS.get(part, part)].last
     return [version for version in last if last[version] >= today]
 
 
 def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
-    """Return the page of all ends.
+    """Return the Markdown page with all end-of-support dates.
 
     Args:
-        proved: the versions that proofs run with, by part.
-        today: what has ended before it is marked.
+        proved: Versions that the project's proofs run with, by software.
+        today: Date; versions whose support ended earlier are marked.
     """
     lines = [
         "# Until when",
@@ -130,15 +136,15 @@ def _is(part: str, version: str, key: str) -> bool:
 
 
 def documents(root: Path) -> Iterator[Path]:
-    """Yield the documents that may claim versions."""
+    """Yield the paths of the documents that are searched for versions."""
     yield from (root / "README.md", root / "SECURITY.md")
     yield from (path for path in sorted((root / "docs").glob("*.md")) if path.name not in SILENT)
 
 
 def overdue(root: Path, today: date) -> list[str]:
-    """Return the lines of documents that name a version that has ended, without the word "ended".
+    """Return the document lines that name an unsupported version without the word "ended".
 
-    Every version that a document names counts as one that it claims to work with.
+    Every version that a document names counts as a version that this project supports.
     """
     found = []
     for path in documents(root):
@@ -151,7 +157,7 @@ def overdue(root: Path, today: date) -> list[str]:
 
 
 def claims(line: str) -> Iterator[tuple[str, str]]:
-    """Yield part and version of each version that a line names."""
+    """Yield the software and version of each version that a line names."""
     for part, pattern in CLAIMS.items():
         for match in re.finditer(pattern, line):
             yield part, match[1]

@@ -1,4 +1,4 @@
-"""The valid parts of a document: what the rules between parts read."""
+"""The valid sections of a stack file, as input for the checks that compare several sections."""
 
 from __future__ import annotations
 
@@ -29,20 +29,26 @@ SECTIONS: Mapping[str, type[Model]] = {
     "scheduling": SchedulingSettings,
     "validation": ValidationSettings,
 }
-"""Sections that rules need beside those with a field of their own, by their names in `Cluster`."""
+"""Sections without a separate attribute in `ValidSections`, by their names in `Cluster`."""
 
 
 @dataclass(frozen=True)
 class ValidSections:
-    """The parts that could be read.
+    """The sections of a stack file that passed their own validation.
 
     Attributes:
-        pools: by position; `hosts` likewise.
-        platform: the platform's name; None where it is unknown.
-        given: keys that the document has.
-        complete: no pool was refused.
-        maintenance: names and ranges; none where a host was refused, whose name is unknown.
-        sections: those of `SECTIONS`, by name.
+        pools: Pools by their position in the document.
+        hosts: Hosts by their position in the document.
+        platform: Name of the platform, or None if the name is unknown.
+        driver: Section `driver`, or None if it is invalid.
+        given: Keys that the document contains.
+        complete: True if every pool is valid.
+        maintenance: Names and ranges of nodes in maintenance. Empty if a host is invalid, because
+            the name of that host is then unknown.
+        runtime: Section `runtime`, or None if it is invalid.
+        device_plugin: Section `devicePlugin`, or None if it is invalid.
+        gpu_operator: Section `gpuOperator`, or None if it is invalid.
+        sections: The valid sections of `SECTIONS`, by name.
     """
 
     pools: Mapping[int, Pool]
@@ -58,6 +64,6 @@ class ValidSections:
     sections: Mapping[str, Model] = field(default_factory=dict)
 
     def section(self, name: str) -> Model | None:
-        """A section by its name in `Cluster`; None where it isn't valid, or not read here."""
+        """Return a section by its name in `Cluster`, or None if it is invalid or unknown."""
         model = getattr(self, name, None) or self.sections.get(name)
         return model if isinstance(model, Model) else None

@@ -1,4 +1,4 @@
-"""The proof that each declared GPU runs a kernel."""
+"""Section `validation` of the stack file: pods that run a CUDA kernel on each declared GPU."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from components.settings.nodes.devices import GPU_LIMIT
 from policies.faults import refuse, show
 
 PATTERN_LIMIT = 200
-"""Characters of a pattern."""
+"""Maximum length of a pattern, in characters."""
 TESTS_LIMIT = 20
-"""Tests of one stack."""
+"""Maximum number of user-defined tests in a stack."""
 
 
 class Busy(StrEnum):
-    """What becomes of GPUs that others hold."""
+    """Behavior of the validation for GPUs that other pods use."""
 
     DEFER = "defer"
     WAIT = "wait"
@@ -39,10 +39,10 @@ def _pattern(text: str) -> str:
 
 
 class Test(Model):
-    """A program of one's own that runs on some GPUs of a node, and the figure that it must reach.
+    """A user-defined test program that runs on GPUs of one node, and the result that it must reach.
 
-    `pattern`: words of the line that holds the figure; without one the exit code alone counts.
-    Shared memory counts as `memory`.
+    `pattern` contains the words of the output line with the measured number; without a pattern only
+    the exit code counts. Shared memory counts as part of the memory limit `memoryGi`.
     """
 
     image: Image = Field(
@@ -94,11 +94,12 @@ class Test(Model):
 
 
 class ValidationSettings(Model):
-    """A container per GPU prints its UUID, runs `command` and must print `Test PASSED`.
+    """Settings of the validation pods: each has a container per GPU, which runs `command`.
 
-    `busy`: GPUs that other pods hold are left to a later run (`defer`), waited for as long as
-    `timeoutSeconds` (`wait`), or fail the run (`fail`); no pod is ever evicted for them.
-    `podAnnotations` keep injected sidecars off these pods.
+    The container prints the UUID of its GPU, runs `command`, and must print `Test PASSED`.
+    `busy` sets what happens to GPUs that other pods use: a later run validates them (`defer`), this
+    run waits up to `timeoutSeconds` for them (`wait`), or this run fails (`fail`). The validation
+    never evicts a pod. `podAnnotations` can prevent the injection of sidecars into validation pods.
     """
 
     image: Image = Field(
@@ -107,7 +108,8 @@ class ValidationSettings(Model):
         examples=[VECTORADD],
     )
     command: tuple[StrictStr, ...] = Field(
-        # The sample's entry point (NVIDIA/k8s-samples deployments/container/Dockerfile.ubuntu).
+        # Entry point of the sample image (NVIDIA/k8s-samples
+        # deployments/container/Dockerfile.ubuntu).
         default=("/cuda-samples/sample",),
         min_length=1,
         description="a list: the program that runs a kernel, and its arguments",

@@ -1,0 +1,1 @@
+"""Platform `device-plugin`: NVIDIA's device plugin."""

@@ -1,10 +1,11 @@
-"""How the plugin says which GPUs a container gets, where hosts take no environment variable.
+"""Pass a container's GPUs by volume mounts if the hosts ignore NVIDIA_VISIBLE_DEVICES.
 
-A toolkit as NVIDIA's packages install it gives every container the GPUs that NVIDIA_VISIBLE_DEVICES
-names, and most CUDA images name all. Hosts that this program prepares answer that variable in
-containers with SYS_ADMIN alone (`runtime.devicesByEnvironment`), and mounts that only a plugin or a
-hostPath can make. The plugin and GPU feature discovery have SYS_ADMIN by the chart, because their
-configuration is a ConfigMap (0.20.0, templates/_helpers.tpl, requiresCapSysAdmin).
+With the default settings of NVIDIA's container toolkit, every container gets the GPUs that
+NVIDIA_VISIBLE_DEVICES names, and most CUDA images name all GPUs. Hosts that this program prepares
+accept the variable only from containers with the capability SYS_ADMIN
+(`runtime.devicesByEnvironment`), and accept mounts, which only a device plugin or a hostPath volume
+can create. The chart gives SYS_ADMIN to the plugin and to GPU feature discovery if their
+configuration is a ConfigMap (chart 0.20.0, templates/_helpers.tpl, requiresCapSysAdmin).
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ _GPU_ROLES = tuple(role.value for role in Role if role.has_gpus)
 
 
 def by_mounts(document: Json) -> bool:
-    """Whether a document, still as written, leaves the toolkit of its hosts closed."""
+    """Return True if the hosts will ignore NVIDIA_VISIBLE_DEVICES in unprivileged containers.
+
+    Args:
+        document: Content of the stack file before its validation.
+    """
     runtime = document.get("runtime", {})
     opened = isinstance(runtime, Mapping) and runtime.get("devicesByEnvironment") is True
     hosts = document.get("hosts")
@@ -37,9 +42,9 @@ def by_mounts(document: Json) -> bool:
 
 
 def filled(plugin: Json) -> Json:
-    """The section with mounts in each configuration that names no strategy.
+    """Return the section with strategy `volume-mounts` in configurations without a strategy.
 
-    What isn't a mapping is left for the models to refuse.
+    Values that aren't mappings are not changed; the models reject them later.
     """
     named = plugin.get("configs", {})
     if isinstance(named, Mapping) and named:
@@ -61,7 +66,7 @@ def _filled(file: Any) -> Any:
 
 
 def validate(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
-    """Configurations by which no pod would get a GPU on prepared hosts."""
+    """Yield faults for configurations with which no pod on a prepared host would get a GPU."""
     runtime = sections.runtime or RuntimeSettings()
     prepared = any(host.role.has_gpus for host in sections.hosts.values())
     if not prepared or runtime.devices_by_environment:

@@ -1,12 +1,13 @@
-"""A device plugin that sees only a node's healthy GPUs, for nodes on which others are left out.
+"""DaemonSets of the device plugin for nodes with unhealthy GPUs; the plugin sees only healthy GPUs.
 
-NVIDIA's plugin has no list of devices to leave out: ``unhealthyDevices.json`` and
-``CHECKPOINT_DEVICE_ID_STRATEGY`` of document 001 belong to the plugin of Alibaba Cloud's Container
-Service (its page "GPU Device Plugin-related operations"); k8s-device-plugin v0.20.0 reads neither.
-What a plugin offers is what it sees, and what it sees is what its container runtime injects for
-``NVIDIA_VISIBLE_DEVICES``, which the chart fixes to ``all``. So these nodes get a DaemonSet of
-their own with the same image, configuration and labels, and the chart's leaves them out. Only the
-plugin's pod of such a node is replaced; pods keep the GPUs that they have.
+NVIDIA's plugin has no list of devices to exclude. `unhealthyDevices.json` and
+`CHECKPOINT_DEVICE_ID_STRATEGY` of reference document 001 belong to the plugin of Alibaba Cloud's
+Container Service (its page "GPU Device Plugin-related operations"); k8s-device-plugin v0.20.0 reads
+neither.
+A plugin advertises the GPUs that it sees, and its container runtime injects the GPUs in
+`NVIDIA_VISIBLE_DEVICES`, which the chart sets to `all`. Therefore nodes with unhealthy GPUs get
+a separate DaemonSet with the same image, configuration and labels, and are excluded from the
+chart's DaemonSet. Only the plugin's pod on such a node is replaced; other pods keep their GPUs.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ KUBELET = "/var/lib/kubelet/device-plugins"
 def daemon_sets(
     plugin: DevicePluginSettings, site: Site, values: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return one DaemonSet for each set of GPUs that is left out, on the nodes that have it.
+    """Return one DaemonSet for each set of excluded GPUs, for the nodes with this set.
 
     Args:
-        plugin: the settings.
-        site: the cluster.
-        values: the chart's, from which image, resources and the rest are taken.
+        plugin: Settings of the device plugin.
+        site: Other settings of the stack.
+        values: Helm values of the chart, which the DaemonSets share.
     """
     groups: dict[tuple[int, tuple[int, ...], str], list[str]] = {}
     for node, (pool, left_out) in chart.exclusions(site.pools).items():
@@ -68,7 +69,7 @@ def _daemon_set(
     folders = {
         "kubelet": (KUBELET, KUBELET),
         "mps-root": (mps, "/mps"),
-        "mps-shm": (f"{mps}/shm", "/dev/shm"),  # noqa: S108  the container's own
+        "mps-shm": (f"{mps}/shm", "/dev/shm"),  # noqa: S108  a path inside the container
         "cdi-root": ("/var/run/cdi", "/var/run/cdi"),
         **({"driver-root": (driver, "/driver-root")} if driver else {}),
     }
@@ -95,8 +96,9 @@ def _daemon_set(
                 "image": chart.image(plugin, site),
                 "command": ["nvidia-device-plugin"],
                 "env": [{"name": key, "value": value} for key, value in environment.items()],
-                # As the chart has it where the configuration is a ConfigMap (0.20.0,
-                # templates/_helpers.tpl, requiresCapSysAdmin): only so the variable above counts.
+                # The chart also adds SYS_ADMIN if the configuration is a ConfigMap (0.20.0,
+                # templates/_helpers.tpl, requiresCapSysAdmin). Without SYS_ADMIN the toolkit
+                # ignores NVIDIA_VISIBLE_DEVICES.
                 "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}},
                 "volumeMounts": [
                     {"name": "configs", "mountPath": "/config"},

@@ -1,4 +1,4 @@
-"""What NVIDIA's device plugin makes of a node's GPUs: whole ones, MIG devices, or replicas."""
+"""Resources that NVIDIA's device plugin advertises: whole GPUs, MIG devices, or replicas."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from components.settings.plugin_flags import MigStrategy
 
 
 def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple[Offer, ...]:
-    """Return what each node of a pool offers.
+    """Return the extended resources that each node of a pool advertises.
 
-    A MIG device is ``nvidia.com/gpu`` under the strategy ``single`` and
-    ``nvidia.com/mig-<profile>`` under ``mixed``, with ``.`` for the ``+`` of a profile's attributes
-    (k8s-device-plugin v0.20.0, internal/rm and its README "MIG").
+    A MIG device is `nvidia.com/gpu` with the strategy `single` and `nvidia.com/mig-<profile>` with
+    `mixed`, where `.` replaces the `+` before the profile's attributes (k8s-device-plugin v0.20.0,
+    internal/rm and its README "MIG").
     """
     devices = {GPU: pool.gpus_per_node}
     if pool.mig and strategy is MigStrategy.MIXED:
@@ -29,7 +29,7 @@ def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple
 
 
 def described(file: DevicePluginConfig, strategy: MigStrategy) -> RunningPlugin:
-    """Return the plugin as others need to know it."""
+    """Return how the device plugin advertises GPUs with this configuration file."""
     name, replicas = file.offered(GPU, 1)
     return RunningPlugin(
         mig_strategy=str(strategy),

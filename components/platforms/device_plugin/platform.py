@@ -1,7 +1,7 @@
-"""NVIDIA's device plugin by its chart, with its configurations in a ConfigMap.
+"""Platform `device-plugin`: NVIDIA's device plugin, installed by its Helm chart.
 
-Beside the release: the ConfigMap, and a DaemonSet for nodes on which GPUs are left out. The
-RuntimeClass where nvidia isn't the default runtime.
+In addition to the release it creates a ConfigMap with the plugin's configuration files, DaemonSets
+for nodes with unhealthy GPUs, and a RuntimeClass if nvidia isn't the default runtime.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from policies.faults import Fault, fault
 
 
 class DevicePlugin(Platform):
-    """The release ``nvidia-device-plugin``."""
+    """The Helm release `nvidia-device-plugin`."""
 
     settings: DevicePluginSettings
 
     chart = "nvidia-device-plugin"
-    #: NVIDIA/k8s-device-plugin, README "Deployment via helm".
+    # NVIDIA's chart repository (NVIDIA/k8s-device-plugin, README "Deployment via helm").
     repository = "https://nvidia.github.io/k8s-device-plugin"
     servers = Servers(
         "app.kubernetes.io/name=nvidia-device-plugin", "nvidia-device-plugin", beside=True
@@ -54,33 +54,39 @@ class DevicePlugin(Platform):
 
     @property
     def version(self) -> str:
+        """Return the version of the chart."""
         return self.settings.version
 
     @property
     def namespace(self) -> str:
+        """Return the namespace of the Helm release."""
         return self.settings.namespace
 
     def values(self) -> Json:
+        """Return the Helm values of the release."""
         return values.values(self.settings, self.site, self.runtime_class)
 
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
+        """Return the extended resources that each node of a pool advertises."""
         file = self.settings.config_named(pool.labels.get(CONFIG_LABEL))
         return offers(file, file.flags.mig_strategy, pool)
 
     def plugin(self, pool: Pool) -> RunningPlugin | None:
-        """With several configurations a node's label decides: nothing is known of it here."""
+        """Return how the plugin runs; None if node labels select one of several files."""
         if self.settings.configs:
             return None
         file = self.settings.config
         return described(file, file.flags.mig_strategy)
 
     def images(self) -> Iterator[str]:
+        """Yield the images that the release needs."""
         plugin = self.settings
         yield f"{values.IMAGE}:v{plugin.version}"
         if plugin.presence is Presence.NFD:
             yield nfd_image(plugin.version)
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
+        """Return the ConfigMap of the configuration files and the DaemonSets for unhealthy GPUs."""
         plugin = self.settings
         files = {
             name: yaml.safe_dump(file, sort_keys=False) for name, file in plugin.files().items()
@@ -104,6 +110,7 @@ class DevicePlugin(Platform):
         )
 
     def programs(self) -> tuple[Program, ...]:
+        """Return the programs for NFD's CustomResourceDefinitions and for the RuntimeClass."""
         result = []
         if self.settings.presence is Presence.NFD:
             result.append(
@@ -131,10 +138,11 @@ class DevicePlugin(Platform):
         return tuple(result)
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """Without Node Feature Discovery what the chart's default affinity asks for.
+        """Return the node labels that the chart's affinity needs without Node Feature Discovery.
 
-        And ``nvidia.com/mps.capable`` where MPS shares the GPUs, which feature discovery sets
-        otherwise (nvidia-device-plugin 0.20.0, values.yaml ``affinity``; mps-control-daemon).
+        If MPS shares the GPUs, `nvidia.com/mps.capable` is included, which GPU feature discovery
+        would otherwise set (nvidia-device-plugin 0.20.0, values.yaml `affinity`;
+        mps-control-daemon).
         """
         if self.settings.presence is not Presence.LABEL:
             return {}
@@ -144,13 +152,16 @@ class DevicePlugin(Platform):
 
     @property
     def found_by(self) -> tuple[tuple[str, str], ...]:
-        """The chart's own terms: which of them a node has is feature discovery's to say."""
+        """Return the labels in the chart's affinity; the plugin's nodes have one of them."""
         return tuple(values.PRESENT.items())
 
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`presence` is nfd where `gfd` is true: feature discovery hands its labels to NFD. Devices
-        come by mounts where hosts' toolkit is ours to configure (`device_lists`).
+        """Return the section `devicePlugin` with default values that depend on other settings.
+
+        `presence` is `nfd` if `gfd` is true, because GPU feature discovery passes its labels to
+        Node Feature Discovery. Devices are passed by mounts if this program configures the hosts'
+        toolkit (see `device_lists`).
         """
         plugin = document.get("devicePlugin", {})
         if not isinstance(plugin, Mapping):
@@ -163,10 +174,11 @@ class DevicePlugin(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
+        """Yield faults of the stack file that contradict the device plugin."""
         yield from rules.validate(sections)
 
     def warnings(self) -> Iterator[Fault]:
-        """Advise on devices by CDI, beside a runtime that hands them over otherwise."""
+        """Yield warnings if the plugin uses CDI but the container runtime is set up differently."""
         runtime = self.site.runtime
         strategies = self.settings.config.flags.plugin.device_list_strategy
         by_cdi = [strategy for strategy in strategies if strategy in CDI]
@@ -188,6 +200,7 @@ class DevicePlugin(Platform):
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
+        """Yield faults if the cluster already runs Node Feature Discovery."""
         if self.settings.presence is Presence.NFD:
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
 

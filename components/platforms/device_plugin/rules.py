@@ -1,4 +1,4 @@
-"""Rules between the device plugin's settings, its chart's values and the rest of the document."""
+"""Checks of the device plugin's settings against its chart and the rest of the stack file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from policies.faults import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"
 
-#: An environment variable of document 001 that no plugin of NVIDIA's reads: it belongs to the
-#: plugin of Alibaba Cloud's Container Service (its page "GPU Device Plugin-related operations").
+# Environment variable of reference document 001 that no plugin of NVIDIA reads. It belongs to the
+# plugin of Alibaba Cloud's Container Service (its page "GPU Device Plugin-related operations").
 _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Every contradiction of the plugin's settings."""
+    """Yield all faults in the settings of the device plugin."""
     plugin = sections.device_plugin
     if plugin is None:
         return
@@ -35,7 +35,10 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 
 def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Fault]:
-    """A pool's label names a configuration: with another name the plugin keeps its old one."""
+    """Yield faults for pool labels that name an unknown configuration.
+
+    With an unknown name the plugin would keep its previous configuration.
+    """
     for i, pool in sections.pools.items():
         name = pool.labels.get(CONFIG_LABEL)
         if name is not None and name not in configs:
@@ -49,7 +52,10 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
 
 
 def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
-    """The plugin numbers the devices that it sees: an index of its own is another GPU's."""
+    """Yield faults for pools with excluded GPUs if the plugin identifies devices by index.
+
+    The plugin numbers only the devices that it sees, so its index can belong to another GPU.
+    """
     for i, pool in sections.pools.items():
         nodes = [node for node, devices in pool.unhealthy_devices.items() if devices.index]
         flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
@@ -88,7 +94,7 @@ def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
 
 
 def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) -> Iterator[Fault]:
-    """What the one DaemonSet can't differ in, and what pools with MIG need."""
+    """Yield faults for MIG strategies, and for files that differ in paths they must share."""
     for name, file in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
             if getattr(file.flags, key) != getattr(plugin.config.flags, key):
@@ -133,7 +139,10 @@ def _values(plugin: DevicePluginSettings) -> Iterator[Fault]:
 
 
 def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
-    """The operator hands its plugin settings by environment, which stands above the file."""
+    """Yield faults for plugin settings that the GPU Operator overrides.
+
+    The operator sets environment variables of the plugin, which take precedence over its file.
+    """
     at = ("gpuOperator", "devicePlugin")
     section = operator.device_plugin
     yield from _mig(sections, lambda _: operator.mig_strategy)
@@ -162,7 +171,7 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
 
 
 def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fault]:
-    """Environment in `extraValues` that belongs to another vendor's plugin."""
+    """Yield faults for variables in `extraValues` that only another vendor's plugin reads."""
     for key, item in values.items():
         here = (*at, str(key))
         if isinstance(item, Mapping):

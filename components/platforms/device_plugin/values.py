@@ -1,4 +1,4 @@
-"""Values of the chart ``nvidia-device-plugin``.
+"""Helm values of the chart `nvidia-device-plugin`.
 
 Value paths: NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/values.yaml.
 """
@@ -17,12 +17,12 @@ from components.settings.nodes.pool import Pool
 from components.settings.plugin_flags import CDI
 
 CONFIG_MAP = "nvidia-plugin-configs"
-#: Of the plugin's pods. The chart sets it for a ConfigMap of its own alone (0.19.3 and 0.20.0,
-#: templates/_helpers.tpl, podAnnotations).
+# Annotation of the plugin's pods. The chart sets it only for a ConfigMap that the chart itself
+# creates (0.19.3 and 0.20.0, templates/_helpers.tpl, podAnnotations).
 CHECKSUM = "checksum/config"
 IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
-#: The chart's own terms: any of them makes a node one for the plugin (values.yaml, `affinity`).
+# Labels in the chart's default affinity; the plugin runs on nodes with any of them (values.yaml).
 PRESENT = {
     "feature.node.kubernetes.io/pci-10de.present": "true",
     "feature.node.kubernetes.io/cpu-model.vendor_id": "NVIDIA",
@@ -31,21 +31,23 @@ PRESENT = {
 
 
 def image(plugin: DevicePluginSettings, site: Site) -> str:
-    """The plugin's image as pods name it."""
+    """Return the image name of the plugin's pods."""
     return site.registry.deployed(f"{IMAGE}:v{plugin.version}")
 
 
 def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) -> dict[str, Any]:
     """Return the Helm values.
 
-    The plugin's own settings are all in the ConfigMap: chart values become arguments and
-    environment of the plugin, which go before its file (api/config/v1, "precedence"). Two stand in
-    both, with one value: the chart mounts folders of the node by them.
+    All settings of the plugin are in the ConfigMap. Chart values become arguments and environment
+    variables, which take precedence over the file (api/config/v1, "precedence"). Only the driver
+    root and the MPS root are set in both with the same value, because the chart mounts these
+    directories.
     """
     result: dict[str, Any] = {
         "config": {"name": CONFIG_MAP, "default": DEFAULT_CONFIG},
         "gfd": {"enabled": plugin.gfd},
-        # Helm takes the first of the condition's two paths that is set (nfd, then gfd).
+        # The subchart's condition has two paths (nfd, then gfd); Helm uses the first one that is
+        # set.
         "nfd": _discovery(plugin, site),
         "tolerations": plugin_tolerations(site),
         "podAnnotations": pod_annotations(plugin),
@@ -70,10 +72,10 @@ def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) 
 
 
 def pod_annotations(plugin: DevicePluginSettings) -> dict[str, str]:
-    """By which another configuration brings new pods.
+    """Return the annotation that causes new pods when the configuration changes.
 
-    A running plugin doesn't read its file again, and config-manager starts it anew for another
-    label of its node only (k8s-device-plugin v0.19.3, cmd/config-manager/main.go).
+    A running plugin doesn't read its file again, and config-manager restarts the plugin only if the
+    node's label changes (k8s-device-plugin v0.19.3, cmd/config-manager/main.go).
     """
     text = json.dumps(plugin.files(), sort_keys=True)
     return {CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
@@ -86,7 +88,10 @@ def _discovery(plugin: DevicePluginSettings, site: Site) -> dict[str, Any]:
 
 
 def exclusions(pools: tuple[Pool, ...]) -> dict[str, tuple[Pool, tuple[int, ...]]]:
-    """Return the nodes on which GPUs that are there are left out: pool, and the GPUs' indexes."""
+    """Return the nodes with excluded GPUs, mapped to the node's pool and the indexes of these GPUs.
+
+    GPUs that the driver does not show are not included.
+    """
     return {
         node: (pool, tuple(sorted(devices.index)))
         for pool in pools
@@ -96,10 +101,10 @@ def exclusions(pools: tuple[Pool, ...]) -> dict[str, tuple[Pool, tuple[int, ...]
 
 
 def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any]:
-    """Return requests and limits of the plugin; empty: none.
+    """Return the resource requests and limits of the plugin; empty if there are none.
 
-    Beside a driver installer its memory is `driverInstaller.pluginMemory` (document 003;
-    kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` names memory.
+    With a driver installer, the memory is `driverInstaller.pluginMemory` (reference document 003;
+    kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` sets memory.
     """
     own = plain(plugin.resources or {})
     if memory is None or any("memory" in part for part in own.values()):
@@ -109,7 +114,7 @@ def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any
 
 
 def plugin_tolerations(site: Site) -> list[dict[str, str]]:
-    """What every pod of the plugin tolerates."""
+    """Return the tolerations of every plugin pod."""
     return [
         {"key": "CriticalAddonsOnly", "operator": "Exists"},
         *site.tolerations,
@@ -117,7 +122,7 @@ def plugin_tolerations(site: Site) -> list[dict[str, str]]:
 
 
 def _elsewhere(nodes: list[str]) -> dict[str, Any]:
-    """The chart's own affinity, without nodes that have a plugin of their own."""
+    """Return the chart's default affinity without the nodes that have a separate DaemonSet."""
     others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
     terms = [
         {

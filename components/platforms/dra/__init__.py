@@ -1,0 +1,1 @@
+"""Platform `dra`: NVIDIA's driver for Dynamic Resource Allocation."""

@@ -1,6 +1,6 @@
-"""NVIDIA's driver for Dynamic Resource Allocation by its chart, and the claims it offers.
+"""Platform `dra`: NVIDIA's driver for Dynamic Resource Allocation, installed by its Helm chart.
 
-Beside the release: one ResourceClaimTemplate per pool and namespace.
+In addition to the release it creates one ResourceClaimTemplate per pool and namespace.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from policies.faults import Fault, fault
 
 
 class DraDriver(Platform):
-    """The release ``dra-driver-nvidia-gpu``."""
+    """The Helm release `dra-driver-nvidia-gpu`."""
 
     settings: DraSettings
 
@@ -43,22 +43,28 @@ class DraDriver(Platform):
 
     @property
     def version(self) -> str:
+        """Return the version of the chart."""
         return self.settings.version
 
     @property
     def namespace(self) -> str:
+        """Return the namespace of the Helm release."""
         return self.settings.namespace
 
     def values(self) -> Json:
+        """Return the Helm values of the release."""
         return values.values(self.settings, self.site)
 
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
-        """No extended resource: the driver's name stands for devices of its ResourceSlices."""
+        """Return each node's GPUs, with the DRA driver's name as the resource's name.
+
+        The driver publishes its devices in ResourceSlices.
+        """
         return (Offer(DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Its compute domains run IMEX themselves, and want that of the host off.
+        """Yield a fault if hosts run IMEX, because compute domains need the hosts' IMEX turned off.
 
         Source: NVIDIA GPU Operator documentation, "NVIDIA DRA Driver", prerequisites.
         """
@@ -71,9 +77,11 @@ class DraDriver(Platform):
             )
 
     def images(self) -> Iterator[str]:
+        """Yield the image that the release needs."""
         yield f"{values.IMAGE}:v{self.settings.version}"
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
+        """Return a ResourceClaimTemplate for each pool and namespace."""
         dra = self.settings
         return tuple(
             ExtraObject(
@@ -88,6 +96,7 @@ class DraDriver(Platform):
         )
 
     def programs(self) -> tuple[Program, ...]:
+        """Return the program for the chart's CustomResourceDefinitions."""
         return (
             Program(
                 key="dra-crds",
@@ -101,21 +110,23 @@ class DraDriver(Platform):
         )
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.5.0)."""
+        """Return the label that the kubelet plugin selects (chart 0.5.0)."""
         return {f"{GPU}.present": "true"}
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
-        """None: a LimitRange counts extended resources, and claims are none."""
+        """Return an empty mapping, because a LimitRange can't limit ResourceClaims."""
         return {}
 
     @staticmethod
     def claim(name: str, namespace: str, count: int) -> Json | None:
+        """Return a ResourceClaimTemplate for GPUs of one node."""
         return values.claim_template(name, namespace, count)
 
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
+        """Yield a fault if the cluster does not serve the API `resource.k8s.io/v1`."""
         yield from findings.claims_served(self.site.context, seen)
 
 

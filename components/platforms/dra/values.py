@@ -1,4 +1,4 @@
-"""Values of the chart ``dra-driver-nvidia-gpu``, and claims against its device class.
+"""Helm values of the chart `dra-driver-nvidia-gpu`, and claim templates for its device class.
 
 Value paths: kubernetes-sigs/dra-driver-nvidia-gpu v0.5.0, deployments/helm/dra-driver-nvidia-gpu.
 """
@@ -13,18 +13,18 @@ from components.platforms.site import Site
 from components.settings.dra import DraSettings
 
 CHART = "dra-driver-nvidia-gpu"
-#: The chart's image (0.5.0, values.yaml).
+# Image of the chart (0.5.0, values.yaml).
 IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
-#: What the chart and its subcharts bring under ``crds/``.
+# CustomResourceDefinitions in the folders `crds/` of the chart and its subcharts.
 DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]
 
 
 def values(dra: DraSettings, site: Site) -> dict[str, Any]:
     """Return the Helm values.
 
-    ``gpuResourcesEnabledOverride``: the chart refuses GPUs without it, because GPUs by DRA and by
-    the device plugin on the same nodes would be given out twice; here one platform excludes the
-    other. The kubelet plugin tolerates NVIDIA's own taint only by default.
+    The chart rejects GPUs unless `gpuResourcesEnabledOverride` is true, because a device plugin on
+    the same nodes would allocate the same GPUs a second time. Here a stack has only one platform.
+    By default the kubelet plugin tolerates only NVIDIA's own taint, so its tolerations are set.
     """
     registry = site.registry
     images: dict[str, Any] = {}
@@ -46,13 +46,13 @@ def values(dra: DraSettings, site: Site) -> dict[str, Any]:
 def claim_template(
     name: str, namespace: str, count: int, selector: str | None = None
 ) -> dict[str, Any]:
-    """A ResourceClaimTemplate for whole GPUs.
+    """Return a ResourceClaimTemplate for whole GPUs.
 
     Args:
-        name: of the template.
-        namespace: of the template.
-        count: how many GPUs of one node a claim gets.
-        selector: a CEL expression over a device, or None.
+        name: Name of the template.
+        namespace: Namespace of the template.
+        count: Number of GPUs of one node that a claim gets.
+        selector: CEL expression over a device, or None for any GPU.
     """
     request: dict[str, Any] = {
         "deviceClassName": DRA_DRIVER,

@@ -1,0 +1,1 @@
+"""Platform `gpu-manager`: TKEStack's gpu-manager."""

@@ -1,6 +1,6 @@
-"""Alerts and panels over gpu-manager's own metrics.
+"""Alerts and dashboard panels for gpu-manager's own metrics.
 
-What `/metric` serves: tkestack/gpu-manager 8cd842e, pkg/services/display/display.go.
+Metrics at the path `/metric`: tkestack/gpu-manager 8cd842e, pkg/services/display/display.go.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""TKEStack's gpu-manager by the project's own chart, and its scheduler extender's address.
+"""Platform `gpu-manager`: TKEStack's gpu-manager, installed by a Helm chart of this project.
 
-Beside the release: the extender's Service and the configuration that the cluster's kube-scheduler
-must be given. The scheduler itself is a static pod of the control plane, whose administrator
-mounts the ConfigMap.
+In addition to the release it creates the Service of the scheduler extender, and a ConfigMap with
+the configuration that the cluster's kube-scheduler needs. The scheduler is a static pod of the
+control plane, so the cluster's administrator must mount this configuration.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Severity, fault
 
-#: From here on the kubelet refuses cgroup v1 unless told otherwise (``failCgroupV1``).
+# From this version on kubelet rejects cgroup v1 by default (`failCgroupV1`).
 NO_CGROUP_V1 = (1, 35)
 
 
 def scheduler_data(service: Json) -> dict[str, str]:
-    """The scheduler's configuration file, for the address that the extender's Service got."""
+    """Return the scheduler's configuration file for the cluster IP of the extender's Service."""
     document = values.scheduler_configuration(str(service.get("clusterIP", "")))
     return {"scheduler.yaml": yaml.safe_dump(document, sort_keys=False)}
 
 
 class GpuManager(Platform):
-    """The release ``gpu-manager``, in kube-system as document 002 has it."""
+    """The Helm release `gpu-manager` in namespace kube-system (reference document 002)."""
 
     settings: GpuManagerSettings
 
     chart = "gpu-manager"
-    #: TKEStack publishes manifests, no chart.
+    # TKEStack publishes manifests but no Helm chart, so this project contains one.
     repository = "./components/platforms/gpu_manager/chart"
     servers = Servers("name=gpu-manager-ds", "gpu-manager-daemonset")
     delivery = Delivery.PLUGIN
@@ -61,17 +61,21 @@ class GpuManager(Platform):
     found_by = (("nvidia-device-enable", "enable"),)
 
     def values(self) -> Json:
+        """Return the Helm values of the release."""
         return values.values(self.settings, self.site)
 
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
+        """Return the extended resource that each node of a pool advertises."""
         gpus = pool.gpus_per_node
         return (Offer(CORE, cores(gpus), gpus, cores(1)),)
 
     def images(self) -> Iterator[str]:
+        """Yield the images that the release needs."""
         yield self.settings.image
         yield self.settings.admission_image
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
+        """Return the scheduler extender's Service and the ConfigMap for the scheduler."""
         address = self.settings.extender_address
         service = {
             "apiVersion": "v1",
@@ -80,7 +84,8 @@ class GpuManager(Platform):
                 "name": values.ADMISSION,
                 "namespace": values.NAMESPACE,
                 "labels": LABELS,
-                # The pods come with the release, which is made after it.
+                # The release creates the Service's pods after the Service, so Pulumi must not wait
+                # for them.
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             "spec": {
@@ -106,16 +111,17 @@ class GpuManager(Platform):
         )
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """What the DaemonSet selects (tkestack/gpu-manager 8cd842e, gpu-manager.yaml)."""
+        """Return the label that the DaemonSet selects (gpu-manager 8cd842e, gpu-manager.yaml)."""
         return dict(self.found_by)
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
+        """Return the maximum of `tencent.com/vcuda-core` for this number of GPUs."""
         return {CORE: str(cores(cards))}
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """What an image can't do, and what no host would get."""
+        """Yield faults for an unneeded container toolkit and for an image without CRI support."""
         manager, runtime = sections.section("gpu_manager"), sections.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
             return
@@ -138,6 +144,7 @@ class GpuManager(Platform):
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
+        """Yield faults for cgroup v2, Docker, and Kubernetes versions that reject cgroup v1."""
         yield from _engines(self.settings, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"

@@ -1,4 +1,4 @@
-"""Values of the project's own chart ``gpu-manager``, and the scheduler's extender configuration.
+"""Helm values of this project's chart `gpu-manager`, and the scheduler's extender configuration.
 
 Sources: tkestack/gpu-manager 8cd842e (build/start.sh, gpu-manager.yaml), tkestack/gpu-admission
 47d56ae (README: address and verb of the extender).
@@ -15,28 +15,28 @@ from components.settings.nodes.cards import CORE, MEMORY
 NAMESPACE = "kube-system"
 VERSION = "1.1.5"
 ADMISSION = "gpu-quota-admission"
-#: TKEStack's image of it, the only one with a version.
+# Version of TKEStack's gpu-quota-admission image, the only image with a version.
 ADMISSION_RELEASE = (1, 0, 0)
-#: ConfigMap with what the cluster's scheduler must be started with.
+# ConfigMap with the configuration that the cluster's scheduler must be started with.
 SCHEDULER = "gpu-quota-admission-scheduler"
 PORT = 3456
 METRICS_PATH = "/metric"
-#: What `/metric` serves (gpu-manager 8cd842e, pkg/services/display/display.go).
+# Metrics at the path `/metric` (gpu-manager 8cd842e, pkg/services/display/display.go).
 METRICS = (
     "container_gpu_utilization",
     "container_request_gpu_utilization",
     "container_gpu_memory_total",
     "container_request_gpu_memory",
 )
-#: What document 002 reserves for each of the two programs.
+# Resources that reference document 002 reserves for each of the two programs.
 RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 
 def extra_flags(manager: GpuManagerSettings, *, systemd_cgroup: bool) -> list[str]:
-    """``EXTRA_FLAGS`` that the image's version knows: one more ends the program.
+    """Return the flags in `EXTRA_FLAGS` for the image's version; an unknown flag ends gpu-manager.
 
-    Its own defaults are dockershim's socket and cgroupfs; before 1.1.0 it knows Docker alone and
-    looks for a kubeconfig of root's (build/start.sh).
+    gpu-manager's own defaults are dockershim's socket and the cgroup driver cgroupfs. Before 1.1.0
+    it supports only Docker and searches for root's kubeconfig (build/start.sh).
     """
     release = release_of(manager.image)
     if release is not None and release < CRI:
@@ -50,9 +50,10 @@ def extra_flags(manager: GpuManagerSettings, *, systemd_cgroup: bool) -> list[st
 
 
 def admission_flags(manager: GpuManagerSettings) -> list[str]:
-    """``EXTRA_FLAGS`` of the extender, as its manifest in tkestack/tke 31e93ce has them for v1.0.0.
+    """Return the flags in `EXTRA_FLAGS` of the scheduler extender.
 
-    Other images are built from newer source, which doesn't know the flag (gpu-admission f7d9868).
+    The manifest for v1.0.0 in tkestack/tke 31e93ce has this flag. Other images are built from newer
+    source code that does not know the flag (gpu-admission f7d9868).
     """
     by_release = release_of(manager.admission_image) == ADMISSION_RELEASE
     return ["--incluster-mode=true"] if by_release else []
@@ -69,7 +70,7 @@ def values(manager: GpuManagerSettings, site: Site) -> dict[str, Any]:
         "admissionFlags": admission_flags(manager),
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "tolerations": [
-            # TKEStack's own taint of GPU nodes, as in gpu-manager.yaml.
+            # TKEStack's own taint of GPU nodes, which gpu-manager.yaml also tolerates.
             {"key": CORE, "operator": "Exists", "effect": "NoSchedule"},
             *site.tolerations,
         ],
@@ -77,15 +78,17 @@ def values(manager: GpuManagerSettings, site: Site) -> dict[str, Any]:
 
 
 def scheduler_configuration(address: str) -> dict[str, Any]:
-    """What the cluster's kube-scheduler must be started with (``--config``).
+    """Return the configuration file that kube-scheduler must be started with (`--config`).
 
-    Policy files, which gpu-admission's README shows, are gone since Kubernetes 1.23; this is their
-    successor. Only pods that ask for the managed resources are sent to the extender, and nothing
-    of them is scheduled without it: it writes which card a pod gets, which gpu-manager reads.
+    gpu-admission's README shows a scheduler policy file; Kubernetes 1.23 removed policy files in
+    favor of this format. The scheduler sends only pods that request the managed resources to the
+    extender. Such pods are not scheduled without the extender, because it records on the pod which
+    GPU the pod gets, and gpu-manager reads this record.
 
     Args:
-        address: host of the Service ``gpu-quota-admission``. An address, not a name: schedulers
-            run in the host's network, where the cluster's names are not known.
+        address: Cluster IP of the Service `gpu-quota-admission`. An IP address and no name is
+            needed, because the scheduler runs in the host's network, where cluster DNS names do
+            not resolve.
     """
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

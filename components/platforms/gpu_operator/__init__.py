@@ -1,0 +1,1 @@
+"""Platform `gpu-operator`: NVIDIA's GPU Operator."""

@@ -1,4 +1,4 @@
-"""Images of the GPU Operator and of the operands that a configuration turns on."""
+"""Images of the GPU Operator and of the operands that the settings turn on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from components.settings.hosts.driver import DriverSettings
 
 
 def images(operator: GpuOperatorSettings, driver: DriverSettings) -> Iterator[str]:
-    """Yield the images of the GPU Operator and of the operands that a configuration turns on.
+    """Yield the images of the GPU Operator and of the operands that the settings turn on.
 
     Raises:
-        UnknownImages: the operator's version is none of those whose images are known.
+        UnknownImages: The images of the operator's version are not known.
     """
     for section, given in sections_in_use(operator, driver):
         if operator.version not in section.versions and "version" not in given:
@@ -38,7 +38,7 @@ def images(operator: GpuOperatorSettings, driver: DriverSettings) -> Iterator[st
 def sections_in_use(
     operator: GpuOperatorSettings, driver: DriverSettings
 ) -> Iterator[tuple[Section, Mapping[str, Any]]]:
-    """Yield the sections whose images run, each with what `extraValues` gives of it."""
+    """Yield the chart sections whose images run, each with its part of `extraValues`."""
     on = _switches(operator, driver.managed_by_operator)
     for section in sections():
         given: Mapping[str, Any] = operator.extra_values
@@ -49,7 +49,11 @@ def sections_in_use(
 
 
 def _driver(driver: DriverSettings, version: str) -> str:
-    """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
+    """Return the driver's image name.
+
+    The operator appends each node's operating system to the tag, and for precompiled drivers also
+    the node's kernel.
+    """
     repository = driver.image_repository or "nvcr.io/nvidia"
     if driver.digest:
         return f"{repository}/{driver.image or 'driver'}@{driver.digest}"
@@ -63,7 +67,7 @@ def _driver(driver: DriverSettings, version: str) -> str:
 
 
 def _switches(operator: GpuOperatorSettings, driver: bool) -> dict[str, bool]:
-    """Which sections' images run, by the chart's defaults and our settings."""
+    """Return which chart sections' images run, by the chart's defaults and the stack's settings."""
     always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")
     sandbox = operator.sandbox is not None
     mode = operator.sandbox.mode.value if operator.sandbox else ""

@@ -1,7 +1,7 @@
-"""Layouts of MIG devices, by names that change with their content.
+"""MIG layouts whose names change with their content.
 
-MIG manager acts when its node's label names another layout, never because a layout's content
-changed (NVIDIA/mig-parted v0.15.0, cmd/nvidia-mig-manager/main.go,
+MIG manager changes a node only if the node's label names another layout, not if the content of a
+layout changes (NVIDIA/mig-parted v0.15.0, cmd/nvidia-mig-manager/main.go,
 ContinuouslySyncMigConfigChanges).
 """
 
@@ -16,11 +16,11 @@ from components.settings.nodes.pool import Pool
 
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8
-"""Of the content's digest."""
+"""Number of hexadecimal digits of the content's digest in a layout's name."""
 
 
 def layout(pool: Pool) -> str:
-    """The layout that a pool's nodes should have; empty where none is declared."""
+    """Return the name of the MIG layout of a pool's nodes; empty if the pool declares none."""
     if not pool.mig:
         return str(pool.labels.get(MIG_LABEL, ""))
     content = json.dumps(dict(pool.mig), sort_keys=True)
@@ -29,10 +29,11 @@ def layout(pool: Pool) -> str:
 
 
 def layouts(pools: tuple[Pool, ...]) -> dict[str, Any]:
-    """Return a layout per pool with MIG devices, and one without any.
+    """Return a MIG layout for each pool with MIG devices, and the layout `all-disabled`.
 
-    Format: NVIDIA/mig-parted, api/spec/v1. A ConfigMap of ours stands instead of the one that MIG
-    manager makes from the hardware, so ``all-disabled`` has to be in it.
+    Format: NVIDIA/mig-parted, api/spec/v1. This ConfigMap replaces the one that MIG manager
+    generates from the hardware, so it must also contain `all-disabled`. Return an empty mapping if
+    no pool has MIG devices.
     """
     divided = {
         layout(pool): [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]

@@ -1,11 +1,12 @@
-"""Node labels and annotations that the GPU Operator and its feature discovery leave behind.
+"""Program `operator-labels`: remove node labels and annotations that the GPU Operator leaves.
 
-The operator labels nodes and never removes its labels (NVIDIA/gpu-operator#1391); stale ones
-make the next installation start operands where they should not. ``note`` says which of these keys
-nodes carry before the operator comes; ``remove`` takes the others away when it has gone. What this
-program's own field managers hold stays.
+The operator and its feature discovery label nodes and never remove these labels
+(NVIDIA/gpu-operator#1391). Stale labels make the next installation start operands on the wrong
+nodes. The action `note` records, before the operator is installed, which nodes already have such
+keys. The action `remove` deletes all other such keys after the operator is removed. Keys that field
+managers of this program own stay.
 
-Input: a `NodeKeysRequest`. ``remove`` reads the `NotedKeys` that ``note`` printed.
+Input: a `NodeKeysRequest`. `remove` reads the `NotedKeys` that `note` printed.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ PLACES = ("labels", "annotations")
 
 
 def keys(node: Json, place: str, prefixes: Sequence[str]) -> set[str]:
-    """Keys of a node's labels or annotations that begin with one of the prefixes."""
+    """Return the keys of a node's labels or annotations that begin with one of the prefixes."""
     present = node["metadata"].get(place) or {}
     return {key for key in present if key.startswith(tuple(prefixes))}
 
 
 def held(node: Json) -> dict[str, dict[str, set[str]]]:
-    """By field manager of this program and by place: the keys that it holds on a node."""
+    """Return the keys that this program owns on a node, by field manager and by place.
+
+    A place is `labels` or `annotations`.
+    """
     return {
         entry["manager"]: {
             place: {
@@ -42,13 +46,14 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
         }
         for entry in node["metadata"].get("managedFields", [])
         if entry["manager"].startswith(MANAGER)
-        and not entry["manager"].endswith(LAYOUTS)  # without MIG manager it names nothing
+        # The label of the MIG layout has no effect without MIG manager, so it may be removed.
+        and not entry["manager"].endswith(LAYOUTS)
         and entry["operation"] == "Apply"
     }
 
 
 async def note(left: NodeKeysRequest) -> NotedKeys:
-    """By place and key: the nodes that carry it already."""
+    """Record which nodes already have keys with the operator's prefixes."""
     prefixes = {"labels": left.labels, "annotations": left.annotations}
     result: dict[str, dict[str, tuple[str, ...]]] = {place: {} for place in PLACES}
     async with connect(left.context) as client:
@@ -60,9 +65,10 @@ async def note(left: NodeKeysRequest) -> NotedKeys:
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
-    """Removes keys from a node, and restores those that this program holds, now as its alone.
+    """Remove keys from a node, and apply the keys that this program owns again.
 
-    A key that the operator had set, too, would otherwise survive our cleanup.
+    A key that both the operator and this program have set would otherwise stay after the
+    operator's removal, still owned by the operator.
     """
     name, metadata = node["metadata"]["name"], node["metadata"]
     patch: list[Json] = [
@@ -75,7 +81,8 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
     try:
         await client.request("PATCH", f"nodes/{name}", body=patch, content_type=JSON_PATCH)
     except Refused as error:
-        if error.code not in (404, 422):  # gone by now, the node or a key: nothing to remove
+        # The node or a key no longer exists, so there is nothing to remove.
+        if error.code not in (404, 422):
             raise
         return
     for manager, places in held(node).items():
@@ -93,7 +100,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
 
 
 async def remove(left: NodeKeysRequest) -> Json:
-    """Takes away what was not there before."""
+    """Remove the keys that nodes did not have before the operator was installed."""
     noted = previous(NotedKeys)
     before = {"labels": noted.labels, "annotations": noted.annotations}
     prefixes = {"labels": left.labels, "annotations": left.annotations}

@@ -1,7 +1,8 @@
-"""NVIDIA's GPU Operator by its chart.
+"""Platform `gpu-operator`: NVIDIA's GPU Operator, installed by its Helm chart.
 
-Beside the release: the licence of vGPU guests. The operator makes and removes its operands; what
-its chart and its labels leave behind goes with it.
+In addition to the release it creates the license Secret of vGPU guests. The operator creates and
+deletes its operands. This program removes the CustomResourceDefinitions and node labels that remain
+after the operator's removal.
 """
 
 from __future__ import annotations
@@ -38,38 +39,46 @@ from policies.faults import Fault
 
 
 class GpuOperator(Platform):
-    """The release ``gpu-operator``."""
+    """The Helm release `gpu-operator`."""
 
     settings: GpuOperatorSettings
 
     chart = "gpu-operator"
-    #: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator, "Install NVIDIA GPU Operator".
+    # NVIDIA's chart repository (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator,
+    # "Install NVIDIA GPU Operator").
     repository = "https://helm.ngc.nvidia.com/nvidia"
-    #: gpu-operator v26.7.0, assets/state-device-plugin.
+    # Label and name of the device plugin's DaemonSet (v26.7.0, assets/state-device-plugin).
     servers = Servers("app=nvidia-device-plugin-daemonset", "nvidia-device-plugin-daemonset")
-    #: gpu-operator v26.7.0, assets/state-mig-manager.
+    # Label of MIG manager's pods (gpu-operator v26.7.0, assets/state-mig-manager).
     layouts = PlatformMigLayouts("app=nvidia-mig-manager", layout)
     traits = frozenset({Trait.BRINGS_DRIVER})
-    #: gpu-operator v26.7.0, assets/state-dcgm-exporter.
+    # Label and port of the DCGM exporter (gpu-operator v26.7.0, assets/state-dcgm-exporter).
     monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
     secrets = (vgpu_nodes.TOKEN,)
 
     @property
     def version(self) -> str:
+        """Return the version of the chart."""
         return self.settings.version
 
     @property
     def namespace(self) -> str:
+        """Return the namespace of the Helm release."""
         return self.settings.namespace
 
     def values(self) -> Json:
+        """Return the Helm values of the release."""
         return values.values(self.settings, self.site)
 
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
+        """Return the extended resources that each node of a pool advertises."""
         return offers(self._file(pool), self.settings.mig_strategy, pool)
 
     def plugin(self, pool: Pool) -> RunningPlugin:
-        """The operator sets the strategy for MIG in the plugin's environment, over its file."""
+        """Return how the device plugin runs on a pool's nodes.
+
+        The operator sets the MIG strategy in the plugin's environment, which overrides its file.
+        """
         return described(self._file(pool), self.settings.mig_strategy)
 
     def _file(self, pool: Pool) -> DevicePluginConfig:
@@ -78,21 +87,25 @@ class GpuOperator(Platform):
 
     @property
     def engines(self) -> Engines:
+        """Return the operator's requirements for the container engines on nodes."""
         return Engines(
             need_cdi=self.site.runtime.cdi,
             configured=self.settings.toolkit,
-            # gpu-operator v26.7.0, assets/state-container-toolkit and its CDI classes.
+            # RuntimeClasses of the operator (v26.7.0, assets/state-container-toolkit).
             runtime_classes=frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"}),
         )
 
     def images(self) -> Iterator[str]:
+        """Yield the images of the operator and of the operands in use."""
         yield from images.images(self.settings, self.site.driver)
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
+        """Return the license Secret of vGPU guests, if the stack file has the section `vgpu`."""
         vgpu = self.settings.vgpu
         return (vgpu_nodes.license_secret(self.namespace, vgpu),) if vgpu else ()
 
     def programs(self) -> tuple[Program, ...]:
+        """Return the programs for the CustomResourceDefinitions and the operator's node labels."""
         names = values.definitions(self.settings.version)
         context = self.site.context
         return (
@@ -122,7 +135,7 @@ class GpuOperator(Platform):
 
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`toolkit` is true where the operator also brings the driver."""
+        """Return section `gpuOperator`, with `toolkit` true if the operator installs the driver."""
         driver, operator = document.get("driver"), document.get("gpuOperator", {})
         if (
             isinstance(driver, Mapping)
@@ -134,14 +147,17 @@ class GpuOperator(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
+        """Yield faults of the stack file that contradict the GPU Operator."""
         yield from rules.validate(sections)
 
     def endpoints(self) -> dict[str, str]:
+        """Return the endpoints that vGPU guests must reach, by description."""
         return vgpu_nodes.endpoints(self.settings.vgpu, self.site)
 
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
+        """Yield faults if the cluster already runs Node Feature Discovery."""
         if self.settings.nfd:
             yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
 

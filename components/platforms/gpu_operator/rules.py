@@ -1,4 +1,4 @@
-"""Rules between the GPU Operator's settings, its chart's values and the rest of the document."""
+"""Checks of the GPU Operator's settings against its chart and the rest of the stack file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from policies.faults import Fault, Location, fault, show
 
 _SECTION = "gpuOperator"
 
-#: Layouts that MIG manager's own configuration has on every GPU that can be divided
-#: (mig-parted, deployments/container/nvidia-mig-manager.yaml).
+# Layouts in MIG manager's own configuration that work on every GPU with MIG support (mig-parted,
+# deployments/container/nvidia-mig-manager.yaml).
 BUILT_IN_LAYOUTS = (ALL_DISABLED, "all-enabled", "all-balanced")
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Every contradiction of the operator's settings."""
+    """Yield all faults in the settings of the GPU Operator."""
     operator = sections.gpu_operator
     if operator is None:
         return
@@ -80,7 +80,7 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _nodes(sections: ValidSections) -> Iterator[Fault]:
-    """Labels that single nodes have of their own."""
+    """Yield faults for the additional labels of single nodes."""
     scheduling = sections.sections.get("scheduling")
     if not isinstance(scheduling, SchedulingSettings):
         return
@@ -100,7 +100,10 @@ def _nodes(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
-    """Labels whose values the operator changes on its own: to hold them would undo its work."""
+    """Yield faults for labels whose values the operator changes itself.
+
+    Setting such a label would undo the operator's changes.
+    """
     for key, value in labels.items():
         if key in STATE_LABELS:
             yield fault(

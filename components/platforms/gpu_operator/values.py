@@ -1,4 +1,4 @@
-"""Values of the chart ``gpu-operator``.
+"""Helm values of the chart `gpu-operator`.
 
 Value paths: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml.
 """
@@ -30,8 +30,9 @@ _SINCE_V26_7 = (
     "gpuclusters.nvidia.com",
 )
 
-#: containerd of Rancher's distributions (NVIDIA/gpu-operator#623). Never their config.toml.tmpl:
-#: it stands instead of what they write at each start, and breaks the node then (#992).
+# Paths of containerd in Rancher's distributions (NVIDIA/gpu-operator#623). Their config.toml.tmpl
+# must not be used: that file replaces the configuration that the distributions generate at each
+# start, which breaks the node (NVIDIA/gpu-operator#992).
 _RANCHER = {
     "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
     "CONTAINERD_CONFIG": "/var/lib/rancher/{name}/agent/etc/containerd/config.toml",
@@ -39,13 +40,13 @@ _RANCHER = {
 
 
 def definitions(version: str) -> list[str]:
-    """What the chart and its subchart bring under ``crds/``."""
+    """Return the CustomResourceDefinitions in the folders `crds/` of the chart and its subchart."""
     return sorted((*_DEFINITIONS, *(_SINCE_V26_7 if not version.startswith("v26.3.") else ())))
 
 
-#: Prefixes of what the operator, its operands and Node Feature Discovery write on nodes
-#: (gpu-operator v26.7.0 controllers/state_manager.go, k8s-operator-libs pkg/upgrade/consts.go;
-#: node-feature-discovery 0.19.0 api/nfd).
+# Prefixes of labels that the operator, its operands and Node Feature Discovery set on nodes
+# (gpu-operator v26.7.0 controllers/state_manager.go, k8s-operator-libs pkg/upgrade/consts.go;
+# node-feature-discovery 0.19.0 api/nfd).
 NODE_LABELS = [
     "feature.node.kubernetes.io/",
     "nvidia.com/cuda.",
@@ -59,7 +60,7 @@ NODE_LABELS = [
 ]
 NODE_ANNOTATIONS = ["nfd.node.kubernetes.io/", "nvidia.com/gpu-driver-upgrade"]
 
-#: Those without which the operator does nothing, in every version.
+# CustomResourceDefinitions without which no version of the operator works.
 POLICY_DEFINITIONS = ["clusterpolicies.nvidia.com"]
 
 
@@ -112,8 +113,8 @@ def _driver(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
         "nvidiaDriverCRD": {"enabled": driver.resource},
     }
     image = {
-        # A digest in its place is taken as it is, without the node's system behind it
-        # (gpu-operator v26.7.0, internal/image/image.go; controllers/object_controls.go,
+        # If the version is a digest, the operator uses it without the node's operating system
+        # appended (gpu-operator v26.7.0, internal/image/image.go; controllers/object_controls.go,
         # resolveDriverTag; api/nvidia/v1alpha1/nvidiadriver_types.go, GetImagePath).
         "version": driver.digest or driver.version,
         "repository": driver.image_repository,
@@ -121,8 +122,9 @@ def _driver(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     }
     result |= {key: value for key, value in image.items() if value}
     if variables := site.proxy.both_cases:
-        # What the container compiles with comes from the system's repositories (GPU Operator
-        # documentation, "Install GPU Operator in Proxy Environments").
+        # The driver container downloads compilers from the operating system's repositories and
+        # needs the proxy for them (GPU Operator documentation, "Install GPU Operator in Proxy
+        # Environments").
         result["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     if operator.vgpu:
         result["licensingConfig"] = {"secretName": operator.vgpu.license_secret}
@@ -145,10 +147,12 @@ def _upgrade(upgrade: DriverUpgrade) -> dict[str, Any]:
 
 
 def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
-    """With CDI the operator itself sets how devices are handed out.
+    """Return the chart values of the device plugin.
 
-    Without, it would be the variable that containers may not use (`runtime.devicesByEnvironment`),
-    so by mounts (NVIDIA's page "Preventing Unprivileged Access to GPUs in Kubernetes").
+    With CDI the operator sets the device list strategy itself. Without CDI its default is the
+    environment variable, which containers may not use (`runtime.devicesByEnvironment`). Volume
+    mounts are used in its place (NVIDIA's page "Preventing Unprivileged Access to GPUs in
+    Kubernetes").
     """
     result: dict[str, Any] = {}
     if operator.device_plugin:
@@ -165,15 +169,19 @@ def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
 
 
 def _mounts(operator: GpuOperatorSettings, site: Site) -> bool:
-    """Whether the nodes' toolkit takes devices by mounts: the operator or we configure it so."""
+    """Return True if the nodes' toolkit accepts devices by mounts."""
     return not site.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
 
 
 def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
-    """``RUNTIME_CONFIG_SOURCE=file`` keeps the drop-in's version at the root's: read from the
-    daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
-    (NVIDIA/gpu-operator#2646). Whom the toolkit gives GPUs: nvidia-container-toolkit 1.20.0,
-    cmd/nvidia-ctk-installer/toolkit/toolkit.go; as on hosts (`steps/toolkit.sh`).
+    """Return the chart values of the container toolkit.
+
+    `RUNTIME_CONFIG_SOURCE=file` keeps the drop-in file's version equal to that of the main
+    configuration file. Read from the daemon, the drop-in would have version 4, which containerd 2.3
+    rejects next to an older main file (NVIDIA/gpu-operator#2646). The variables that control which
+    containers get GPUs come from nvidia-container-toolkit 1.20.0,
+    cmd/nvidia-ctk-installer/toolkit/toolkit.go; `components/hosts/steps/toolkit.sh` configures
+    hosts in the same way.
     """
     if not operator.toolkit:
         return {"enabled": False}
@@ -193,7 +201,7 @@ def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
 
 
 def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any]) -> dict[str, Any]:
-    """The same values with every image from the private registry."""
+    """Return the values with every image taken from the private registry."""
     registry = site.registry
     series = series_of(operator.version)
     for section in sections():
@@ -217,10 +225,11 @@ def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any])
 
 
 def _digests(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
-    """Versions with the digests that are known, where `extraValues` chooses no other image.
+    """Return chart values whose versions contain the known digests.
 
-    The operator puts a version behind the colon as it is (gpu-operator v26.7.0,
-    internal/image/image.go), the chart too (templates/_helpers.tpl).
+    Images that `extraValues` replaces are skipped. The operator appends a version unchanged after
+    the colon (gpu-operator v26.7.0, internal/image/image.go), and so does the chart
+    (templates/_helpers.tpl).
     """
     result: dict[str, Any] = {}
     for section, given in sections_in_use(operator, site.driver):

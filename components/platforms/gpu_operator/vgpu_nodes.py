@@ -1,4 +1,4 @@
-"""Nodes that are virtual machines with NVIDIA vGPUs: their licence, and what they depend on."""
+"""vGPU guests: the license of nodes that are virtual machines with NVIDIA vGPUs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from components.platforms.base import ExtraObject
 from components.platforms.site import Site
 from components.settings.gpu_operator import Vgpu, VgpuFeature
 
-#: ``FeatureType`` of gridd.conf; the numbers are those of NVML's nvmlGridLicenseFeatureCode_t.
+# `FeatureType` in gridd.conf; the numbers are those of NVML's nvmlGridLicenseFeatureCode_t.
 FEATURE_TYPES = {VgpuFeature.VGPU: 1, VgpuFeature.WORKSTATION: 2, VgpuFeature.COMPUTE: 4}
-#: The stack's secret with a client configuration token of the licence system.
-TOKEN = "licenseToken"  # noqa: S105  the name of a secret
+# Name of the stack's secret that contains a client configuration token of the license system.
+TOKEN = "licenseToken"  # noqa: S105  a name, not a secret value
 
 
 def gridd(vgpu: Vgpu) -> str:
-    """The licence daemon's configuration; without a feature it takes the one of the vGPU's type."""
+    """Return the license daemon's gridd.conf; without a feature the vGPU type determines it."""
     return "" if vgpu.feature is None else f"FeatureType={FEATURE_TYPES[vgpu.feature]}\n"
 
 
 def license_secret(namespace: str, vgpu: Vgpu) -> ExtraObject:
-    """The Secret that ``vgpu.licenseSecret`` names, which driver containers mount.
+    """Return the Secret that `vgpu.licenseSecret` names, which driver containers mount.
 
-    Its keys are mounted as files, both of them always (gpu-operator v26.7.0,
-    internal/consts/consts.go).
+    The operator always mounts both keys as files (gpu-operator v26.7.0, internal/consts/consts.go).
     """
     return ExtraObject(
         key="license",
@@ -46,7 +45,7 @@ def license_secret(namespace: str, vgpu: Vgpu) -> ExtraObject:
 
 
 def endpoints(vgpu: Vgpu | None, site: Site) -> dict[str, str]:
-    """Return what must answer guests: licence server and the registry of their driver."""
+    """Return the endpoints that vGPU guests must reach: license server and driver registry."""
     if vgpu is None:
         return {}
     servers = {"licence server": vgpu.license_server} if vgpu.license_server else {}

@@ -1,0 +1,1 @@
+"""Models of hosts, SSH access, and the sections that prepare hosts."""

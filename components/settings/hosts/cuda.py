@@ -1,4 +1,7 @@
-"""The CUDA toolkit on the hosts. GPU pods bring their own; a host needs it for builds only."""
+"""Section `cuda` of the stack file: the CUDA toolkit on hosts.
+
+GPU pods contain their own CUDA libraries. A host needs the toolkit only to compile CUDA programs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from policies.faults import refuse
 
 
 class CudaSource(StrEnum):
-    """`none`: no toolkit on the host. A runfile's bundled driver is never installed."""
+    """Source of the CUDA toolkit; `none` installs no toolkit.
+
+    The driver inside a toolkit runfile is never installed.
+    """
 
     NONE = "none"
     PACKAGE = "package"
@@ -23,7 +29,7 @@ class CudaSource(StrEnum):
 
 
 class CudaSettings(Model):
-    """`version`: major and minor, as in /usr/local/cuda-12.8."""
+    """Settings of the CUDA toolkit; `version` is major and minor, as in /usr/local/cuda-12.8."""
 
     source: CudaSource = Field(
         default=CudaSource.NONE, description="none, package or runfile", examples=["none"]

@@ -1,4 +1,4 @@
-"""What Docker's own configuration gets, where Docker is the container engine."""
+"""Docker's own settings on hosts with Docker as their container engine."""
 
 from __future__ import annotations
 
@@ -35,21 +35,31 @@ def _path(text: str) -> str:
 
 
 class StorageDriver(StrEnum):
-    """`leave`: Docker's choice. `overlay2`: set where the file system carries it, else told."""
+    """Storage driver of Docker.
+
+    `leave`: Docker selects the driver. `overlay2`: the program sets it if the file system supports
+    it, and reports a finding otherwise.
+    """
 
     LEAVE = "leave"
     OVERLAY2 = "overlay2"
 
 
 class Forward(StrEnum):
-    """The policy of iptables' FORWARD, which Docker sets to DROP: pods of other networks stop."""
+    """Policy of the iptables chain FORWARD.
+
+    Docker sets the policy to DROP, which blocks the traffic of pods in other networks.
+    """
 
     ACCEPT = "accept"
     LEAVE = "leave"
 
 
 class Docker(Model):
-    """`dataRoot`: where images and containers are; what is in the old place moves there."""
+    """Settings of Docker.
+
+    `dataRoot` is the directory of images and containers; existing data is moved to this directory.
+    """
 
     registry_mirrors: tuple[Annotated[StrictStr, AfterValidator(_mirror)], ...] = Field(
         default=(), description="a list of addresses", examples=[["https://mirror.example.org"]]

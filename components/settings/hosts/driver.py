@@ -1,4 +1,4 @@
-"""Where the NVIDIA driver comes from."""
+"""Section `driver` of the stack file: where the NVIDIA driver comes from."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from policies.faults import refuse, show
 ON_HOSTS_ONLY = (
     *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),
 )
-"""Fields that mean nothing where the hosts are left alone."""
+"""Fields that have no effect if this program installs no driver on the hosts."""
 DIGEST = f"sha256:{'0' * 64}"
 _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
 
 
 class DriverSource(StrEnum):
-    """Who brings the driver.
+    """Source of the NVIDIA driver.
 
     `package`: the host's package manager. `runfile`: NVIDIA's self-extracting installer.
-    `preinstalled`: on the host, only checked. `operator`: the GPU Operator's container.
-    `daemonset`: a driver installer in the cluster. The last three leave the host alone.
+    `preinstalled`: the driver is already on the host and is only checked. `operator`: a container
+    of the GPU Operator. `daemonset`: a driver installer in the cluster. With the last three sources
+    this program installs no driver on the host.
     """
 
     PACKAGE = "package"
@@ -40,7 +41,7 @@ class DriverSource(StrEnum):
 
 
 class FabricManager(StrEnum):
-    """`auto`: on hosts with NVSwitches."""
+    """When Fabric Manager runs; `auto` means on hosts with NVSwitches."""
 
     AUTO = "auto"
     ON = "on"
@@ -48,10 +49,10 @@ class FabricManager(StrEnum):
 
 
 class KernelModule(StrEnum):
-    """Which of NVIDIA's kernel modules is used.
+    """Kind of NVIDIA's kernel modules.
 
-    `open`: GPUs since Turing, and the only kind since Blackwell. `proprietary`: older GPUs.
-    `auto`: by the GPUs: proprietary where one is older than Turing, else `open`.
+    `open`: for Turing and newer GPUs, and the only kind for Blackwell and newer GPUs.
+    `proprietary`: for older GPUs. `auto`: `proprietary` if a GPU is older than Turing, else `open`.
     """
 
     AUTO = "auto"
@@ -60,20 +61,25 @@ class KernelModule(StrEnum):
 
 
 class DriverSettings(Model):
-    """`version` is what hosts must have or get; None takes any (not for a runfile).
+    """Settings of the NVIDIA driver.
 
-    With the sources `package` and `runfile` only: `repository`, `runfile`, `hold`, `persistence`,
-    `fabricManager`, `imexNodes` and `removeEarlier`, which lets NVIDIA packages and runfile drivers
-    of another version go, which otherwise are refused. With `operator` and `daemonset` it removes
-    the host's own driver and CUDA packages, whose modules would stand in the container's way.
-    `imexNodes` is for hosts that share an NVLink domain (GB200 NVL72): each pool or host names all
-    of its domain, itself too.
+    `version` is the driver version that hosts must have or get. None accepts any version, except
+    with a runfile.
 
-    With `source: operator` only: `precompiled`, modules built and signed for one kernel, whose
-    `version` is a branch such as 595; `resource`, an NVIDIADriver object in place of the policy's
-    driver section; `imageRepository` and `image`, for drivers that a site builds itself, as vGPU
-    guests need; `digest`, the image for the one system of all nodes: without it the operator takes
-    a tag, which upstream may move.
+    Only for the sources `package` and `runfile`: `repository`, `runfile`, `hold`, `persistence`,
+    `fabricManager`, `imexNodes` and `removeEarlier`. `removeEarlier` allows the removal of NVIDIA
+    packages and runfile drivers of another version; without it they are an error. With the sources
+    `operator` and `daemonset`, `removeEarlier` removes the host's own driver and CUDA packages,
+    whose kernel modules conflict with those of the driver container. `imexNodes` is for hosts that
+    share an NVLink domain (GB200 NVL72): each pool or host lists all hosts of its domain, including
+    the host itself.
+
+    Only for the source `operator`: `precompiled` uses modules that are built and signed for one
+    kernel, and its `version` is a branch such as 595. `resource` creates an NVIDIADriver object in
+    place of the driver section of the ClusterPolicy. `imageRepository` and `image` select a driver
+    image that a site builds itself, as vGPU guests need. `digest` selects the image by digest and
+    requires that all nodes run the same operating system; without it the operator uses a tag, which
+    its publisher may move.
     """
 
     source: DriverSource = Field(
@@ -195,20 +201,20 @@ class DriverSettings(Model):
 
     @property
     def managed_by_operator(self) -> bool:
-        """Whether the GPU Operator brings the driver (its value `driver.enabled`)."""
+        """Return True if the GPU Operator installs the driver (chart value `driver.enabled`)."""
         return self.source is DriverSource.OPERATOR
 
     @property
     def by_preparation(self) -> bool:
-        """Whether the preparation of a host installs the driver."""
+        """Return True if this program installs the driver on hosts over SSH."""
         return self.source in (DriverSource.PACKAGE, DriverSource.RUNFILE)
 
     @property
     def in_container(self) -> bool:
-        """Whether the driver comes to the hosts in a container."""
+        """Return True if a container installs the driver on the hosts."""
         return self.source in (DriverSource.OPERATOR, DriverSource.DAEMONSET)
 
     @property
     def managed_by_daemonset(self) -> bool:
-        """Whether an installer in a DaemonSet brings the driver."""
+        """Return True if an installer in a DaemonSet installs the driver."""
         return self.source is DriverSource.DAEMONSET

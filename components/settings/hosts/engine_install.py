@@ -1,4 +1,4 @@
-"""A container engine for hosts that have none."""
+"""Installation of a container engine on hosts that have none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _VERSION = r"[0-9][A-Za-z0-9.+~-]*"
 
 
 class EngineInstall(Model):
-    """`packages`: the engine first, such as [containerd], or [docker-ce, docker-ce-cli].
+    """Packages of the container engine, such as [containerd] or [docker-ce, docker-ce-cli].
 
-    Only hosts without that engine get it: one that was there before stays as it is. `version` is
-    the first package's. Packages go again where `packages.remove` is declared. `sandboxImage`: the
-    image of each pod's sandbox, for sites that reach no `registry.k8s.io`.
+    Only hosts without the engine get these packages; an existing engine stays as it is. `version`
+    applies to the first package. The packages are removed with the host or its declaration only if
+    `packages.remove` is true. `sandboxImage` is the image of each pod's sandbox container, for
+    sites without access to `registry.k8s.io`.
     """
 
     packages: tuple[PackageName, ...] = Field(

@@ -1,4 +1,4 @@
-"""A host: a machine that is reached by SSH and prepared, and the node that it is."""
+"""Hosts: machines that this program prepares over SSH, and the node that each machine becomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECORD = {"name", "node", "role", "address", "port", "user", "host_key", "basti
 
 
 class Role(StrEnum):
-    """What a host is in the cluster; a `gpu-control-plane` runs GPU pods, too."""
+    """Role of a host in the cluster; a `gpu-control-plane` also runs GPU pods."""
 
     GPU_WORKER = "gpu-worker"
     CPU_WORKER = "cpu-worker"
@@ -28,25 +28,25 @@ class Role(StrEnum):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether the host gets what GPUs need."""
+        """Return True if the host gets the GPU driver and the GPU settings of the runtime."""
         return self in (Role.GPU_WORKER, Role.GPU_CONTROL_PLANE)
 
     @property
     def is_control_plane(self) -> bool:
-        """Whether the control plane runs there: its ports are open, and it reboots alone."""
+        """Return True if the host runs the control plane: it reboots alone, with its ports open."""
         return self in (Role.CONTROL_PLANE, Role.GPU_CONTROL_PLANE)
 
     @property
     def is_worker(self) -> bool:
-        """Whether Services' ports are open there."""
+        """Return True if the host's firewall opens the port range of Services (NodePort)."""
         return self is not Role.CONTROL_PLANE
 
 
 class Host(Overrides):
-    """One machine.
+    """A machine that this program prepares over SSH.
 
-    `port`, `user` and `bastion` are those of its pool's `ssh`, else of the stack's `ssh`, where the
-    host gives none; `bastion: null` goes to the host directly.
+    If the host sets no `port`, `user` or `bastion`, the values of its pool's `ssh` apply, then the
+    values of the stack's `ssh`. `bastion: null` connects to the host without a jump host.
     """
 
     name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
@@ -77,5 +77,5 @@ class Host(Overrides):
         return data
 
     def record(self) -> dict[str, Any]:
-        """Return what a program needs to log in, in JSON; `model_validate` reads it."""
+        """Return the host's connection data as JSON, which `Host.model_validate` reads."""
         return self.model_dump(mode="json", include=_RECORD)

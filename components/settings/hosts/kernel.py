@@ -1,4 +1,4 @@
-"""A pinned kernel."""
+"""Section `kernel` of the stack file: a pinned kernel release on hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RELEASE = r"\d+\.\d+(\.\d+)?[A-Za-z0-9._+~-]*"
 
 
 class KernelFlavor(StrEnum):
-    """Packages of an RPM host's kernel: the distribution's, or one of elrepo.org's two."""
+    """Kernel packages of an RPM-based host: the distribution's, or one of elrepo.org's two."""
 
     KERNEL = "kernel"
     KERNEL_LT = "kernel-lt"
@@ -23,10 +23,10 @@ class KernelFlavor(StrEnum):
 
 
 class KernelSettings(Model):
-    """`release` None leaves the kernel as it is.
+    """Settings of the pinned kernel; `release` None leaves the kernel as it is.
 
-    With a release: its packages are installed, it becomes GRUB's default entry, and `hold` keeps
-    upgrades of the system from bringing another one. A host that runs another kernel asks for a
+    With a release, the program installs its packages and makes it GRUB's default entry. If `hold`
+    is true, system upgrades install no other kernel. A host that runs another kernel needs a
     reboot.
     """
 

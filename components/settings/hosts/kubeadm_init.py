@@ -1,4 +1,4 @@
-"""A cluster that the stack makes itself: `kubeadm init` on one host, its network, and `join`."""
+"""Settings of a new cluster: `kubeadm init` on one host, its network add-on, and `kubeadm join`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Phase = Annotated[
 
 
 def _without(*ours: str) -> AfterValidator:
-    """A part of kubeadm's configuration: a mapping without the keys that settings of ours have."""
+    """Return a validator that rejects kubeadm keys for which the stack file has a setting."""
 
     def check(value: dict[str, Any]) -> Any:
         for key in ours:
@@ -39,7 +39,7 @@ def _without(*ours: str) -> AfterValidator:
 
 
 class NetworkChart(Model):
-    """A network add-on as a Helm chart; `charts.digests` and `charts.directory` hold for it too."""
+    """A network add-on as a Helm chart; `charts.digests` and `charts.directory` apply to it."""
 
     chart: DnsLabel = Field(description="the chart's name", examples=["cilium"])
     version: StrictStr = Field(min_length=1, description="the chart's version", examples=["1.18.4"])
@@ -55,7 +55,7 @@ class NetworkChart(Model):
 
 
 class Network(Model):
-    """The network add-on (CNI): a file of manifests in the project, or a chart."""
+    """The network add-on (CNI): a file of manifests in the project, or a Helm chart."""
 
     manifest: StrictStr | None = Field(
         default=None,
@@ -77,9 +77,10 @@ class Network(Model):
 
 
 class Init(Model):
-    """`kubeadm init` on the one control-plane host of the stack; all other hosts join it.
+    """Settings of `kubeadm init` on the stack's one control-plane host; all other hosts join it.
 
-    What was initialized stays as it is: another configuration is refused, not applied.
+    The program never changes the configuration of an initialized cluster: a different configuration
+    is rejected.
     """
 
     endpoint: Endpoint = Field(

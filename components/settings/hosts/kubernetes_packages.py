@@ -1,4 +1,4 @@
-"""kubelet, kubeadm and kubectl on the hosts, and how a host joins its cluster."""
+"""Section `kubernetesPackages` of the stack file: kubelet, kubeadm and kubectl on hosts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from components.settings.hosts.repository import Repositories
 from policies.faults import refuse
 
 FIRST = 31
-"""First minor version of Kubernetes that `init` can make."""
+"""Lowest minor version of Kubernetes that `init` supports: 31 stands for Kubernetes 1.31."""
 
 
 class Join(Model):
-    """`kubeadm join`; its token is the stack secret `gpu-cluster:kubeadmToken`."""
+    """Settings of `kubeadm join`; its token is the stack's secret `gpu-cluster:kubeadmToken`."""
 
     endpoint: Endpoint = Field(
         description="host:port of the API server", examples=["192.0.2.1:6443"]
@@ -35,7 +35,11 @@ class Join(Model):
 
 
 class KubernetesPackagesSettings(Model):
-    """`version` None leaves Kubernetes' packages alone. Held packages stay at that version."""
+    """Settings of the Kubernetes packages on hosts, and of the cluster that the hosts join.
+
+    `version` None leaves the packages as they are. With `hold`, system upgrades do not
+    change their version.
+    """
 
     version: (
         Annotated[
@@ -63,7 +67,7 @@ class KubernetesPackagesSettings(Model):
             raise refuse(
                 "init and join", "init for a new cluster, or join for one", "remove one of them"
             )
-        # kubeadm.k8s.io/v1beta4 came with 1.31 (kubeadm reference).
+        # The API kubeadm.k8s.io/v1beta4 exists since 1.31 (kubeadm reference).
         if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):
             raise refuse(
                 f"init with version {self.version}", "1.31 or later", "declare another version"

@@ -1,4 +1,4 @@
-"""Packages of the operating system: what builds kernel modules, and whatever else is wanted."""
+"""Section `packages` of the stack file: packages of the operating system on hosts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ PackageName = Annotated[
 ]
 
 BUILD = ("gcc", "make", "dkms", "pciutils")
-"""NVIDIA Driver Installation Guide r595, pre-installation: compiler, make, DKMS; lspci to look."""
+"""Packages that build kernel modules: compiler, make and DKMS; `lspci` lists the devices.
+
+Source: NVIDIA Driver Installation Guide r595, pre-installation.
+"""
 
 
 class PackagesSettings(Model):
-    """Beside the kernel's headers and the packages of `BUILD`, which a driver on the host brings.
+    """Settings of packages that hosts get in addition to those of the driver.
 
-    Packages stay on a host that leaves the stack, unless `remove`; then those go that the stack
-    brought.
+    A driver that this program installs brings the kernel headers and the packages of `BUILD`. The
+    packages stay on a host that leaves the stack. With `remove`, the packages that this stack
+    installed are removed.
     """
 
     build: StrictBool = Field(

@@ -1,4 +1,4 @@
-"""The proxy by which hosts reach repositories and registries."""
+"""Section `proxy` of the stack file: the proxy between hosts and package or image registries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.faults import refuse, show
 
 _URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?/?|https?://\[[0-9A-Fa-f:.]+\](:\d{1,5})?/?")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""What no proxy is asked for."""
+"""Addresses of the host itself, which are always reached without the proxy."""
 
 
 def _url(text: str) -> str:
@@ -46,10 +46,10 @@ Direct = Annotated[
 
 
 class ProxySettings(Model):
-    """For what preparation downloads, the container engine's images, and a driver's container.
+    """Proxy for downloads on hosts, for images of the container engine, and for driver containers.
 
-    Charts are fetched from the machine that runs the program: by `HTTPS_PROXY` of its environment.
-    `noProxy` should hold the networks of hosts, pods and Services.
+    The machine that runs this program fetches charts and uses its own environment variable
+    `HTTPS_PROXY`. `noProxy` should contain the networks of hosts, pods and Services.
     """
 
     http: ProxyUrl | None = Field(
@@ -68,7 +68,7 @@ class ProxySettings(Model):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that programs read, by their names in capitals; none without a proxy."""
+        """Return the proxy's environment variables in upper case; empty without a proxy."""
         if not (self.http or self.https):
             return {}
         given = {"HTTP_PROXY": self.http, "HTTPS_PROXY": self.https}
@@ -77,6 +77,9 @@ class ProxySettings(Model):
 
     @property
     def both_cases(self) -> dict[str, str]:
-        """`environment`, and the same in lower case, which some programs read alone."""
+        """Return the proxy's environment variables in upper and lower case.
+
+        Some programs read only the lower-case names.
+        """
         lower = {name.lower(): value for name, value in self.environment.items()}
         return {**self.environment, **lower}

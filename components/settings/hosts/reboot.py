@@ -1,4 +1,4 @@
-"""Whether and how hosts are rebooted; how many at once is `rollout`'s."""
+"""Section `reboot` of the stack file: when hosts reboot; `rollout` sets how many in parallel."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from components.base.model import Model
 
 
 class RebootWhen(StrEnum):
-    """`never`: a pending reboot is told. `required`: hosts that need one are rebooted."""
+    """When hosts reboot: `never` (a pending reboot is only reported) or `required` (if needed)."""
 
     NEVER = "never"
     REQUIRED = "required"
 
 
 class RebootSettings(Model):
-    """Reboots go in waves: at most `rollout.maxUnavailable` hosts down, of the control plane one.
+    """Settings of reboots, which run in waves of at most `rollout.maxUnavailable` hosts.
 
-    A host that is a cluster node is drained before and uncordoned after, if it was not cordoned
-    already.
+    At most one control-plane host reboots at a time. A host that is a node of the cluster is
+    drained before its reboot and uncordoned afterwards, unless it was cordoned before.
     """
 
     when: RebootWhen = Field(

@@ -1,4 +1,4 @@
-"""A signed package repository, or the mirror of one."""
+"""Signed package repositories for apt and dnf."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Sha256 = Annotated[StrictStr, AfterValidator(_sha256)]
 
 
 class Signed(StrEnum):
-    """What dnf verifies; apt always verifies the metadata, which hold the packages' sums."""
+    """Signatures that dnf verifies; apt always verifies the signature of the metadata."""
 
     METADATA = "metadata"
     PACKAGES = "packages"
@@ -52,17 +52,17 @@ class Signed(StrEnum):
 
 
 class Key(Model):
-    """One of several public keys, and its sum: nothing else is taken for it."""
+    """A public key of a repository, and the SHA-256 checksum that the downloaded key must have."""
 
     url: Url = Field(description="where the armored public key is")
     sha256: Sha256 = Field(description="the sha256 of what url gives")
 
 
 class Repository(Model):
-    """One repository and what signs it. Unsigned repositories can't be declared.
+    """One package repository and the keys that sign it; unsigned repositories are not supported.
 
-    Where metadata and packages have keys of their own (Kubernetes' former dnf repositories), `key`
-    holds both, one after the other, or `keys` says where they are.
+    If different keys sign metadata and packages (as in Kubernetes' former dnf repositories), `key`
+    contains both keys one after the other, or `keys` lists their URLs.
     """
 
     url: Url = Field(
@@ -101,7 +101,7 @@ class Repository(Model):
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Its words for the hosts' script (`components/hosts/steps/packages.sh`)."""
+        """Return the repository's fields as arguments of `components/hosts/steps/packages.sh`."""
         urls = [key.url for key in self.keys] or [self.key_url or ""]
         sums = [key.sha256 for key in self.keys] or [self.key_sha256 or ""]
         key = (self.key or "", " ".join(urls), " ".join(sums))
@@ -109,7 +109,7 @@ class Repository(Model):
 
 
 class Repositories(Model):
-    """By the host's package manager. Without one, what the host itself has configured is used."""
+    """Repositories by package manager; None means the repositories that the host has configured."""
 
     apt: Repository | None = Field(default=None, description="a mapping with url and a key")
     dnf: Repository | None = Field(default=None, description="a mapping with url and a key")

@@ -1,4 +1,4 @@
-"""Files that are named by their sum, and NVIDIA's self-extracting installers among them."""
+"""Files with a SHA-256 checksum, such as NVIDIA's self-extracting installers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _location(text: str) -> str:
 
 
 class Archive(Model):
-    """One file, verified before anything of it is used. `locations` are tried in order."""
+    """A file that is verified by its SHA-256 before use; `locations` are tried in order."""
 
     locations: tuple[Annotated[StrictStr, AfterValidator(_location)], ...] = Field(
         min_length=1,
@@ -36,9 +36,9 @@ class Archive(Model):
 
 
 class Runfile(Archive):
-    """An installer of NVIDIA's.
+    """One of NVIDIA's self-extracting installers.
 
-    `dkms` (driver only): the module is built again for each new kernel.
+    `dkms` (driver only): DKMS builds the kernel module again for each new kernel.
     """
 
     dkms: StrictBool = Field(

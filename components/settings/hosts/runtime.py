@@ -1,4 +1,4 @@
-"""The container runtime of the hosts."""
+"""Section `runtime` of the stack file: the container runtime of hosts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _image(text: str) -> str:
 
 
 class Engine(StrEnum):
-    """Container engines whose configuration is written."""
+    """Container engines that this program can configure."""
 
     CONTAINERD = "containerd"
     DOCKER = "docker"
@@ -42,18 +42,21 @@ class Engine(StrEnum):
 
 
 class DefaultRuntime(StrEnum):
-    """The runtime of pods that name no RuntimeClass."""
+    """The low-level runtime of pods without a RuntimeClass."""
 
     NVIDIA = "nvidia"
     RUNC = "runc"
 
 
 class RuntimeSettings(Model):
-    """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass. K3s and RKE2 choose
-    CDI and cgroup driver themselves; containerd has CDI since 1.7, Docker since 25, and an older
-    one goes without. `devicesByEnvironment: true` leaves NVIDIA_VISIBLE_DEVICES to every container,
-    past the device plugin and quotas, as NVIDIA's packages do. `checkImage`: nvidia-smi runs in a
-    container of it afterwards. `install`: hosts without that engine get it, those without GPUs too.
+    """Settings of the container engine and its NVIDIA runtime.
+
+    With `defaultRuntime: nvidia`, every GPU pod runs without a RuntimeClass. K3s and RKE2 configure
+    CDI and the cgroup driver themselves. containerd supports CDI since 1.7 and Docker since 25; on
+    older versions the program configures no CDI. With `devicesByEnvironment: true`, any container
+    can get GPUs through NVIDIA_VISIBLE_DEVICES, which bypasses the device plugin and quotas; this
+    is the default of NVIDIA's packages. `checkImage` is an image in which nvidia-smi runs after the
+    change. `install` installs the engine on all hosts without it, including hosts without GPUs.
     """
 
     engine: Engine = Field(

@@ -1,4 +1,4 @@
-"""The sections by which hosts are prepared, as a stack and as each host has them."""
+"""Sections of the stack file that describe how a host is prepared."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from components.settings.hosts.system import SystemSettings
 
 
 class HostSections(Model):
-    """What the steps of hosts read (`components.hosts.steps`).
+    """The settings that the preparation steps read (`components.hosts.steps`).
 
-    A stack declares them. A host has its own and its pool's values over them, where it may override
-    them (`Overrides`).
+    A stack declares these sections. A pool and a host can override some of them (`Overrides`); the
+    host's values take precedence over the pool's, and the pool's over the stack's.
     """
 
     driver: DriverSettings = Field(default=DriverSettings(), description="a mapping with source")

@@ -1,4 +1,8 @@
-"""How hosts are reached. Keys are secrets and have configuration keys of their own."""
+"""Section `ssh` of the stack file: how hosts are reached over SSH.
+
+Private keys are not part of this section: they are Pulumi secrets with their own configuration
+keys.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from components.settings.hosts.user import Port, User
 
 
 class Bastion(Model):
-    """A jump host: every connection goes through it, with the same private key."""
+    """A jump host for all SSH connections; it accepts the same private key as the hosts."""
 
     address: Address = Field(
         description="an IPv4 address, an IPv6 address or a host name", examples=["192.0.2.10"]
@@ -25,7 +29,7 @@ class Bastion(Model):
 
 
 class Reach(Model):
-    """How hosts are reached, where that differs from the stack's; None: as the stack's."""
+    """SSH settings of a pool that override the stack's; None means the stack's value."""
 
     user: User | None = None
     port: Port | None = None
@@ -35,12 +39,12 @@ class Reach(Model):
 
 
 class SshSettings(Model):
-    """Defaults for all hosts, and the limits of every connection and command.
+    """Default SSH settings of all hosts, and the limits of every connection and command.
 
-    `perDialTimeoutSeconds` (15) and `dialErrorLimit` (10) are inputs of the same meaning, with
-    the same defaults, in the connection of pulumi-command 1.2.1. `commandTimeoutSeconds` (600)
-    ends a script on a host, because the plugin itself never ends one. What installers may take
-    (30 minutes for each run) comes on top: one that is killed leaves packages half installed.
+    `perDialTimeoutSeconds` (15) and `dialErrorLimit` (10) have the meaning and default values of
+    the inputs of pulumi-command 1.2.1's connection. `commandTimeoutSeconds` (600) stops a script on
+    a host, because pulumi-command itself has no such limit. Each run may take 30 minutes more for
+    installers, because a stopped installer leaves packages partly installed.
     """
 
     user: User = "root"

@@ -1,4 +1,4 @@
-"""The operating system below a node: swap, modules, kernel settings, firewall, SELinux, limits."""
+"""Section `system` of the stack file: swap, modules, sysctl, firewall, SELinux and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SYSCTL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+")
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?/(tcp|udp)")
 
 MODULES = ("overlay", "br_netfilter")
-"""Kubernetes documentation, "Container Runtimes": modules of a node."""
+"""Kernel modules that a node needs (Kubernetes documentation, "Container Runtimes")."""
 SYSCTL: FrozenDict[str, str] = FrozenDict(
     {
         "net.bridge.bridge-nf-call-iptables": "1",
@@ -24,11 +24,14 @@ SYSCTL: FrozenDict[str, str] = FrozenDict(
         "net.ipv4.ip_forward": "1",
     }
 )
-"""Kubernetes documentation, "Container Runtimes": network settings of a node."""
+"""Network settings that a node needs (Kubernetes documentation, "Container Runtimes")."""
 
 
 class Firewall(StrEnum):
-    """`leave`: untouched. `rules`: the ports that a node needs are opened. `disable`: it is off."""
+    """Change that the program makes to a host's firewall.
+
+    `leave`: nothing. `rules`: open the ports that a node needs. `disable`: turn the firewall off.
+    """
 
     LEAVE = "leave"
     RULES = "rules"
@@ -36,7 +39,7 @@ class Firewall(StrEnum):
 
 
 class Selinux(StrEnum):
-    """`leave`: untouched. The others are the values of SELINUX in selinux/config(5)."""
+    """SELinux mode; `leave` means no change, the other values are those of selinux/config(5)."""
 
     LEAVE = "leave"
     ENFORCING = "enforcing"
@@ -45,7 +48,7 @@ class Selinux(StrEnum):
 
 
 class LimitItem(StrEnum):
-    """Items of limits.conf(5) that GPU jobs run into."""
+    """Items of limits.conf(5) whose limits GPU jobs often reach."""
 
     MEMLOCK = "memlock"
     NOFILE = "nofile"
@@ -92,12 +95,12 @@ def _limits(limits: dict[LimitItem, int]) -> dict[LimitItem, int]:
 
 
 class SystemSettings(Model):
-    """What a host's operating system gets; all of it stays over a reboot.
+    """Settings of a host's operating system; all of them persist over a reboot.
 
-    `sysctl` adds to the settings that Kubernetes needs. `firewallPorts` (a CNI's, such as
-    `8472/udp`) are opened beside those of "Ports and Protocols" (Kubernetes documentation) where
-    `firewall` is `rules`. `limits` are soft and hard limits of every log-in, in the units of
-    limits.conf(5): KiB for memlock and stack, -1 for unlimited.
+    `sysctl` adds to the settings that Kubernetes needs. With `firewall: rules`, the ports in
+    `firewallPorts` (such as a CNI's `8472/udp`) are opened in addition to those of the page "Ports
+    and Protocols" (Kubernetes documentation). `limits` are the soft and hard limits of every login,
+    in the units of limits.conf(5): KiB for memlock and stack, -1 for unlimited.
     """
 
     swap_off: StrictBool = Field(
@@ -136,5 +139,5 @@ class SystemSettings(Model):
 
     @property
     def all_sysctl(self) -> dict[str, str]:
-        """What Kubernetes needs, and what is declared over it."""
+        """Return the sysctl settings that Kubernetes needs, overridden by the declared ones."""
         return {**SYSCTL, **self.sysctl}

@@ -1,4 +1,4 @@
-"""Where the NVIDIA container toolkit comes from."""
+"""Settings of the NVIDIA Container Toolkit on hosts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from policies.faults import refuse, show
 
 _VERSION = r"1\.\d{1,2}\.\d{1,2}(-\d+)?"
 _WANTED = f"a version from {floor(Software.TOOLKIT).fixed} on"
-"""From 1.18 on the toolkit writes drop-in files, which the floor includes."""
+"""Accepted versions; the minimum is at least 1.18, which introduced drop-in files."""
 
 _is_version = pattern(_VERSION, _WANTED, "1.20.2")
 
 
 def _version(text: str) -> str:
-    """Return the version; refuse one that a security bulletin reports."""
+    """Return the version; reject a version with a vulnerability from a security bulletin."""
     _is_version(text)
     if border := below(Software.TOOLKIT, text):
         cure = f"declare that version: {border}"
@@ -31,7 +31,7 @@ def _version(text: str) -> str:
 
 _OFFICIAL = "https://nvidia.github.io/libnvidia-container"
 _KEY_SHA256 = "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9"
-"""Of the armored key C95B 321B 61E8 8C18 09C4 F759 DDCA E044 F796 ECB0, as served in 2026."""
+"""SHA-256 of the armored key C95B 321B 61E8 8C18 09C4 F759 DDCA E044 F796 ECB0 (2026)."""
 
 
 def _official(path: str) -> Repository:
@@ -44,17 +44,23 @@ def _official(path: str) -> Repository:
 
 
 class ToolkitSource(StrEnum):
-    """`preinstalled`: on the host, only checked. `package`: from a signed repository."""
+    """Source of the toolkit.
+
+    `preinstalled`: the toolkit is already on the host and is only checked. `package`: a signed
+    package repository.
+    """
 
     PREINSTALLED = "preinstalled"
     PACKAGE = "package"
 
 
 class Toolkit(Model):
-    """`apt` and `dnf`: where packages come from, by the host's package manager; by default NVIDIA's
-    own repositories. In their `url`, `{architecture}` is the host's as its package manager calls
-    it, `{distribution}` NVIDIA's name of its distribution (`rhel9.0` on rocky 9). Packages stay
-    when the host leaves the stack, unless `removePackages`.
+    """Settings of the NVIDIA Container Toolkit.
+
+    `apt` and `dnf` are the repositories by package manager, by default NVIDIA's own. In their
+    `url`, `{architecture}` becomes the architecture in the package manager's notation, and
+    `{distribution}` becomes NVIDIA's name of the distribution (`rhel9.0` on Rocky Linux 9). The
+    packages stay when the host leaves the stack, unless `removePackages` is true.
     """
 
     source: ToolkitSource = Field(

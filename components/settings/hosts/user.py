@@ -1,4 +1,4 @@
-"""User names and ports of SSH."""
+"""User names and ports of SSH connections."""
 
 from __future__ import annotations
 

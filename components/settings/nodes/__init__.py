@@ -1,0 +1,1 @@
+"""Models of pools, their nodes, and scheduling settings."""

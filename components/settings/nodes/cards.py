@@ -1,9 +1,10 @@
-"""Graphics cards in the words of TKEStack: a share of one card, or whole cards.
+"""Number of GPUs in TKEStack's notation: a fraction of one GPU, or whole GPUs.
 
-gpu-manager counts 100 units of `tencent.com/vcuda-core` per card, and memory in units of 256 MiB
-(`tencent.com/vcuda-memory`). It takes shares below one card and whole cards, nothing between
-(tkestack/gpu-manager 8cd842e, README; pkg/services/allocator/nvidia/allocator.go). TKEStack's web
-console alone asks for 0.1 at least.
+gpu-manager counts 100 units of `tencent.com/vcuda-core` per GPU, and GPU memory in units of 256 MiB
+(`tencent.com/vcuda-memory`). It accepts a fraction below one GPU or a whole number of GPUs, but no
+value such as 1.5 (tkestack/gpu-manager 8cd842e, README;
+pkg/services/allocator/nvidia/allocator.go). TKEStack's web console, unlike gpu-manager, requires at
+least 0.1.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def _cards(value: Any) -> float:
     )
 
 
-#: 0.01 to 1 with two decimals, or a whole number.
+# A number of GPUs: 0.01 to 1 with at most two decimals, or a whole number.
 Cards = Annotated[float, BeforeValidator(_cards)]
 
 
 def cores(cards: float) -> int:
-    """Units of `tencent.com/vcuda-core` that stand for cards."""
+    """Return the number of `tencent.com/vcuda-core` units for a number of GPUs."""
     return round(cards * CORES_PER_CARD)

@@ -1,4 +1,4 @@
-"""Parts of a node's GPUs: MIG devices, and those that get no pods."""
+"""MIG profiles of a node's GPUs, and unhealthy GPUs that get no pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validato
 from components.base.model import Model
 from policies.faults import refuse, show
 
-GPU_LIMIT = 16  # an HGX-2 board set; no NVIDIA server has more
+GPU_LIMIT = 16  # The HGX-2 board set has 16 GPUs; no NVIDIA server has more.
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PROFILE = re.compile(r"[1-9]\d?(c\.[1-9]\d?)?g\.\d{1,3}gb([+-][a-z0-9.]+)*")
@@ -42,12 +42,15 @@ MigCount = Annotated[
 
 
 class UnhealthyDevices(Model):
-    """GPUs of one node that get no pods: the list that document 001 keeps on the node itself.
+    """Unhealthy GPUs of one node, which get no pods.
 
-    `uuid`: the driver of the node's host leaves them out from its next start on, whether they are
-    on the bus or not. `index`: the plugin doesn't see them; NVIDIA's has no list of devices to
-    leave out, so it gets those that it may see. `missing` counts those that `nvidia-smi -L` no
-    longer shows and `uuid` doesn't name. Those that are there are numbered without these.
+    Reference document 001 keeps the same list in a file on the node.
+
+    `uuid`: GPUs that the host's driver excludes from its next start on, even if they are missing
+    from the PCI bus. `index`: GPUs that are hidden from the device plugin; NVIDIA's plugin has no
+    list of devices to exclude, so it gets the list of the devices that it may see. `missing`: the
+    number of GPUs that `nvidia-smi -L` does not show and `uuid` does not name. Indexes count only
+    the GPUs that `nvidia-smi -L` shows.
     """
 
     index: tuple[Annotated[StrictInt, Field(ge=0, le=GPU_LIMIT)], ...] = Field(
@@ -71,12 +74,12 @@ class UnhealthyDevices(Model):
 
     @property
     def count(self) -> int:
-        """How many GPUs the node lacks."""
+        """Return the number of unhealthy GPUs of the node."""
         return len(self.index) + self.hidden
 
     @property
     def hidden(self) -> int:
-        """How many the node's driver doesn't show."""
+        """Return the number of GPUs that the node's driver does not show."""
         return self.missing + len(self.uuid)
 
     @model_validator(mode="after")

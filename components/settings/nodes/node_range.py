@@ -1,6 +1,7 @@
-"""Node names with ranges: `gpu-[1-4]`, `gpu-[001-800]`, `rack[1-2]-gpu-[1,3-4]`.
+"""Node names with ranges such as `gpu-[1-4]`, `gpu-[001-800]` and `rack[1-2]-gpu-[1,3-4]`.
 
-The notation is that of cluster tools such as Slurm and pdsh; a leading zero keeps its width.
+Cluster tools such as Slurm and pdsh use the same notation. Numbers with leading zeros keep their
+width.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from components.base.names import is_dns_subdomain
 from policies.faults import refuse, show
 
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
-# clusters"); the limit also stops a mistyped range from filling the memory.
+# clusters"). The limit also keeps a mistyped range from filling the memory.
 NODE_LIMIT = 5000
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
@@ -28,7 +29,12 @@ _EXAMPLE = "write it as gpu-[1-4] or gpu-[001-800]"
 
 @lru_cache(maxsize=4096)
 def expand(pattern: str) -> tuple[str, ...]:
-    """All names of one pattern, in order. Raises a validation error that says what is wrong."""
+    """Return all node names of a pattern, in order.
+
+    Raises:
+        PydanticCustomError: The pattern is malformed, has too many names, or yields an invalid
+            name. The error describes the fault.
+    """
     pieces = _BRACKETS.split(pattern)
     if any("[" in text or "]" in text for text in pieces[::2]):
         raise refuse(show(pattern), "a range in one pair of brackets, [ and ]", _EXAMPLE)
@@ -51,7 +57,7 @@ def expand(pattern: str) -> tuple[str, ...]:
 
 
 class _Numbers:
-    """A lazy list of numbers as text: its length is known before it is written out."""
+    """A lazy sequence of numbers as text; `len()` works without generating the numbers."""
 
     def __init__(self, spans: list[tuple[int, int, int]]) -> None:
         self._spans = spans
@@ -104,7 +110,7 @@ def _pattern(text: str) -> str:
 
 @lru_cache
 def written_out(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of all patterns, in order."""
+    """Return the node names of all patterns, in order."""
     return tuple(name for pattern in patterns for name in expand(pattern))
 
 
@@ -126,4 +132,4 @@ def _distinct(patterns: tuple[str, ...]) -> tuple[str, ...]:
 NodeNames = Annotated[
     tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
 ]
-"""Names and ranges as written; no name twice."""
+"""Names and ranges as written in the stack file; each name occurs once."""

@@ -1,4 +1,4 @@
-"""A pool: nodes of one kind, by name or by label, and the GPUs that each of them has."""
+"""Pools: groups of equal nodes, selected by name or by label, with a number of GPUs per node."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
 
 
 class Pool(Overrides):
-    """Nodes of one kind.
+    """A group of nodes with the same hardware and settings.
 
-    `nodes`: names and ranges as written (`gpu-[1-4]`), or None; `selector` and `count`: nodes by
-    label, and how many there must be. Exactly one of the two ways. `labels` and `taints` given
-    by the user stand instead of the defaults; a pool without GPUs has none by default.
-    `startupTaint` is true for nodes by name; nodes that a selector finds come while nothing of this
-    program runs that would open them, so they have it only where it is written.
+    A pool selects its nodes either by `nodes` (names and ranges such as `gpu-[1-4]`) or by
+    `selector` (node labels) and `count` (the number of nodes that must match). `labels` and
+    `taints` in the stack file replace the defaults; a pool without GPUs has no default labels or
+    taints. `startupTaint` is true by default for pools with `nodes`. It is false by default for
+    pools with `selector`, because their nodes can join while this program isn't running, so that
+    nothing would remove the taint.
     """
 
     name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
@@ -93,7 +94,7 @@ class Pool(Overrides):
     @model_validator(mode="before")
     @classmethod
     def _plain_without_gpus(cls, data: Any) -> Any:
-        """A pool without GPUs carries neither the GPU label nor the GPU taint by default."""
+        """Give a pool without GPUs neither the default GPU label nor the default GPU taint."""
         if not isinstance(data, Mapping):
             return data
         gpus = data.get("gpusPerNode", data.get("gpus_per_node"))
@@ -125,7 +126,7 @@ class Pool(Overrides):
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """The names, ranges written out; empty for a pool that finds its nodes by label."""
+        """Return the names of the pool's nodes; empty if the pool selects its nodes by label."""
         return written_out(self.nodes or ())
 
     @model_validator(mode="after")
@@ -163,32 +164,32 @@ class Pool(Overrides):
 
     @property
     def has_startup_taint(self) -> bool:
-        """Whether new nodes take no pods until their GPUs ran a kernel."""
+        """Return True if new nodes are tainted until each of their GPUs has run a CUDA kernel."""
         by_default = self.nodes is not None
         wanted = by_default if self.startup_taint is None else self.startup_taint
         return bool(self.gpus_per_node) and wanted
 
     def on_the_bus(self, node: str) -> int:
-        """How many GPUs a node's driver shows, also those that get no pods."""
+        """Return the number of GPUs that a node's driver shows, including unhealthy GPUs."""
         devices = self.unhealthy_devices.get(node)
         return self.gpus_per_node - (devices.hidden if devices else 0)
 
     @property
     def size(self) -> int:
-        """How many nodes the pool must have."""
+        """Return the number of nodes that the pool must have."""
         return self.count if self.count is not None else len(self.node_names)
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the pool's nodes offer together: without those left out."""
+        """Return the number of healthy GPUs of all nodes of the pool."""
         left_out = sum(devices.count for devices in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out
 
     @property
     def equal_parts(self) -> tuple[Pool, ...]:
-        """The pool as it is counted: all nodes of each part advertise the same.
+        """Return the pool, split into pools whose nodes all advertise the same number of GPUs.
 
-        Nodes with GPUs left out become pools of their own.
+        Nodes with unhealthy GPUs become separate pools.
         """
         left_out = {node: devices.count for node, devices in self.unhealthy_devices.items()}
         if not left_out:

@@ -1,4 +1,4 @@
-"""What decides where pods go, beyond the pools' own labels and taints."""
+"""Section `scheduling` of the stack file: settings per node, priority classes and limits."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from policies.faults import refuse, show
 
 
 class NodeFeatures(StrEnum):
-    """Who labels and taints the nodes of pools that find them by selector.
+    """Software that labels and taints the nodes of pools with a `selector`.
 
-    `program`: this program, when it runs. `rule`: a NodeFeatureRule, so that Node Feature Discovery
-    does it for each node that joins later, too; the cluster must have one, and the selector must
-    be of its labels (`feature.node.kubernetes.io/…`).
+    `program`: this program, whenever it runs. `rule`: a NodeFeatureRule, so that Node Feature
+    Discovery (NFD) also labels nodes that join later. `rule` requires NFD in the cluster and a
+    selector of NFD's labels (`feature.node.kubernetes.io/…`).
     """
 
     PROGRAM = "program"
@@ -34,7 +34,7 @@ class NodeFeatures(StrEnum):
 
 
 class NodeSchedulingSettings(Model):
-    """Labels and taints of one node beside its pool's; a label here goes before the pool's."""
+    """Additional labels and taints of one node; a label here overrides the pool's label."""
 
     labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
         default=FrozenDict({}), description="a mapping of label keys to values"
@@ -55,7 +55,7 @@ def _class_name(text: str) -> str:
 
 
 class PriorityClass(Model):
-    """A PriorityClass; 1,000,000,000 is the largest value that users may set."""
+    """A Kubernetes PriorityClass; 1,000,000,000 is the highest value that users may set."""
 
     name: Annotated[StrictStr, AfterValidator(_class_name)] = Field(
         description="a name such as gpu-training", examples=["gpu-training"]
@@ -72,7 +72,7 @@ class PriorityClass(Model):
 
 
 class NamespaceLimit(Model):
-    """A LimitRange: at most so many cards in one container of the namespace."""
+    """A LimitRange: the maximum number of GPUs in one container of a namespace."""
 
     namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
     max_cards: Cards = Field(
@@ -81,7 +81,7 @@ class NamespaceLimit(Model):
 
 
 class SchedulingSettings(Model):
-    """Per-node settings, priority classes, limits per namespace."""
+    """Settings of single nodes, priority classes, and limits of namespaces."""
 
     node_features: NodeFeatures = Field(
         default=NodeFeatures.PROGRAM, description="program or rule", examples=["program"]
@@ -117,5 +117,5 @@ class SchedulingSettings(Model):
 
     @property
     def node_taints(self) -> tuple[Taint, ...]:
-        """Taints that single nodes have beside their pool's."""
+        """Return the additional taints of single nodes."""
         return tuple(taint for node in self.nodes.values() for taint in node.taints)

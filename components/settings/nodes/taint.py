@@ -1,4 +1,4 @@
-"""Taints of a pool's nodes, written `key=value:Effect`, `key:Effect` or as a mapping."""
+"""Taints of nodes, written as `key=value:Effect`, `key:Effect` or a mapping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.faults import refuse, show
 
 
 class Effect(StrEnum):
-    """What a taint does to pods that do not tolerate it."""
+    """Effect of a taint on pods that do not tolerate the taint."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -32,7 +32,7 @@ def _taint_key(text: str) -> str:
 
 
 class Taint(Model):
-    """`key`, `value` (empty by default) and `effect` of one taint."""
+    """A node taint with `key`, `value` (empty by default) and `effect`."""
 
     key: Annotated[StrictStr, AfterValidator(_taint_key)] = Field(
         description="a taint key such as nvidia.com/gpu", examples=["nvidia.com/gpu"]
@@ -67,24 +67,30 @@ class Taint(Model):
 
     @property
     def plain(self) -> dict[str, str]:
-        """The taint as the API server writes it: no key with an empty value."""
+        """Return the taint in the API server's form, which omits an empty value."""
         value = {"value": self.value} if self.value else {}
         return {"key": self.key, **value, "effect": str(self.effect)}
 
     def __str__(self) -> str:
+        """Return the taint as `key=value:Effect`, or `key:Effect` without a value."""
         pair = f"{self.key}={self.value}" if self.value else self.key
         return f"{pair}:{self.effect}"
 
 
-# The value `present` is what node-feature-discovery's worker tolerates in the device plugin's
-# chart 0.20.0 (values.yaml, nfd.worker.tolerations: Equal, present); the others tolerate Exists.
+# Node Feature Discovery's worker in the device plugin's chart 0.20.0 tolerates only the value
+# `present` (values.yaml, nfd.worker.tolerations, operator Equal). Other pods of the chart tolerate
+# any value (operator Exists).
 GPU_TAINT_VALUE = "present"
 STARTUP_PREFIX = "startup-taint.cluster-autoscaler.kubernetes.io/"
-"""Of taints that cluster-autoscaler doesn't expect on the nodes that it adds, and with which a node
-counts as still starting (kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go,
-StartupTaintPrefix)."""
+"""Prefix of startup taints, with which cluster-autoscaler counts a new node as still starting.
+
+Source: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, StartupTaintPrefix.
+"""
 STARTUP_TAINT = Taint.model_construct(
     key=f"{STARTUP_PREFIX}gpu-validation", value="", effect=Effect.NO_SCHEDULE
 )
-"""On new nodes until each of their GPUs ran a kernel; a stack file can't have a key like it."""
+"""Taint of new nodes until each of their GPUs has run a CUDA kernel.
+
+A stack file can't declare a taint with this key.
+"""
 GPU_TAINT = Taint(key="nvidia.com/gpu", value=GPU_TAINT_VALUE, effect=Effect.NO_SCHEDULE)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes /dev/nvidia-uvm where it is missing: by the driver's own program, or as tkestack/tke does.
+# Create /dev/nvidia-uvm if it is missing: with nvidia-modprobe, or with mknod as in tkestack/tke.
 [ ! -e /dev/nvidia-uvm ] || exit 0
 nvidia-modprobe -u -c 0 2>/dev/null && [ -e /dev/nvidia-uvm ] && exit 0
 modprobe nvidia-uvm 2>/dev/null
