@@ -37,6 +37,7 @@ class Holder:
     amounts: dict[str, int]
 
     def __str__(self) -> str:
+        """Return the holder's name, its state and the number of devices that it holds."""
         held = sum(self.amounts.values())
         what = f"holds {held}" if held else "holds none any more"
         return f"{printable(self.name, 120)} ({self.state}, {what})"

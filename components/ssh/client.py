@@ -29,37 +29,41 @@ _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 
 
 class Endpoint(Protocol):
-    """Server of an SSH login.
-
-    Attributes:
-        address: Host name or IP address.
-        port: TCP port.
-        user: User name.
-        host_key: Public key that the server must present.
-    """
+    """Server of an SSH login."""
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Return the host name or IP address."""
+        ...
+
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """Return the TCP port."""
+        ...
+
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """Return the user name of the login."""
+        ...
+
     @property
-    def host_key(self) -> str: ...
+    def host_key(self) -> str:
+        """Return the public key that the server must present."""
+        ...
 
 
 class Target(Endpoint, Protocol):
-    """A host that is reached over SSH.
-
-    Attributes:
-        name: Name of the host.
-        bastion: Server to connect through. None: the host is reached directly.
-    """
+    """Host that is reached over SSH, through a bastion if it has one."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name of the host."""
+        ...
+
     @property
-    def bastion(self) -> Endpoint | None: ...
+    def bastion(self) -> Endpoint | None:
+        """Return the server to connect through; None if the host is reached directly."""
+        ...
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):

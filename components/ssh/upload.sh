@@ -6,7 +6,7 @@ take_files() {
     umask 077
     steps=${GPU_CLUSTER_ROOT-}/var/lib/gpu-cluster/steps
     mkdir -p "$steps/.new" && exec 9<"$steps" && flock -w 60 9 && cd "$steps/.new" || exit
-    for file in *; do  # Files of an interrupted upload are removed.
+    for file in *; do # Files of an interrupted upload are removed.
         [ ! -e "$file" ] || rm -f -- "$file"
     done
     awk '/^=== [a-z0-9_]+-[0-9a-f]+[.]sh$/ { file = $2; next } /^=== end$/ { whole = 1; exit }

@@ -48,6 +48,7 @@ class Outcome:
     at: str = ""
 
     def __str__(self) -> str:
+        """Return the node's name with the measured value, the problem or why it was skipped."""
         said = self.problem or self.skipped
         shown = f"{self.figure:g}" if self.figure is not None else "passed"
         return f"{self.node} {said or shown}"

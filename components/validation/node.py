@@ -70,6 +70,7 @@ class NodeCheck:
     ran: bool = False
 
     def __post_init__(self) -> None:
+        """Take over the devices of an earlier validation if its facts are still valid."""
         kept = record.decode(self.node)
         if kept and not record.changes(kept, self.facts):
             # Results under the same facts still count, so only the missing devices are requested.

@@ -357,7 +357,7 @@ for folder in "$kept"/*/; do
     # The phase was interrupted while other settings, or the first ones, were being applied.
     [ -r "$folder/settings" ] && [ ! -e "$folder/unfinished" ] || say unfinished "$phase"
     if [ -r "$folder/settings" ]; then
-        say setting "$phase"  # The settings may have no line.
+        say setting "$phase" # The settings may have no line.
         while IFS= read -r line; do
             say setting "$phase $line"
         done <"$folder/settings"

@@ -1,4 +1,4 @@
-# An engine whose files are all there is to change.
+# Empty functions for engines whose configuration files are all that must change.
 
 before_files() { :; }
 after_start() { :; }
