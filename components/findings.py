@@ -13,9 +13,9 @@ from enum import StrEnum
 from policies.printable import printable, shortened
 
 NAMED = 5
-"""Most names that one line spells out; the line only counts the other names."""
+"""Maximum number of names that one line spells out; the line only counts the other names."""
 LINES = 20
-"""Most lines of findings in a Command's input; the input only counts the other lines."""
+"""Maximum number of lines of findings in a Command's input; other lines are only counted."""
 NOTHING = "none"
 """Word for an empty value in a line."""
 

@@ -31,10 +31,11 @@ class HostFacts:
         skew: Seconds by which the host's clock is ahead of this machine's clock. None if unknown.
         runtime_mode: Mode in the NVIDIA container runtime's configuration. Empty if the
             configuration sets no mode.
-        gpus: Lines about GPUs for the hardware table, as the probe wrote them.
-        rdma: Lines about RDMA devices for the hardware table, as the probe wrote them.
-        memory: Lines about memory for the hardware table, as the probe wrote them.
-        rows: Rows of the hardware table, as the probe wrote them.
+        gpus: One line per GPU with its PCIe link, NUMA node, IOMMU and ACS, as
+            `components.hosts.observed.hardware` parses it.
+        rdma: One line per RDMA device with the states of its ports.
+        memory: One line per GPU with its ECC mode, from nvidia-smi.
+        rows: One line per GPU with its remapped memory rows, from nvidia-smi.
         unreached: Registries (`host:port`) that the probe tried and that the host could not reach.
         peermem: Whether a kernel module is loaded that gives RDMA devices access to GPU memory.
         open_modules: Whether the loaded driver uses NVIDIA's open kernel modules.
@@ -46,10 +47,10 @@ class HostFacts:
         reboot: Reasons why this project's scripts requested a reboot that has not happened yet.
         reboot_required: Whether the distribution requests a reboot (/run/reboot-required).
         digests: SHA-256 (or `missing`) of every file that this project's scripts placed, by path.
-        applied: Phases (`prepare`, `runtime`) that are applied on the host.
+        applied: Phases (`prepare`, `runtime`, `cluster`) that are applied on the host.
         disrupts: Applied settings that disrupt pods when they change, by phase
             (`components.hosts.disruption`).
-        drift: Parts that no longer are as they were applied, by phase: file paths, `swap`,
+        drift: Parts that are no longer as they were applied, by phase: file paths, `swap`,
             `containerd`.
         settings: Settings that each phase was last applied with, by phase
             (`components.hosts.script.words`). Empty if unknown.

@@ -28,7 +28,7 @@ PROGRAMS = {
     "tests": "components.validation.tests",
     "validation": "components.validation.validation",
 }
-"""Modules by program name."""
+"""Python modules of the programs, by program name."""
 
 
 def run(arguments: list[str]) -> None:

@@ -22,7 +22,7 @@ from components.ssh.upload import UploadLimits, upload
 from policies.faults import Fault, FaultError
 
 AT_ONCE = 64
-"""Most hosts that receive files in parallel."""
+"""Maximum number of hosts that receive files in parallel."""
 
 
 class Copies:

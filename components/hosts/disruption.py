@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Mapping
 
 SETTING = "GC_DISRUPTS"
-"""Name of the script variable that holds the lines."""
+"""Name of the script variable that holds the lines with disruptive settings."""
 UNFINISHED = "unfinished"
 """Step name that a host reports while a disruptive change is under way."""
 LONGEST = 48
-"""Most characters of one value; a longer value is replaced by its digest."""
+"""Maximum number of characters of one value; a longer value is replaced by its digest."""
 
 
 def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> str:

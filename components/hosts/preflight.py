@@ -19,7 +19,7 @@ SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora",
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")
 DISK_MIB = 1024
 SKEW_LIMIT = 30.0
-"""Most seconds of clock skew; with more, certificates and tokens may seem invalid."""
+"""Largest allowed clock skew in seconds; beyond it certificates and tokens may seem invalid."""
 FIRST_WITH_DNF = {
     "centos": "8",
     "rhel": "8",

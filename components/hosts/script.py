@@ -153,7 +153,10 @@ setting.
 NOT_KEPT = ("GC_PHASE", "GC_DISRUPTS", "GC_JOIN", "GC_TOKEN")
 """Settings that a host does not record here: recorded elsewhere, or they contain a token."""
 LONGEST = 128
-"""Most characters of one value that a host records; of a longer value it records the digest."""
+"""Maximum number of characters of one value that a host records.
+
+A longer value is replaced by its digest.
+"""
 _WORDS = re.compile(r"[A-Za-z0-9.,+~=:/_ -]*")
 
 

@@ -25,7 +25,7 @@ from policies.faults import Fault, Severity
 from policies.printable import printable_lines
 
 NAMED = 10
-"""Most nodes that get a line each; the other nodes are only counted."""
+"""Maximum number of nodes that get a line each; the other nodes are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)

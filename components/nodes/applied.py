@@ -18,7 +18,7 @@ from components.kubernetes.api import Json
 PREFIX = "gpu-cluster/applied."
 """Prefix of the annotation's key; the pool's name follows."""
 BOUND = 32 * 1024
-"""Most characters of an annotation that are parsed; a longer annotation is ignored."""
+"""Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from policies.printable import printable, shortened
 
 MERGE = "application/merge-patch+json"
 NAMED = 5
-"""Most pods that a message names; other pods are only counted."""
+"""Maximum number of pods that a message names; other pods are only counted."""
 FIRST, PAUSE = 0.25, 2.0
 """Shortest and longest pause between two checks of a condition, in seconds."""
 
@@ -102,7 +102,7 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
     Args:
         client: Client of the cluster.
         name: Name of the node.
-        limit: Most seconds to wait.
+        limit: Maximum number of seconds to wait.
         consent: Losses that the user accepts (`rollout.evict`).
 
     Raises:

@@ -17,7 +17,7 @@ from policies.printable import printable, shortened
 
 FINISHED = ("Succeeded", "Failed")
 NAMED = 5
-"""Most holders that one message names; other holders are only counted."""
+"""Maximum number of holders that one message names; other holders are only counted."""
 
 
 @dataclass(frozen=True)

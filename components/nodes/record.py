@@ -16,11 +16,11 @@ from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
 
 RECORD = "gpu-cluster/validation"
-"""Annotation of validated nodes."""
+"""Annotation of a validated node with its validation record."""
 SETTINGS = "settings."
 """Prefix of the facts that come from the stack's settings; all other facts are observed."""
 BOUND = 32 * 1024
-"""Most characters of a record that are parsed; 112 MIG devices need about 6,000."""
+"""Maximum number of characters of a record that are parsed; 112 MIG devices need about 6,000."""
 
 _LABELS = {
     "driver": ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.rev"),

@@ -14,7 +14,7 @@ from policies.faults import Fault
 
 RECORD = "gpu-cluster/taints"
 
-# Most attempts to write a node's taints while other clients write the same node.
+# Maximum number of attempts to write a node's taints while other clients write the same node.
 ATTEMPTS = 8
 
 

@@ -13,7 +13,7 @@ from components.rollout.plan import View, blocked, counted, node_words, wave_wor
 from policies.printable import printable, shortened
 
 NAMED = 10
-"""Most nodes without pods that a line names; other nodes are only counted."""
+"""Maximum number of nodes without pods that a line names; other nodes are only counted."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class MigLayoutsPlan:
         changes: Finding that causes the change, by node
             (`components.rollout.mig_targets.MigTarget.difference`).
         views: Inspection results of these nodes, by name.
-        at_once: Most nodes with pods that may be out of use at the same time.
+        at_once: Maximum number of nodes with pods that may be out of use at the same time.
     """
 
     changes: Mapping[str, Finding] = field(default_factory=dict)

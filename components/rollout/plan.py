@@ -21,7 +21,7 @@ _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?
 UNENDED = "an earlier run did not end"
 """Reason for a host whose node a rollout left cordoned, and on which nothing else changes."""
 OWNERS = 5
-"""Most owners of evicted pods that a line names; pods of other owners are only counted."""
+"""Maximum number of pod owners that a line names; pods of other owners are only counted."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Plan:
         changes: Hosts that the rollout changes, in order.
         left: Hosts that the rollout skips, with the reasons.
         views: Inspection results of nodes, by name. A node that is not in the cluster has none.
-        at_once: Most nodes that may be out of use at the same time.
+        at_once: Maximum number of nodes that may be out of use at the same time.
         may_boot: Whether hosts may be rebooted.
         server: Version of the API server. Empty if it could not be read.
         made: Control plane that the stack created. None: it created none.

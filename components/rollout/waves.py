@@ -13,7 +13,7 @@ from policies.printable import shortened
 T = TypeVar("T")
 
 NAMED = 10
-"""Most items not started that a message names; other items are only counted."""
+"""Maximum number of items not started that a message names; other items are only counted."""
 
 
 async def in_waves(
@@ -30,7 +30,7 @@ async def in_waves(
     Args:
         alone: Items that are changed one at a time, before all others.
         rest: All other items; the first of them is the canary.
-        at_once: Most items of `rest` that are changed at the same time.
+        at_once: Maximum number of items of `rest` that are changed at the same time.
         change: Changes one item.
         name: Returns an item's name for errors.
 

@@ -17,11 +17,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 ANSWER = 256 * 1024
-"""Most bytes of an output; the probe's output for a host with 500 placed files has about 60 KiB."""
+"""Maximum number of bytes of an output.
+
+The probe's output for a host with 500 placed files has about 60 KiB.
+"""
 SHORT = 4096
-"""Most bytes of an output of a few lines."""
+"""Maximum number of bytes of an output of a few lines."""
 ERROR_LINES, ERROR_LINE = 8, 1024
-"""Most lines kept of a script's error output (the last ones), and most characters of each line."""
+"""Number of lines kept of the end of a script's error output, and of characters per line."""
 
 CHANNELS: dict[str, Channel[..., Any]] = {}
 """All channels by name."""
@@ -32,14 +35,14 @@ class Unreadable(ValueError):
 
 
 class Channel(Generic[P, T]):
-    """One kind of output that a host prints."""
+    """A kind of output that hosts print, with its size limit and its parser."""
 
     def __init__(self, name: str, limit: int, parse: Callable[Concatenate[str, P], T]) -> None:
         """Register the channel.
 
         Args:
             name: Name in errors and in the fuzzer.
-            limit: Most characters of the text, and most bytes on the connection.
+            limit: Maximum number of characters of the text, and of bytes on the connection.
             parse: Parses the text, or raises `Unreadable`.
 
         Raises:

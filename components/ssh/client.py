@@ -29,7 +29,7 @@ _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 
 
 class Endpoint(Protocol):
-    """Server of an SSH login."""
+    """SSH server to log in to: its address, user name and public host key."""
 
     @property
     def address(self) -> str:

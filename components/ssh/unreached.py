@@ -45,7 +45,7 @@ def unreached(error: BaseException, to: Endpoint, limit: float) -> Unreached:
     Args:
         error: Error of the connection.
         to: Address and user of the login.
-        limit: Most seconds that the connection was given.
+        limit: Maximum number of seconds that the connection was given.
     """
     refused = isinstance(error, REFUSED)
     if isinstance(error, OtherHostKey):

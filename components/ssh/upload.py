@@ -35,9 +35,9 @@ class UploadLimits:
     """Limits of an upload.
 
     Attributes:
-        dials: Most connection attempts.
-        dial: Most seconds for one connection attempt.
-        copying: Most seconds for copying the files.
+        dials: Maximum number of connection attempts.
+        dial: Maximum number of seconds for one connection attempt.
+        copying: Maximum number of seconds for copying the files.
     """
 
     dials: int

@@ -17,7 +17,7 @@ Source: NVIDIA/cuda-samples, Samples/0_Introduction/vectorAdd.
 SIMULATED = "[simulated:"
 """Beginning of the logs in the embedded cluster, where no kernel runs."""
 SHOWN = 160
-"""Most characters of a log line that a message shows."""
+"""Maximum number of characters of a log line that a message shows."""
 
 # Lines of `nvidia-smi -L`: a GPU, followed by its MIG devices.
 _GPU = re.compile(r"GPU +[0-9]+: .{0,200}\(UUID: (GPU-[0-9a-fA-F-]{8,64})\)")

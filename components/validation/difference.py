@@ -13,7 +13,7 @@ from components.nodes.inspect import shortfall
 from components.validation.selection import is_asked
 
 SHOWN = 60
-"""Most characters of a fact's value in a finding."""
+"""Maximum number of characters of a fact's value in a finding."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ TEST = "gpu-cluster/test"
 """Annotation of a test's pod with the name of the test."""
 CONTAINER = "test"
 LONGEST = 253
-"""Most characters of a pod's name."""
+"""Maximum number of characters of a pod's name."""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,14 @@ from components.validation.pod import pod, pod_name
 from policies.printable import printable
 
 LOG_BYTES = 64 * 1024
-"""Most bytes of one container's log that are read."""
+"""Maximum number of bytes of one container's log that are read."""
 WIDE = 128
-"""Containers of the second and third pod for shared GPUs, enough to reach every GPU."""
+"""Maximum number of containers in the later pods for shared GPUs.
+
+The first pod may not get every GPU, so later pods request more devices.
+"""
 ROUNDS = 3
-"""Most pods for one node with shared GPUs.
+"""Maximum number of pods for one node with shared GPUs.
 
 Several pods are needed, because the device plugin assigns the least used device first.
 """
@@ -84,7 +87,7 @@ class NodeCheck:
 
     @property
     def needs_node(self) -> bool:
-        """Return whether the node's advertised resources matter: no GPU is requested yet."""
+        """Return whether the Node must be read again, because no GPU is requested yet."""
         return not self.asked
 
     @property

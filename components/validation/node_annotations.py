@@ -19,7 +19,7 @@ Source: kubernetes v1.34.4, staging/src/k8s.io/apiserver/pkg/endpoints/handlers/
 applyJSPatch.
 """
 CAUSES = 3
-"""Most messages of a node's other containers that explain missing GPUs."""
+"""Maximum number of messages of a node's other containers that explain missing GPUs."""
 
 
 async def annotate(client: Client, name: str, kept: record.ValidationRecord | None) -> None:

@@ -9,7 +9,7 @@ from components.nodes.inspect import gpus as amount
 from policies.printable import printable
 
 NAMED = 100
-"""Most nodes of a pool for which the result lists GPU UUIDs.
+"""Maximum number of nodes of a pool for which the result lists GPU UUIDs.
 
 In a larger pool only the nodes' records list them.
 """

@@ -20,7 +20,7 @@ NODE = "gpu-cluster/node"
 CONTAINER = "gpu"
 """Prefix of the containers' names; a number follows."""
 LONGEST = 253
-"""Most characters of a pod's name."""
+"""Maximum number of characters of a pod's name."""
 
 CAPABILITIES = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}
 

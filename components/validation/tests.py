@@ -33,9 +33,9 @@ INTERVAL = 0.5
 TOLD = 10.0
 """Seconds between two progress messages."""
 NAMED = 20
-"""Most nodes that one message names; other nodes are only counted."""
+"""Maximum number of nodes that one message names; other nodes are only counted."""
 KEPT = 2000
-"""Most results that are kept, the slowest of each test first."""
+"""Maximum number of results that are kept, the slowest of each test first."""
 
 
 @dataclass

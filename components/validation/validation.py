@@ -36,7 +36,7 @@ TOLD = 10.0
 """Seconds between two progress messages."""
 CLOSED = f"it takes no pods (taint {startup_taint.TAINT['key']})"
 EXPLAINED = 10
-"""Most nodes that one message explains; other nodes are only counted."""
+"""Maximum number of nodes that one message explains; other nodes are only counted."""
 
 
 def due(node: Json, pool: PoolValidation, facts: dict[str, str]) -> bool:

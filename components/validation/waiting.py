@@ -7,7 +7,7 @@ from components.validation.pod import CONTAINER
 from policies.printable import printable
 
 SHOWN = 400
-"""Most characters of one message."""
+"""Maximum number of characters of one message."""
 
 
 def is_unscheduled(pod: Json) -> bool:

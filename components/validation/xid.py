@@ -22,9 +22,9 @@ MARK = "NVRM: Xid"
 LINES = 3
 SCRIPT = f"dmesg 2>/dev/null | grep -a '{MARK}' | tail -n {LINES}\n"
 SHOWN = 160
-"""Most characters of one line."""
+"""Maximum number of characters that are kept of an XID line."""
 LIMIT = 10.0
-"""Most seconds to read the log of one host."""
+"""Maximum number of seconds to read the log of one host."""
 
 
 def _lines(text: str) -> list[str]:

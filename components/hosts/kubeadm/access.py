@@ -32,17 +32,20 @@ from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable
 
 SIZE_LIMIT: Final = 64 * 1024
-"""Most characters of the host's output; kubeadm's admin.conf has about 5,600."""
+"""Maximum number of characters of the host's output; kubeadm's admin.conf has about 5,600."""
 DATA_LIMIT: Final = 16 * 1024
-"""Most characters of one base64 value."""
+"""Maximum number of characters of one base64 value."""
 CERTIFICATES: Final = 4
-"""Most certificates in one value; two are usual while an authority is being replaced by hand."""
+"""Maximum number of certificates in one value.
+
+Two are usual while a certificate authority is being replaced by hand.
+"""
 NAME_LIMIT: Final = 253
-"""Most characters of the cluster, user and context names in the kubeconfig."""
+"""Maximum number of characters of the cluster, user and context names in the kubeconfig."""
 _SHOWN: Final = 60
 
 _FIRST_LINE = re.compile(r"([a-z0-9]{6}\.[a-z0-9]{16})((?: sha256:[0-9a-f]{64}){1,4})")
-"""Pattern of the first line, as `access.sh` prints it.
+"""Pattern of the first line that `access.sh` prints.
 
 The line has a bootstrap token and the hashes of the certificate authority's public keys.
 """

@@ -2,8 +2,8 @@
 
 The program owns one context, with a cluster and a user, in the kubeconfig file that kubectl would
 write to: the first file in `KUBECONFIG`, else `~/.kube/config`. It does not overwrite a context of
-the same name that it did not write. If it created the file, it deletes the file together with the
-last context.
+the same name that it did not write. When it removes the context and nothing else is in the file, it
+deletes the file.
 Input: a `KubeconfigRequest`. No other fields of a kubeconfig can be passed.
 """
 

@@ -15,7 +15,7 @@ from components.hosts.compatibility import version
 from policies.faults import Fault, Severity
 from policies.printable import shortened
 
-# Most hosts that one warning names; the rest are only counted.
+# Maximum number of hosts that one warning names; the rest are only counted.
 NAMED = 5
 # Linux 5.12 with open kernel modules gives RDMA devices access to GPU memory without nvidia-peermem
 # (NVIDIA GPU Operator documentation, "GPUDirect RDMA", DMA-BUF).

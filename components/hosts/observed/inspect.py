@@ -23,12 +23,12 @@ from policies.printable import printable
 PROBE_LIMIT = 10.0
 """Seconds for one host: connection, login and probe together."""
 AT_ONCE = 64
-"""Most hosts that are inspected in parallel."""
+"""Maximum number of hosts that are inspected in parallel."""
 PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
 """Environment variable with the file of the probe's own SSH key.
 
 Hosts restrict this key to the probe (`make probe-key`). It is used in preference to the stack's
-key, so previews need no other key.
+key, so that previews can run with this key alone.
 """
 
 

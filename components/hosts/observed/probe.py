@@ -29,11 +29,11 @@ HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
 `components.hosts.observed.hardware` parses the lines about devices.
 """
 DEVICES = 64
-"""Most lines of each kind that are kept."""
+"""Maximum number of lines of each kind that are kept."""
 SHOWN = 60
-"""Most characters of a value that an error shows."""
+"""Maximum number of characters of a value that an error shows."""
 LONGEST = 1024
-"""Most characters of one value that are kept."""
+"""Maximum number of characters of one value that are kept."""
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _PHASE = r"[a-z_-]{1,32}"
 _COUNT, _YES = r"[0-9]{1,15}", r"(?:yes|no)?"

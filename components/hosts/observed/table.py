@@ -14,7 +14,7 @@ HEAD = (
     "PCIe", "ECC", "RDMA", "IOMMU",
 )  # fmt: skip
 
-# Most seconds of skew that count as equal clocks, because a busy machine measures inexactly.
+# Largest skew in seconds that counts as no skew, because a busy machine measures inexactly.
 IN_STEP = 10.0
 
 

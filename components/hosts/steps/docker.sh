@@ -181,7 +181,7 @@ smi_in_container() {
 
 # --- found later: the probe has this part too ---
 
-# Called by the probe.
+# found_member NAME GROUP: called by the probe; returns true if the user is in the group.
 found_member() {
     # shellcheck disable=SC2034 # the probe prints this variable
     drifted="$1 not in the group $2"

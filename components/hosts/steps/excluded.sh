@@ -21,7 +21,7 @@ apply_excluded() {
     text="# gpu-cluster
 options nvidia NVreg_ExcludedGpus=$GC_EXCLUDED
 "
-    # The mark is written first, so that a killed run is continued. An initramfs with the driver
+    # The marker file is written first, so that a killed run is continued. An initramfs with the driver
     # also contains its options.
     same_text "$excluded_file" "$text" || : >"$state/initramfs-pending"
     place_text "$excluded_file" "$text"

@@ -103,7 +103,7 @@ entry_id() {
 }
 
 boot_entry() {
-    # The mark is written before the menu, so that the next run completes a run that was killed.
+    # The marker file is written before the menu, so that the next run completes a run that was killed.
     entry=$(entry_id)
     if [ -z "$entry" ]; then
         write_boot_menu

@@ -64,7 +64,7 @@ blacklist_lines() {
 apply_nouveau() {
     lines="$(blacklist_lines)
 "
-    # The mark is written first, so that the next run completes a run that was killed before the
+    # The marker file is written first, so that the next run completes a run that was killed before the
     # rebuild.
     same_text "$blacklist_file" "$lines" || : >"$state/initramfs-pending"
     place_text "$blacklist_file" "$lines"

@@ -53,7 +53,8 @@ check_module_kind() {
         problem "a GPU before Turing (PCI id $old)" "GPUs that open kernel modules can drive" \
             "declare driver.kernelModuleType: auto or proprietary"
     fi
-    # Source: NVIDIA/nvidia-installer 590.48.01, nvGpus.h, LegacyList.
+    # Branch 590 no longer supports these GPUs (NVIDIA/nvidia-installer 590.48.01, nvGpus.h,
+    # LegacyList).
     if [ -n "$branch" ] && [ "$branch" -ge 590 ]; then
         problem "a GPU before Turing (PCI id $old) with driver $GC_DRIVER_VERSION" \
             "a driver of branch 580 or earlier" "declare driver.version: 580.…"
@@ -193,7 +194,7 @@ driver_away() {
     [ "$GC_DRIVER_KEEP_CUDA" = true ] || cuda_packages >>"$scratch/earlier"
     old=$(sort -u "$scratch/earlier" | paste -s -d ' ' -)
     uninstaller=$(command -v nvidia-uninstall)
-    # The mark is written first, so that a run that is killed after the removal still requests the
+    # The marker file is written first, so that a run that is killed after the removal still requests the
     # reboot later.
     [ -z "$old$uninstaller" ] || : >"$state/driver-away"
     [ -z "$uninstaller" ] || runfile_uninstall "$uninstaller"

@@ -5,7 +5,7 @@
 # unit_drop_in UNIT NAME TEXT: writes a drop-in of a unit.
 unit_drop_in() {
     file=/etc/systemd/system/$1.service.d/50-gpu-cluster-$2.conf
-    # The mark is written first, so that the next run completes a run that was killed.
+    # The marker file is written first, so that the next run completes a run that was killed.
     same_text "$file" "$3" || drop_in_waits "$1"
     step_file "$file" "$3"
 }

@@ -76,7 +76,8 @@ EOF
     did "initialized the cluster at $GC_JOIN_ENDPOINT"
 }
 
-# The version is left out, because kubeadm upgrade changes it (library/upgraded.sh).
+# Prints the configuration without the Kubernetes version, because kubeadm upgrade changes the
+# version (library/upgraded.sh).
 without_version() {
     printf '%s\n' "$GC_INIT" | grep -v '^ "kubernetesVersion": '
 }

@@ -44,7 +44,7 @@ undo_joined() {
 # shellcheck disable=SC2317 # called where nothing replaces it
 forget_network() { :; }
 
-# kubeadm refuses to choose if it finds the sockets of two engines.
+# Runs kubeadm reset with the engine's socket, because kubeadm refuses to choose between two.
 reset_node() {
     bounded 300 kubeadm reset --force ${GC_CRI_SOCKET:+--cri-socket "$GC_CRI_SOCKET"} ||
         fail "kubeadm reset failed: $(kubeadm_said)"

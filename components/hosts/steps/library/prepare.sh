@@ -24,12 +24,12 @@ apply() {
     after_steps
 }
 
-# Runs on all hosts before a rollout, so that a failed download stops the rollout before any change.
+# fetch: runs on all hosts before a rollout, so that a failed download stops the rollout before any change.
 fetch() {
     each_declared fetch
 }
 
-# Runs in a rollout, before the node is drained.
+# upgrade: runs in a rollout, before the node is drained.
 upgrade() {
     each_declared upgrade
 }
@@ -92,7 +92,7 @@ undo_step() {
     ! defined "undo_$1" || "undo_$1"
 }
 
-# Does work that several steps request only once, also after a run that was killed in between.
+# after_steps: does work once that several steps request, also after a run that was killed before.
 after_steps() {
     [ -f "$state/boot-menu-pending" ] || return 0
     write_boot_menu
