@@ -17,7 +17,7 @@ NAMED = 5
 LINES = 20
 """Maximum number of lines of findings in a Command's input; other lines are only counted."""
 NOTHING = "none"
-"""Word for an empty value in a line."""
+"""Word that a finding's text shows for an empty value."""
 
 
 class Kind(StrEnum):

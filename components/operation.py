@@ -52,9 +52,9 @@ def repair_line(
     """Return the `update` line of a remote Command, and the inputs that the engine ignores.
 
     As long as there is no finding, changes of the inputs `kept` are ignored too.
-    The line has the role of the environment variable in `repair`: sshd accepts only the variables
-    that its AcceptEnv names (sshd_config(5)). The line carries only a digest of the findings, so it
-    contains no text that a host reported.
+    A remote Command can't get the findings in an environment variable as in `repair`, because sshd
+    accepts only the variables that its AcceptEnv names (sshd_config(5)). So the line carries a
+    digest of the findings, which contains no text that a host reported.
     """
     if not findings:
         return line, ["update", *kept]

@@ -168,7 +168,7 @@ def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
 
 
 def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
-    """Add the results about the pools' nodes."""
+    """Add the results about the pools' nodes to the inspected state of the cluster."""
     members: dict[str, list[Json]] = {}
     problems: list[str] = []
     for pool in asked.scheduling:

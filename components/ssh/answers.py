@@ -27,7 +27,7 @@ ERROR_LINES, ERROR_LINE = 8, 1024
 """Number of lines kept of the end of a script's error output, and of characters per line."""
 
 CHANNELS: dict[str, Channel[..., Any]] = {}
-"""All channels by name."""
+"""All registered channels, by name."""
 
 
 class Unreadable(ValueError):

@@ -1,4 +1,4 @@
-"""Explanations why a host can't be reached, and what to do. Pure functions."""
+"""Explanations of why a host can't be reached, and what to do. Pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEY_FILES = {
 
 @dataclass(frozen=True)
 class Unreached:
-    """Explanation why a host can't be reached.
+    """Explanation of why a host can't be reached.
 
     Attributes:
         found: What happened.
@@ -40,7 +40,7 @@ class Unreached:
 
 
 def unreached(error: BaseException, to: Endpoint, limit: float) -> Unreached:
-    """Return the explanation why a host or bastion can't be reached.
+    """Explain why a host or bastion can't be reached.
 
     Args:
         error: Error of the connection.

@@ -27,7 +27,7 @@ STEPS = "/var/lib/gpu-cluster/steps"
 TAKE = Path(__file__).with_suffix(".sh")
 """File with the shell function `take_files`, which receives the files on the host."""
 FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
-"""Errors that another attempt would meet again."""
+"""Errors that another connection attempt can't resolve."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Read-only inspection of the validation of a pool's nodes."""
+"""Read-only inspection: which of a pool's nodes must be validated, and why."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ KEPT = 2000
 
 @dataclass
 class Trial:
-    """One test on one node."""
+    """One user-defined test on one node."""
 
     client: Client
     request: Measuring

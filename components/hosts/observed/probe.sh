@@ -5,8 +5,9 @@ root=${GPU_CLUSTER_ROOT-}
 # The same PATH as in base.sh.
 PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 
-# say KEY VALUE: adds a line to $told, which is printed at the end, because each write is a packet.
-# The inspection waits for the slowest host, so the probe starts as few processes as possible.
+# say KEY VALUE: adds a line to $told, which is printed at the end, because each write is sent as a
+# separate network packet. The inspection waits for the slowest host, so the probe starts as few
+# processes as possible.
 told=
 say() {
     key=$1

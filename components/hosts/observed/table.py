@@ -85,7 +85,7 @@ def table(
     shown = [column for column in range(len(HEAD)) if column not in alike]
     bad = any(facts[host.name].error for host in seen)
     if bad and 2 not in shown:
-        shown = sorted([*shown, 2])  # The column that contains the errors.
+        shown = sorted([*shown, 2])  # Errors are in the third column.
     grid = [[HEAD[column] for column in shown], *([row[c] for c in shown] for row in rows)]
     widths = [max(len(line[n]) for line in grid) for n in range(len(shown))]
     if len(shown) > 1:

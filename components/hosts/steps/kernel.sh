@@ -136,8 +136,8 @@ write_boot_menu() {
     rm -f -- "$root${tool#* }.new"
     bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
         fail "the boot menu can't be written by ${tool%% *}: $(log_end)"
-    # A text with an error is left as a draft, and some versions still exit with 0 (rhboot/grub2
-    # 05a8c872, util/grub-mkconfig.in).
+    # grub-mkconfig leaves a menu with an error as a draft file, and some versions still exit with 0
+    # (rhboot/grub2 05a8c872, util/grub-mkconfig.in).
     [ ! -e "$root${tool#* }.new" ] ||
         fail "found errors in the boot menu that ${tool%% *} makes ($(log_end)); wanted one without; correct $grub_file and /etc/grub.d"
 }

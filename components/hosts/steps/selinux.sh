@@ -3,7 +3,7 @@
 selinux_file=/etc/selinux/config
 
 check_selinux() {
-    # Without SELinux, the modes permissive and disabled need nothing.
+    # On a host without SELinux, only the mode enforcing can't be applied.
     [ "$GC_SELINUX" = enforcing ] || return 0
     [ -f "$root$selinux_file" ] && have getenforce ||
         problem "no SELinux ($selinux_file, getenforce)" "SELinux in mode enforcing" \

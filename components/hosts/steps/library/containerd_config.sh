@@ -156,7 +156,7 @@ check_texts() {
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
     if [ -f "$scratch/before" ] && [ ! -f "$root$dropin" ] && [ ! -f "$scratch/otherwise" ]; then
-        # Nothing that containerd reads without the drop-in has changed.
+        # Without the drop-in, the configuration is still the one from before.
         cp -- "$scratch/before" "$scratch/without"
     elif ! trial without "$scratch/none/*.toml"; then
         problem "drop-ins that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \

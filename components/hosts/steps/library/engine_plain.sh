@@ -1,4 +1,4 @@
-# Empty functions for engines whose configuration files are all that must change.
+# Empty functions for engines that need nothing besides their configuration files.
 
 before_files() { :; }
 after_start() { :; }

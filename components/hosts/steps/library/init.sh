@@ -30,7 +30,7 @@ apply() {
     settle
     unit_on kubelet
     wait_registered
-    # The probe recognizes a phase by this file.
+    # The probe recognizes an applied phase by this file.
     : >>"$state/written" || fail "can't write $state/written"
 }
 

@@ -108,14 +108,14 @@ keep_needed() {
 # list_needed NAME...: prints `<name> <remaining package that needs it>`, once for each name.
 list_needed() {
     if [ "$manager" = apt ]; then
-        # The format is dpkg's (dpkg 1.21.22, src/main/remove.c, deferred_remove).
+        # Parse dpkg's error message (dpkg 1.21.22, src/main/remove.c, deferred_remove).
         LC_ALL=C dpkg --no-act --abort-after=100000 --force-hold --remove -- "$@" 2>&1 | awk '
             { gsub(/:[a-z0-9-]+/, ":") }
             /^dpkg: dependency problems prevent removal of / { name = $NF; sub(/:+$/, "", name); next }
             /^dpkg: error|^$/ { name = "" }
             name != "" && $2 == "depends" { needer = $1; sub(/:$/, "", needer); print name, needer; name = "" }'
     else
-        # The format is rpm's (rpm 00a9f51, lib/rpmprob.c, rpmProblemString).
+        # Parse rpm's error message (rpm 00a9f51, lib/rpmprob.c, rpmProblemString).
         LC_ALL=C rpm -e --test -- "$@" 2>&1 | sed -n 's/^[[:space:]]*\([^ ]*\) .*is needed by (installed) \([^ ]*\)$/\1 \2/p' |
             while read -r capability needer; do
                 needer=$(rpm -q --qf '%{NAME}\n' -- "$needer" | head -n 1)
