@@ -40,7 +40,7 @@ nvidia_devices() {
             0x10de-0x0680*) switches=$((switches + 1)) ;;
         esac
     done
-    # NVSwitches of the fourth generation are behind InfiniBand devices (steps/fabric.sh).
+    # NVSwitches of the fourth generation are behind InfiniBand devices (steps/library/fabric.sh).
     for device in "$root"/sys/class/infiniband/*/device/vpd; do
         [ ! -r "$device" ] || ! grep -q SW_MNG "$device" || switches=$((switches + 1))
     done
@@ -105,7 +105,7 @@ count_redirecting() {
 }
 
 # Prints rdma=NAME STATE... for each InfiniBand and RoCE device with the state of each port. Devices
-# in front of NVSwitches (steps/fabric.sh) are skipped, because they carry no pod's traffic.
+# in front of NVSwitches (steps/library/fabric.sh) are skipped, because they carry no pod's traffic.
 rdma() {
     for device in "$root"/sys/class/infiniband/*; do
         [ -d "$device/ports" ] || continue

@@ -1,5 +1,5 @@
 # The NVIDIA Container Toolkit: found on the host, or installed from a signed repository by the
-# host's package manager (packages.sh). Source: NVIDIA Container Toolkit 1.20 installation guide.
+# host's package manager (library/package_manager.sh). Source: NVIDIA Container Toolkit 1.20 installation guide.
 
 toolkit_config=/etc/nvidia-container-runtime/config.toml
 
