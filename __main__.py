@@ -1,4 +1,4 @@
-"""The program: a stack's settings and secrets, its cluster, what it reports."""
+"""The Pulumi program: read the stack's settings and secrets, declare the cluster."""
 
 import pulumi
 
@@ -22,6 +22,7 @@ built = GpuCluster(
         source=f"Pulumi.{pulumi.get_stack()}.yaml",
     ),
 )
-enforce(built.desired.rules)  # what else the program declares
+# Apply the rules to the resources that this program declares outside the component, too.
+enforce(built.desired.rules)
 export(built)
 await_calls_in_turn()

@@ -1,1 +1,1 @@
-"""What we deploy: one ComponentResource per file, values and scripts from pure functions."""
+"""Pulumi components: one ComponentResource per file; pure functions compute values and scripts."""

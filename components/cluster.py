@@ -1,6 +1,7 @@
-"""A GPU cluster from prepared hosts to counted GPUs, in the order in which a person does it.
+"""The component of a whole GPU cluster, from prepared hosts to validated GPUs.
 
-Public: any program declares one or more `GpuCluster` (docs/decisions, 0003).
+The children are declared in the order in which a person would set up the cluster.
+Public: any Pulumi program can declare one or more `GpuCluster` (docs/decisions, 0003).
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ UNKNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class GpuClusterArgs:
-    """What `GpuCluster` needs.
+    """Arguments of the component `GpuCluster`.
 
     Attributes:
-        settings: what is declared: a document as `gpu-cluster:cluster` in a stack file, or what
-            `components.loading.loader.load` made of it.
-        kubeconfig: contents of the cluster's kubeconfig, kept secret, which has the context
-            `kubernetes.context`; None: that context is the machine's.
-        private_key: an SSH private key, kept secret; needed where there are hosts.
-        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
-        join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
-        secrets: the secrets that objects of the platform are filled from, by name.
-        source: what messages call the settings, such as the name of their file.
+        settings: The desired cluster: a document such as `gpu-cluster:cluster` in a stack file, or
+            the result of `components.loading.loader.load`.
+        kubeconfig: Contents of the cluster's kubeconfig, kept secret, with the context
+            `kubernetes.context`. None: that context is in the kubeconfig of the engineer's machine.
+        private_key: SSH private key, kept secret. Required if the cluster has hosts.
+        registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
+        join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
+        secrets: Secrets that fill objects of the GPU platform, by name.
+        source: Name of the settings in messages, such as the name of their file.
     """
 
     settings: Mapping[str, Any] | Cluster
@@ -74,7 +75,7 @@ class GpuClusterArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class _Results:
-    """The outputs of a `GpuCluster`, under the same names."""
+    """Outputs of a `GpuCluster`, under the same names as the component's attributes."""
 
     nodes: pulumi.Output[list[dict[str, Any]]]
     tests: pulumi.Output[list[dict[str, Any]]]
@@ -84,18 +85,21 @@ class _Results:
 
 
 class GpuCluster(pulumi.ComponentResource):
-    """The whole cluster: it resolves what is declared, looks at what is there, declares the rest.
+    """A whole GPU cluster: resolves the settings, inspects the cluster, declares the resources.
 
-    It makes its own providers. Where its kubeconfig or its key is an output, its children are
-    declared as soon as that is known, so depend on its outputs rather than on itself.
+    The component creates its own providers. If the kubeconfig or the SSH key is an output, the
+    children are declared as soon as that output is known. Depend on the component's outputs then,
+    not on the component itself.
 
     Attributes:
-        nodes: what was validated, by node.
-        tests: what user-defined tests measured.
-        charts: versions of the charts.
-        kubeconfig: of the cluster that it makes (`kubernetesPackages.init`), a secret; else empty.
-        join_token: that cluster's token, likewise.
-        desired: what is declared, resolved.
+        nodes: Results of the validation, one entry per node.
+        tests: Measurements of the user-defined tests.
+        charts: Versions of the Helm charts, by chart name.
+        kubeconfig: Kubeconfig of the cluster that the component creates
+            (`kubernetesPackages.init`), a secret. Empty if the component creates no cluster.
+        join_token: Join token of the cluster that the component creates, a secret. Empty if the
+            component creates no cluster.
+        desired: The resolved settings.
     """
 
     TYPE = "gpucluster:index:GpuCluster"
@@ -103,6 +107,11 @@ class GpuCluster(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Resolve the settings, inspect the cluster and declare all resources.
+
+        Raises:
+            RunError: The settings, the credentials or the kubeconfig have faults.
+        """
         settings = _settings(args)
         self._called = name
         self.desired = resolve(settings, pulumi.get_stack())
@@ -127,7 +136,7 @@ class GpuCluster(pulumi.ComponentResource):
         self.join_token = later.apply(lambda results: results.join_token)
 
     def _register(self, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None) -> None:
-        """Register the component, and keep its secrets as such."""
+        """Register the component and mark its key and its kubeconfig as secrets."""
         self._key = pulumi.Output.secret(args.private_key).apply(shortest)
         held = [judging(self.desired.rules)]
         self._kubeconfig = None
@@ -138,17 +147,20 @@ class GpuCluster(pulumi.ComponentResource):
         super().__init__(self.TYPE, self._called, None, pulumi.ResourceOptions.merge(opts, own))
 
     async def _once_known(self, args: GpuClusterArgs) -> _Results:
-        """Look at the cluster and declare the rest, after what the arguments wait for."""
+        """Inspect the cluster and declare its resources once key and kubeconfig are known."""
         key, kubeconfig = await _value(self._key), await _value(self._kubeconfig)
         with given(kubeconfig):
             return self._declare(args, self._observe(args, key, kubeconfig))
 
     def _observe(self, args: GpuClusterArgs, key: str | None, kubeconfig: str | None) -> Difference:
-        """Return what differs from what is declared; nothing of a cluster that isn't known yet.
+        """Return how the cluster differs from the settings.
+
+        The result is empty for a cluster whose kubeconfig is not known yet.
 
         Args:
-            args: the arguments.
-            key, kubeconfig: their values, None where they have none or aren't known yet.
+            args: Arguments of the component.
+            key: Value of the SSH private key. None: it is not known yet.
+            kubeconfig: Value of the kubeconfig. None: there is none, or it is not known yet.
         """
         _refuse(refused(self.desired.hosts, key, args.join_token))
         if kubeconfig is not None and (fault := missing_context(self.desired.context, args.source)):
@@ -176,7 +188,7 @@ class GpuCluster(pulumi.ComponentResource):
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
-        """Declare all parts, in their order."""
+        """Declare all child resources, in their order."""
         name, desired = self._called, self.desired
         platform = desired.platform
         key, credentials = self._key, args.registry_credentials
@@ -337,10 +349,10 @@ class GpuCluster(pulumi.ComponentResource):
 
 
 def _settings(args: GpuClusterArgs) -> Cluster:
-    """Return what is declared, checked.
+    """Return the validated settings.
 
     Raises:
-        RunError: every fault of it, by its path.
+        RunError: The settings have faults; the message names the path of each fault.
     """
     try:
         if not isinstance(args.settings, Cluster):
@@ -352,13 +364,13 @@ def _settings(args: GpuClusterArgs) -> Cluster:
 
 
 def _refuse(faults: Iterable[Fault]) -> None:
-    """Raise a RunError if there are faults."""
+    """Raise a RunError with one line per fault, if there are faults."""
     if lines := list(map(str, faults)):
         raise pulumi.RunError("\n".join(lines))
 
 
 async def _value(output: pulumi.Output[str] | None) -> str | None:
-    """Return the value of an output; None: it isn't known yet, or there is none."""
+    """Return the value of an output, or None if there is no output or it is not known yet."""
     if output is None or not await output.is_known():
         return None
     return await output.future()

@@ -1,4 +1,7 @@
-"""Findings of an inspection: what differs, where, and who changed it. Pure."""
+"""Findings of an inspection: what differs, where, and who changed it.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ from enum import StrEnum
 from policies.printable import printable, shortened
 
 NAMED = 5
-"""Names that a line spells out; the others are counted."""
+"""Maximum number of names that one line spells out; the line only counts the other names."""
 LINES = 20
-"""Lines that a Command gets; the others are counted."""
+"""Maximum number of lines of findings in a Command's input; other lines are only counted."""
 NOTHING = "none"
-"""What a line says where there was nothing, or is nothing."""
+"""Word that a finding's text shows for an empty value."""
 
 
 class Kind(StrEnum):
-    """What was found.
+    """Kind of a finding.
 
-    `change`: what is desired isn't what was last applied; a person edited the stack.
-    `drift`: what is observed isn't what was last applied; somebody else changed it.
-    `due`: nothing differs, but a proof is missing or no longer holds.
+    - `change`: the desired value is not the last applied value: a person edited the stack.
+    - `drift`: the observed value is not the last applied value: somebody else changed it.
+    - `due`: nothing differs, but a proof (such as a validation) is missing or no longer valid.
     """
 
     CHANGE = "change"
@@ -31,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Subject(StrEnum):
-    """What a finding is about."""
+    """Type of the thing that a finding is about."""
 
     HOST = "host"
     NODE = "node"
@@ -41,15 +44,16 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that differs, or that must be proved.
+    """One thing that differs from the desired state, or that must be proved again.
 
     Attributes:
-        kind: which of the three it is.
-        subject: what it is about; `name`: its name.
-        what: what differs, such as ``label team``; of what is due the reason.
-        was: what was last applied; empty: nothing.
-        now: of a change what is desired, else what is observed; empty: nothing.
-        first: nothing was ever applied to the subject.
+        kind: Kind of the finding: change, drift or due.
+        subject: Type of the thing that differs.
+        name: Name of the thing that differs.
+        what: The part that differs, such as `label team`; of a finding of kind `due`, the reason.
+        was: Last applied value. Empty: nothing was applied.
+        now: Desired value of a change, observed value of a drift. Empty: no value.
+        first: Whether nothing was ever applied to the thing.
     """
 
     kind: Kind
@@ -62,7 +66,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What differs, without the subject: ``label team none → ml``."""
+        """Return the difference without the name of its subject, such as `label team none → ml`."""
         if not self.was and not self.now:
             return self.what
         return f"{self.what} {self.was or NOTHING} → {self.now or NOTHING}"
@@ -72,7 +76,7 @@ Findings = tuple[Finding, ...]
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:
-    """Return a line for each kind and text, with the names of all that it is about."""
+    """Return one line per kind and text, with the names of all hosts, nodes or pools concerned."""
     names: dict[tuple[Kind, Subject, str], list[str]] = {}
     for finding in findings:
         key = (finding.kind, finding.subject, finding.text)
@@ -89,12 +93,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 def told(findings: Iterable[Finding]) -> str:
-    """Return the input of a Command, in one line; two runs never have the same text."""
+    """Return findings as one line for a Command's input.
+
+    The line contains the time, so that no two runs have the same input.
+    """
     every = lines(findings)
     more = [f"and {len(every) - LINES} more"] if len(every) > LINES else []
     return dated(printable("; ".join([*every[:LINES], *more])))
 
 
 def dated(text: str) -> str:
-    """Return a text with the time: two runs never have the same."""
+    """Return a text followed by the current time, so that no two runs have the same text."""
     return f"{text} ({datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ})"

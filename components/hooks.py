@@ -1,6 +1,6 @@
-"""Hooks: functions of ours that the engine calls just before it makes or changes a resource.
+"""Resource hooks: functions that Pulumi calls just before it creates or updates a resource.
 
-Each runs with the context variables of the place that declared it, as callbacks of asyncio do.
+A hook runs with the context variables of the code that declared it, as asyncio callbacks do.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pulumi
 
 
 def before_changes(name: str, function: pulumi.ResourceHookFunction) -> pulumi.ResourceHookBinding:
-    """A hook before a create or update, in previews too.
+    """Return a hook that runs before a create and before an update, in previews too.
 
     Args:
-        name: hooks need names of their own.
-        function: what it calls.
+        name: Name of the hook, unique in the program.
+        function: Function that the hook calls.
     """
     return binding(name, function, updates=True, previews=True)
 
@@ -29,13 +29,13 @@ def binding(
     updates: bool = False,
     previews: bool = False,
 ) -> pulumi.ResourceHookBinding:
-    """Return a hook before a create.
+    """Return a hook that runs before a create.
 
     Args:
-        name: hooks need names of their own.
-        function: what it calls.
-        updates: whether it runs before an update, too.
-        previews: whether it runs in previews, too.
+        name: Name of the hook, unique in the program.
+        function: Function that the hook calls.
+        updates: Whether the hook runs before an update, too.
+        previews: Whether the hook runs in previews, too.
     """
     here = contextvars.copy_context()
 

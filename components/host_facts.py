@@ -1,4 +1,4 @@
-"""What the probe finds on a host."""
+"""Facts about a host, as the probe script reports them."""
 
 from __future__ import annotations
 
@@ -8,46 +8,56 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class HostFacts:
-    """What the probe found on one host.
+    """Facts that the probe script reported about one host.
 
     Attributes:
-        error: why nothing was found; empty when the host answered, and then the rest holds.
-        refused: the host was reached but not trusted: its key is another, or it rejects our login.
-        wanted, cure: what must be there instead of the error, and what to do; may be empty.
-        driver: version of the loaded NVIDIA kernel driver; None where none is loaded.
-        containerd: version of containerd on PATH; None where there is none.
-        toolkit: version of nvidia-ctk on PATH; None where there is none.
-        docker, crio: version of that engine on PATH; None where there is none.
-        headers: the running kernel's headers are there (/lib/modules/<kernel>/build).
-        secure_boot: UEFI Secure Boot is on; None where the host has no such variable.
-        driver_container: a driver container's root is on the host, so what is loaded may be its.
-        nvswitches: NVSwitches: PCI devices, and one where they are behind InfiniBand devices.
-        skew: seconds by which the host's clock is ahead of this machine's; None where unknown.
-        runtime_mode: how the NVIDIA runtime brings devices into containers, as its configuration
-            says; empty where it says nothing.
-        gpus, rdma, memory, rows: lines of `hardware`, as the probe wrote them.
-        unreached: registries (``host:port``) that it was asked for and that don't answer it.
-        peermem: a module that gives GPU memory to RDMA devices is loaded.
-        open_modules: the loaded driver's modules are the open ones.
-        governor: of the first processor's frequency; "-" where it has none.
-        numa: the NUMA nodes, such as ``0-1``; "-" where that is not known.
-        loaded: those of nouveau and nova_core that are loaded.
-        swap: active swap devices.
-        package_lock: the package manager's lock file that is held; empty when none is.
-        reboot: why our scripts asked for a boot that has not happened yet.
-        reboot_required: the distribution asks for a boot (/run/reboot-required).
-        digests: sha256 (or ``missing``) of every file that our scripts placed, by path.
-        applied: phases (``prepare``, ``runtime``) whose state is on the host.
-        disrupts: by phase, what it was applied with that disrupts pods
+        error: Why the host could not be inspected. Empty if it was inspected; only then are the
+            other fields valid.
+        refused: Whether the host was reached but not trusted: its host key differs, or it rejects
+            the login.
+        wanted: What the error expected instead. May be empty.
+        cure: How to resolve the error. May be empty.
+        driver: Version of the loaded NVIDIA kernel driver. None if no driver is loaded.
+        containerd: Version of containerd on PATH. None if it is not installed.
+        toolkit: Version of nvidia-ctk on PATH. None if it is not installed.
+        docker: Version of Docker on PATH. None if it is not installed.
+        crio: Version of CRI-O on PATH. None if it is not installed.
+        headers: Whether the running kernel's headers are installed (/lib/modules/<kernel>/build).
+        secure_boot: Whether UEFI Secure Boot is on. None if the host has no such EFI variable.
+        driver_container: Whether the root of a driver container exists on the host; the loaded
+            driver may then belong to the container.
+        nvswitches: Number of NVSwitch PCI devices; 1 if the NVSwitches are behind InfiniBand
+            devices.
+        skew: Seconds by which the host's clock is ahead of this machine's clock. None if unknown.
+        runtime_mode: Mode in the NVIDIA container runtime's configuration. Empty if the
+            configuration sets no mode.
+        gpus: One line per GPU with its PCIe link, NUMA node, IOMMU and ACS, as
+            `components.hosts.observed.hardware` parses it.
+        rdma: One line per RDMA device with the states of its ports.
+        memory: One line per GPU with its ECC mode, from nvidia-smi.
+        rows: One line per GPU with its remapped memory rows, from nvidia-smi.
+        unreached: Registries (`host:port`) that the probe tried and that the host could not reach.
+        peermem: Whether a kernel module is loaded that gives RDMA devices access to GPU memory.
+        open_modules: Whether the loaded driver uses NVIDIA's open kernel modules.
+        governor: Frequency governor of the first processor; "-" if it has none.
+        numa: NUMA nodes, such as `0-1`; "-" if unknown.
+        loaded: Loaded kernel modules among nouveau and nova_core.
+        swap: Active swap devices.
+        package_lock: Lock file that a running package manager holds. Empty if no lock is held.
+        reboot: Reasons why this project's scripts requested a reboot that has not happened yet.
+        reboot_required: Whether the distribution requests a reboot (/run/reboot-required).
+        digests: SHA-256 (or `missing`) of every file that this project's scripts placed, by path.
+        applied: Phases (`prepare`, `runtime`, `cluster`) that are applied on the host.
+        disrupts: Applied settings that disrupt pods when they change, by phase
             (`components.hosts.disruption`).
-        drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
-        settings: by phase, the settings that it was last applied with
-            (`components.hosts.script.words`); none where that isn't known.
-        steps: by phase, the files that it was last applied with, as ``<name>-<sha256>``.
-        unfinished: phases to which other settings, or the first, were being applied when a run was
-            killed.
-        now: the host's clock, UTC.
-        simulated: the host says that it is a simulated one.
+        drift: Parts that are no longer as they were applied, by phase: file paths, `swap`,
+            `containerd`.
+        settings: Settings that each phase was last applied with, by phase
+            (`components.hosts.script.words`). Empty if unknown.
+        steps: Script files that each phase was last applied with, by phase, as `<name>-<sha256>`.
+        unfinished: Phases whose application was interrupted because the run was killed.
+        now: Time of the host's clock, UTC.
+        simulated: Whether the host reports that it is simulated.
     """
 
     error: str = ""

@@ -1,8 +1,9 @@
-"""Kubernetes objects by their plain manifests.
+"""Kubernetes objects declared from plain manifests.
 
-By the public constructor of `pulumi.CustomResource`, under the token of the kind: a plain manifest
-is what the rules judge, what a platform answers and what ``kubectl get -o yaml`` shows, and one
-class serves kinds that pulumi-kubernetes has no class for (PrometheusRule, NodeFeatureRule).
+An object uses the public constructor of `pulumi.CustomResource` with the type token of its kind. A
+plain manifest is what the policy rules check, what a platform returns and what `kubectl get -o
+yaml` prints. One class also covers kinds without a class in pulumi-kubernetes (PrometheusRule,
+NodeFeatureRule).
 """
 
 from __future__ import annotations
@@ -14,28 +15,32 @@ import pulumi
 Json = dict[str, Any]
 
 MANAGER = "pulumi.com/patchFieldManager"
-"""Annotation that names the field manager of a server-side apply (pulumi-kubernetes v4.25.0,
-provider/pkg/provider/provider.go, `fieldManagerName`)."""
+"""Annotation that sets the field manager of a server-side apply.
+
+Source: pulumi-kubernetes v4.25.0, provider/pkg/provider/provider.go, `fieldManagerName`.
+"""
 
 
 def token(api_version: str, kind: str) -> str:
-    """The type token of a kind: ``v1`` is the group ``core``."""
+    """Return the Pulumi type token of a Kubernetes kind; the group of `v1` is `core`."""
     group = "core/v1" if api_version == "v1" else api_version
     return f"kubernetes:{group}:{kind}"
 
 
 class Manifest(pulumi.CustomResource):
-    """One object. Its provider comes from the options, or from its parent's.
+    """One Kubernetes object. Its provider comes from the resource options or from its parent.
 
-    Its field manager is the stack's. By default the plugin draws another name for each create, and
-    an object that a lost state or a killed run left would be in conflict with its own former one.
-    An object that has one by default keeps it: the two would be in conflict, too.
+    The object's field manager is named after the stack. By default the plugin chooses a random name
+    for each create, so an object left by a lost state or a killed run would conflict with itself.
+    An object that already has a default field manager keeps it: a new name would cause a conflict,
+    too.
     """
 
     metadata: pulumi.Output[Json]
     spec: pulumi.Output[Json]
 
     def __init__(self, name: str, manifest: Json, opts: pulumi.ResourceOptions) -> None:
+        """Declare the object of a manifest with the stack's field manager."""
         kind = token(manifest["apiVersion"], manifest["kind"])
         metadata = manifest["metadata"]
         annotations = {

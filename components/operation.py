@@ -13,29 +13,32 @@ from components.findings import Finding, lines, told
 from components.requests import Enclosed, write
 
 FINDING = "GPU_CLUSTER_FINDING"
-"""Variable that tells an operation why it runs again."""
+"""Environment variable with the findings that cause an operation to run again."""
 DIGITS = 16
-"""Of a finding's digest: two findings of one host never meet by chance."""
+"""Hexadecimal digits kept of a finding's digest, enough to avoid collisions on one host."""
 
 
 def command_line(program: str, action: str) -> str:
-    """The shell line that runs a program of `components.programs`; names no path of one machine."""
+    """Return the shell line that runs a program of `components.programs`.
+
+    The line contains no path of the engineer's machine, because the state stores it.
+    """
     return f"sh components/run.sh {program} {action}"
 
 
 def report(findings: Iterable[Finding]) -> None:
-    """Show findings in the preview and in the run, but for what was never applied."""
+    """Log findings in the preview and in the run, except for resources that were never applied."""
     for line in lines(finding for finding in findings if not finding.first):
         pulumi.log.info(line)
 
 
 def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
-    """The ``environment`` of a local Command and what the engine is to ignore of it.
+    """Return the `environment` of a local Command, and the inputs whose changes the engine ignores.
 
-    What was found is an input of the Command: the preview shows it and the engine runs the update.
-    Without a finding the engine keeps the environment of the last run, so that a repair is not
-    followed by a change back. Never the command text: a finding holds names that others chose, and
-    a shell reads that text.
+    The findings are an input of the Command, so the preview shows them and the engine runs the
+    update. Without a finding the engine keeps the environment of the last run, so that a repair is
+    not followed by a change back. The findings never become part of the command text: they contain
+    names that others chose, and a shell parses the command text.
     """
     if not findings:
         return {}, ["environment"]
@@ -46,12 +49,12 @@ def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
 def repair_line(
     line: str, findings: Sequence[Finding], kept: Sequence[str] = ()
 ) -> tuple[str, list[str]]:
-    """The ``update`` line of a remote Command and what the engine is to ignore of it.
+    """Return the `update` line of a remote Command, and the inputs that the engine ignores.
 
-    Changes of the inputs ``kept`` are ignored too, as long as there is no finding.
-
-    As `repair`, where no variable arrives: sshd takes those only that its AcceptEnv names
-    (sshd_config(5)). So the line bears a digest, which holds nothing of what a host answered.
+    As long as there is no finding, changes of the inputs `kept` are ignored too.
+    A remote Command can't get the findings in an environment variable as in `repair`, because sshd
+    accepts only the variables that its AcceptEnv names (sshd_config(5)). So the line carries a
+    digest of the findings, which contains no text that a host reported.
     """
     if not findings:
         return line, ["update", *kept]
@@ -61,12 +64,13 @@ def repair_line(
 
 
 def with_kubeconfig(kubeconfig: pulumi.Input[str]) -> pulumi.ResourceTransformation:
-    """Return a transformation that gives a kubeconfig to the program of each local Command.
+    """Return a transformation that passes a kubeconfig to the program of each local Command.
 
-    A transformation, so that no Command of today or tomorrow reaches the machine's cluster instead.
+    A transformation covers every Command, also future ones, so none uses the cluster of the
+    engineer's own kubeconfig by mistake.
 
     Args:
-        kubeconfig: its contents, which become a secret.
+        kubeconfig: Contents of the kubeconfig, which become a secret.
     """
 
     def enclose(
@@ -82,8 +86,9 @@ def with_kubeconfig(kubeconfig: pulumi.Input[str]) -> pulumi.ResourceTransformat
 
 
 def parsed(result: pulumi.Output[str]) -> pulumi.Output[dict[str, Any]]:
-    """A Command's standard output as JSON.
+    """Return a Command's standard output, parsed as JSON.
 
-    A secret among its inputs makes all of its outputs secret; our programs print nothing of it.
+    A secret among the inputs makes all outputs of a Command secret. This project's programs print
+    no secrets, so the result is not marked as secret.
     """
     return pulumi.Output.unsecret(result).apply(lambda text: dict(json.loads(text)) if text else {})

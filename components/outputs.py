@@ -1,4 +1,4 @@
-"""What the stack reports about itself when it is up."""
+"""Outputs that the stack exports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from components.settings.nodes.pool import Pool
 
 
 def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
-    """GPUs declared, and of them those that ran a kernel, that only simulate one, and deferred."""
+    """Return the numbers of GPUs: declared, and of these computed, simulated and deferred.
+
+    `computed` GPUs ran a kernel; `simulated` GPUs only simulate one.
+    """
     kinds = ("declared", "computed", "simulated", "deferred")
     return {kind: sum(int(node[kind]) for node in nodes) for kind in kinds}
 
 
 def left_out(pools: Iterable[Pool]) -> dict[str, list[int | str]]:
-    """Indexes and UUIDs of the GPUs that get no pods, by node; they are not among the declared."""
+    """Return the indexes and UUIDs of the GPUs that get no pods, by node.
+
+    The GPUs excluded here are not counted as declared.
+    """
     return {
         node: [*sorted(devices.index), *sorted(devices.uuid)]
         for pool in pools
@@ -28,11 +34,11 @@ def left_out(pools: Iterable[Pool]) -> dict[str, list[int | str]]:
 
 
 def next_commands(context: str, namespace: str) -> list[str]:
-    """Return what a person would type next.
+    """Return the commands that a person would run next.
 
     Args:
-        context: context of the kubeconfig.
-        namespace: namespace of the validation.
+        context: Context of the kubeconfig.
+        namespace: Namespace of the validation.
     """
     return [
         f"kubectl --context {context} get nodes -L nvidia.com/gpu",
@@ -42,7 +48,7 @@ def next_commands(context: str, namespace: str) -> list[str]:
 
 
 def export(built: GpuCluster) -> None:
-    """Exports what a person wants to know of the stack."""
+    """Export the cluster's results as outputs of the stack."""
     desired = built.desired
     pulumi.export("nodes", built.nodes)
     pulumi.export("gpus", built.nodes.apply(totals))

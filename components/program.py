@@ -1,4 +1,4 @@
-"""How an operation reads its input and says its result."""
+"""Entry point shared by the programs: read the request, run the action, print the result."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Any]]]) -> None:
-    """Run the action that the first argument names on the request of standard input.
+    """Run the action that the first argument names, with the request on standard input.
 
-    With the kubeconfig that comes with the request, if one does; it is never written to a file.
+    If the request encloses a kubeconfig, the action uses that kubeconfig; it is never written to a
+    file. The result is printed on standard output as JSON. A `FaultError` is printed on standard
+    error, with exit code 1.
 
     Args:
-        kind: class of the request.
-        actions: by name.
-
-    The result goes to standard output as JSON; a `FaultError` to standard error, exit code 1.
+        kind: Class of the request.
+        actions: Functions of the program, by action name.
     """
     try:
         kubeconfig, text = opened(sys.stdin.read())

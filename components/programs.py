@@ -1,11 +1,12 @@
-"""Programs that a Command runs on the engineer's machine, by names that don't change.
+"""Programs that Commands run on the engineer's machine, by names that never change.
 
-The state holds a Command's delete line until the resource is gone, so a name that a stack was
-brought up with must work in every later release. A program, its module and its name in the state
-are the same word, so a module may change its folder and never its name.
-Run as ``sh components/run.sh NAME ACTION``: JSON on standard input, JSON on standard output, a
-readable error and exit code 1 when it can't do its work. The context comes from the input, the
-kubeconfig from the environment or with the input, so that the state names no file of one machine.
+The Pulumi state keeps a Command's delete line until the resource is deleted, so every program name
+must work in all later releases. A program, its module and its name in the state are the same word.
+A module may move to another folder, but it must keep its name.
+A program runs as `sh components/run.sh NAME ACTION`. It reads JSON on standard input and prints
+JSON on standard output. On failure it prints a readable error and exits with code 1. The context
+comes from the request. The kubeconfig comes from the environment or from the request, so that the
+state contains no file path of one machine.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ PROGRAMS = {
     "tests": "components.validation.tests",
     "validation": "components.validation.validation",
 }
-"""Modules by program: a program is named as its module, and as what the state calls it."""
+"""Python modules of the programs, by program name."""
 
 
 def run(arguments: list[str]) -> None:
-    """Run the program that the first argument names; the rest are its own arguments."""
+    """Run the program that the first argument names, with the remaining arguments."""
     module = PROGRAMS.get(arguments[0]) if arguments else None
     if module is None:
         command = arguments[0] if arguments else "nothing"

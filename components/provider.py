@@ -1,8 +1,9 @@
-"""The provider of Kubernetes objects, which takes over what a lost state or a killed run left.
+"""The Kubernetes provider, which adopts objects left by a lost state or a killed run.
 
-By the public constructor of `pulumi.ProviderResource`, as the SDK's own class knows
-``upsertExistingObjects`` from pulumi-kubernetes 4.29 on only. The plugin refuses from there on to
-create an object that exists; before, it ignores the setting (`docs/decisions`, 0001).
+The provider uses the public constructor of `pulumi.ProviderResource`, because the SDK's own class
+has `upsertExistingObjects` only from pulumi-kubernetes 4.29 on. From that version on the plugin
+fails to create an object that exists, unless the setting is on; older plugins ignore the setting
+(`docs/decisions`, 0001).
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ def kubernetes_provider(
     opts: pulumi.ResourceOptions | None = None,
     kubeconfig: pulumi.Input[str] = "",
 ) -> pulumi.ProviderResource:
-    """Declare the provider of a cluster.
+    """Declare the Kubernetes provider of a cluster.
 
     Args:
-        name: of the resource.
-        context: of the kubeconfig.
-        identifier: tells the cluster from another; a change replaces all that is deployed.
-        opts: of the resource.
-        kubeconfig: contents of a kubeconfig, a secret. Empty, the plugin reads KUBECONFIG where it
-            runs. As the SDK's class fills it, the state would hold a path of one machine, and a
-            list of files as one name.
+        name: Name of the provider resource.
+        context: Context of the kubeconfig.
+        identifier: Identifies the cluster; a change replaces everything deployed in the cluster.
+        opts: Options of the provider resource.
+        kubeconfig: Contents of a kubeconfig, a secret. If empty, the plugin reads KUBECONFIG when
+            it runs. The SDK's own class would store a path of one machine in the state, and treat a
+            list of files as one file name.
     """
     return pulumi.ProviderResource(
         "kubernetes",
@@ -37,7 +38,7 @@ def kubernetes_provider(
             "kubeconfig": kubeconfig,
             "context": context,
             "clusterIdentifier": identifier,
-            # A plugin's settings are JSON in text, other than text itself.
+            # A plugin's settings are JSON encoded in strings, except for strings themselves.
             "upsertExistingObjects": "true",
         },
         pulumi.ResourceOptions.merge(

@@ -1,8 +1,8 @@
-"""Requests of the programs that Commands run: one frozen class each, written and read by pydantic.
+"""Requests of the programs that Commands run: one frozen class each, (de)serialized by pydantic.
 
-A request is the standard input of a program (`components.programs`) and a part of the state. Values
-that equal their class's defaults are left out, so that a new field changes no request that doesn't
-use it. What a program prints for its own next run has a class, too.
+A request is the standard input of a program (`components.programs`) and part of the state. Values
+equal to the default of their field are omitted, so that a new field does not change the requests
+that don't use it. The output that a program reads back in its next run has a class, too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from policies.faults import Fault, FaultError, path_text
 T = TypeVar("T")
 
 PREVIOUS = "PULUMI_COMMAND_STDOUT"
-"""Variable in which pulumi-command gives a Command what its last run printed."""
+"""Environment variable in which pulumi-command passes a Command the output of its last run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Enclosed:
-    """A request with the kubeconfig that its program uses in place of the machine's.
+    """A request together with the kubeconfig that its program uses.
 
-    Both on standard input: of the environment every child gets a copy, and a command line is shown.
+    The program uses this kubeconfig instead of the machine's. Both are passed on standard input,
+    because every child process inherits the environment, and command lines are visible to other
+    users.
 
     Attributes:
-        kubeconfig: its contents.
-        request: the request, as `write` returned it.
+        kubeconfig: Contents of the kubeconfig.
+        request: The request, as `write` returned it.
     """
 
     kubeconfig: str = field(repr=False)
@@ -38,7 +40,7 @@ class Enclosed:
 
 
 def opened(text: str) -> tuple[str | None, str]:
-    """Return the kubeconfig that came with a request, None where none did, and the request."""
+    """Return the kubeconfig enclosed in a text, or None if there is none, and the request."""
     if not text.startswith('{"kubeconfig":'):
         return None, text
     enclosed = read(Enclosed, text)
@@ -46,20 +48,20 @@ def opened(text: str) -> tuple[str | None, str]:
 
 
 def write(request: Any) -> str:
-    """Return a request as JSON: equal requests are equal text."""
+    """Return a request as JSON; equal requests give equal text."""
     adapter: TypeAdapter[Any] = TypeAdapter(type(request))
     return adapter.dump_json(request, exclude_defaults=True).decode()
 
 
 def read(kind: type[T], text: str) -> T:
-    """Return the request that JSON holds.
+    """Return the request that a JSON text contains.
 
     Args:
-        kind: class of the request.
-        text: what `write` returned.
+        kind: Class of the request.
+        text: JSON that `write` returned.
 
     Raises:
-        FaultError: the text isn't a request of this class.
+        FaultError: The text is not a request of this class.
     """
     try:
         return TypeAdapter(kind).validate_json(text)
@@ -68,7 +70,7 @@ def read(kind: type[T], text: str) -> T:
 
 
 def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:
-    # Without the input: it may hold a secret.
+    # The input is left out of the errors, because it may contain a secret.
     for found in error.errors(include_input=False, include_context=False, include_url=False):
         yield Fault(
             f"{kind.__name__}: {path_text(found['loc'])}",
@@ -79,12 +81,12 @@ def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:
 
 
 def previous(kind: type[T]) -> T:
-    """Return what the Command's last run printed; the class's defaults if nothing has run yet.
+    """Return the output of the Command's last run, or the class's defaults if nothing has run yet.
 
     Args:
-        kind: class of what the program prints.
+        kind: Class of the program's output.
 
     Raises:
-        FaultError: the last run printed something else.
+        FaultError: The output of the last run does not fit the class.
     """
     return read(kind, os.environ.get(PREVIOUS) or "{}")

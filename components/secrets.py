@@ -1,4 +1,4 @@
-"""The stack's secrets: what `pulumi config set --secret gpu-cluster:…` holds."""
+"""The stack's secrets, set with `pulumi config set --secret gpu-cluster:…`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 
 @dataclass(frozen=True, kw_only=True)
 class Secrets:
-    """What a stack has of them; `GpuCluster` says what it lacks.
+    """Secrets of a stack. `GpuCluster` reports the ones that are missing.
 
     Attributes:
-        private_key: an SSH private key; empty: none is given.
-        join_token: kubeadm's bootstrap token; None: none is given.
-        registry_credentials: a Docker configuration in JSON; None: none is given.
-        named: those that objects of a platform are filled from, by name.
+        private_key: SSH private key. Empty: not configured.
+        join_token: kubeadm's bootstrap token. None: not configured.
+        registry_credentials: Docker configuration in JSON. None: not configured.
+        named: Secrets that fill objects of a platform, by name.
     """
 
     private_key: str = field(repr=False)
@@ -35,10 +35,10 @@ def read_secrets(settings: pulumi.Config) -> Secrets:
     """Read the secrets of a stack.
 
     Args:
-        settings: the stack's configuration.
+        settings: Configuration of the stack.
 
     Raises:
-        RunError: the file that the environment names can't be read.
+        RunError: The key file that the environment variable names can't be read.
     """
     named = {name: settings.get_secret(name) for platform in every() for name in platform.secrets}
     return Secrets(
@@ -50,7 +50,10 @@ def read_secrets(settings: pulumi.Config) -> Secrets:
 
 
 def _key_of_file() -> str:
-    """Return the SSH key of the file that the environment names; empty: it names none."""
+    """Return the SSH key from the file that the environment variable names.
+
+    The result is empty if the variable is not set.
+    """
     path = os.environ.get(KEY_FILE)
     if not path:
         return ""

@@ -1,6 +1,6 @@
-"""Ways around a library or the engine: what breaks without each, and where upstream says so.
+"""Workarounds for a library or the Pulumi engine, each with its reason and its upstream source.
 
-An entry goes as soon as there is a public way.
+Remove a workaround as soon as upstream has a public way.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ This file keeps Pulumi from writing its automatic log of every message here: wit
 To have the log for one or more runs, make a folder in the place of this file.
 """
 _FRAMES = 1
-"""Of a stack trace; with none at all the SDK fails."""
+"""Frames kept of a stack trace; the SDK fails with none."""
 
 
 def await_calls_in_turn() -> None:
-    """Have the SDK wait for its calls one after the other; the last word of a program.
+    """Make the SDK await its pending calls one after the other. Call this last in a program.
 
-    Without it a run with 200 hosts takes 10 s of processor time more. After a program the SDK waits
-    for its calls in turn, then for any one of all outputs, anew after each that comes (pulumi
-    3.250.0, runtime/stack.py, wait_for_rpcs; pulumi/pulumi pull request 22411). No call has begun
-    by then, so it starts with the outputs: 5,200 at 200 hosts, 400 times. With one call that is
-    done it begins with the calls.
+    Without this workaround a run with 200 hosts takes 10 s more processor time. After a program the
+    SDK waits for its calls in turn and then for any one of all outputs, again after each output
+    that completes (pulumi 3.250.0, runtime/stack.py, wait_for_rpcs; pulumi/pulumi pull request
+    22411). No call has started by then, so the SDK begins with the outputs: 5,200 outputs at 200
+    hosts, 400 times. A completed dummy call makes it begin with the calls.
     """
     done = asyncio.get_running_loop().create_future()
     done.set_result(None)
@@ -40,11 +40,11 @@ def await_calls_in_turn() -> None:
 def untraced() -> Iterator[None]:
     """Declare resources without a stack trace in the state.
 
-    Without it each resource of a host has 2 kB more there, most of it paths of the machine that ran
-    the program. The SDK sends the whole stack of each resource and has no option for that (pulumi
-    3.250.0, runtime/resource.py, _get_stack_trace; pulumi/pulumi pull request 20430). It asks
-    ``traceback.extract_stack``, which obeys ``sys.tracebacklimit``. An exception that leaves is
-    printed whole.
+    Without this workaround the state has 2 kB more for each resource of a host, mostly file paths
+    of the machine that ran the program. The SDK sends the whole stack of each resource and has no
+    option to turn that off (pulumi 3.250.0, runtime/resource.py, _get_stack_trace; pulumi/pulumi
+    pull request 20430). The SDK calls `traceback.extract_stack`, which honours
+    `sys.tracebacklimit`. An exception that leaves the context is printed whole.
     """
     before = getattr(sys, "tracebacklimit", None)
     sys.tracebacklimit = _FRAMES
@@ -58,13 +58,14 @@ def untraced() -> Iterator[None]:
 
 
 def engine_home(cache: Path) -> Path:
-    """Return the engine's folder (``PULUMI_HOME``), made where it is missing, without its log.
+    """Return the engine's folder (`PULUMI_HOME`), created if it is missing, without a log.
 
-    Without this the engine writes a log of every message: 9 MB in each run with 20 hosts, a third
-    of the time of a run without change, and not encrypted at first. It has no setting for that
-    (pulumi/pulumi issue 22416 asks for one), but goes on where it can't make the folder ``logs``
-    (pulumi v3.250.0, pkg/logging/encrypted.go, StartLogging), so a file stands there. A folder of
-    the user's stays.
+    Without this workaround the engine writes a log of every message: 9 MB in each run with 20
+    hosts, a third of the time of a run without changes, and not encrypted at first. The engine has
+    no setting to turn the log off (pulumi/pulumi issue 22416 requests one), but it continues
+    without a log if it can't create the folder `logs` (pulumi v3.250.0, pkg/logging/encrypted.go,
+    StartLogging). So this function creates a file of that name. A folder that the user created is
+    kept.
     """
     home = cache / "pulumi"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,0 +1,1 @@
+"""Driver installation with a DaemonSet, and checks for driver containers."""

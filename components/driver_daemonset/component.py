@@ -1,7 +1,8 @@
-"""The NVIDIA driver by an installer in a DaemonSet, one per pool with GPUs.
+"""Component that installs the NVIDIA driver with an installer DaemonSet, one per pool with GPUs.
 
-Owns its namespace and the DaemonSets. Refuses to own the driver that it loaded: a kernel module in
-use can't be unloaded, and goes with the next reboot.
+The component owns its namespace and the DaemonSets. It does not unload the driver when it is
+destroyed: a kernel module in use can't be unloaded, so the driver stays loaded until the next
+reboot.
 """
 
 from __future__ import annotations
@@ -28,25 +29,26 @@ from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.nodes.pool import Pool
 
 INSTALLER = "gpu-cluster/driver-installer"
-#: What kubespray asks for (role container_engine_accelerator/nvidia_gpu, driver installer).
+# CPU request of kubespray's driver installer (role container_engine_accelerator/nvidia_gpu).
 CPU = "150m"
-#: Seconds that all nodes get to download, compile and load the driver.
+# Seconds for all nodes to download, compile and load the driver.
 ROLLOUT = 1800
 
 
 def node_selector(pool: Pool) -> dict[str, str]:
-    """Finds a pool's nodes: by its own selector, or by the label that each pool's nodes get."""
+    """Return the node selector of a pool: its own selector, or the label that all its nodes get."""
     if pool.selector is not None:
         return dict(pool.selector)
     return {POOL_LABEL: pool.name}
 
 
 def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dict[str, Any]:
-    """A pool's installer.
+    """Return the installer DaemonSet of a pool.
 
-    The image compiles and loads the driver in an init container, so that the pod is Ready only
-    when the driver is. Environment and mounts: GoogleCloudPlatform/container-engine-accelerators,
-    nvidia-driver-installer/ubuntu (entrypoint.sh, daemonset.yaml), which kubespray deploys.
+    The image compiles and loads the driver in an init container, so that the pod is Ready only once
+    the driver is loaded. The environment and the mounts are those of
+    GoogleCloudPlatform/container-engine-accelerators, nvidia-driver-installer/ubuntu
+    (entrypoint.sh, daemonset.yaml), which kubespray deploys.
     """
     version = settings.version_of(pool.name, site.driver.version) or ""
     url = settings.url_of(pool.name, version)
@@ -72,7 +74,8 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
             "name": name,
             "namespace": settings.namespace,
             "labels": {**LABELS, **labels},
-            # The rollout waits, and says which node's host is in the way.
+            # Pulumi need not wait: the program driver-daemonset waits, and its errors name the
+            # nodes.
             "annotations": {"pulumi.com/skipAwait": "true"},
         },
         "spec": {
@@ -102,7 +105,8 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
                                 {"name": key, "mountPath": inside}
                                 for key, (_, inside) in mounts.items()
                             ],
-                            # An installer that finds another driver loaded says so and ends.
+                            # An installer that finds another driver loaded prints that and exits;
+                            # the log explains it.
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                         }
                     ],
@@ -118,19 +122,19 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
 
 
 def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
-    """Tells one set of installers from another."""
+    """Return a short digest that identifies a set of installers."""
     text = json.dumps(sets, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriverInstallerArgs:
-    """What the driver's installers need.
+    """Arguments of the component `DriverInstaller`.
 
     Attributes:
-        settings: the section `driverInstaller`.
-        site: what the platform depends on.
-        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        settings: Section `driverInstaller` of the settings.
+        site: Facts about the cluster that the platform depends on.
+        registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
     """
 
     settings: DriverInstallerSettings
@@ -139,7 +143,10 @@ class DriverInstallerArgs:
 
 
 class DriverInstaller(pulumi.ComponentResource):
-    """One DaemonSet per pool: pools may differ in flavour, operating system and version."""
+    """The driver installers: one DaemonSet per pool with GPUs.
+
+    Pools may differ in flavour, operating system and driver version.
+    """
 
     TYPE = "gpucluster:index:DriverInstaller"
 
@@ -148,6 +155,7 @@ class DriverInstaller(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: DriverInstallerArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the namespace, the DaemonSets, and the Command that waits for them."""
         super().__init__(self.TYPE, name, None, opts)
         settings, site = args.settings, args.site
         space = NamespaceArgs(
@@ -179,7 +187,7 @@ class DriverInstaller(pulumi.ComponentResource):
                     timeout_seconds=ROLLOUT,
                 )
             ),
-            # What is installed decides whether there is something to wait for again.
+            # If the installers change, the Command waits again.
             environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=made),

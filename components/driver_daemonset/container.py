@@ -1,4 +1,4 @@
-"""Whether hosts can take the GPU Operator's driver container: pure, over the facts of all hosts."""
+"""Checks whether hosts can run the GPU Operator's driver container. Pure, over all hosts' facts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from components.host_facts import HostFacts
 from components.settings.hosts.driver import DriverSettings
 from policies.faults import Fault
 
-#: Systems of which the operator's image tag keeps the major version only
-#: (gpu-operator v26.7.0, controllers/state_manager.go, getGPUNodeOSInfo).
+# Operating systems for which the operator's image tag has only the major version (gpu-operator
+# v26.7.0, controllers/state_manager.go, getGPUNodeOSInfo).
 MAJOR_ONLY = ("rhel", "rocky", "ol")
 
 
 def image_tag(facts: HostFacts) -> str:
-    """The part of a driver image's tag that says for which system it is: ``ubuntu24.04``."""
+    """Return the operating system's part of a driver image's tag, such as `ubuntu24.04`."""
     version = facts.os_version
     return facts.os + (version.split(".")[0] if facts.os in MAJOR_ONLY else version)
 
@@ -23,7 +23,7 @@ def image_tag(facts: HostFacts) -> str:
 def judge_all(
     driver: DriverSettings, hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
 ) -> list[Fault]:
-    """Return what keeps the operator's driver container from running on the reached hosts."""
+    """Return faults that keep the operator's driver container from running on the reached hosts."""
     if not driver.managed_by_operator:
         return []
     reached = {
@@ -35,8 +35,10 @@ def judge_all(
 
 
 def _one_system(driver: DriverSettings, reached: Mapping[str, HostFacts]) -> list[Fault]:
-    """By its policy the operator takes the image of the first node's system for all nodes; a digest
-    is that of one system's image.
+    """Return a fault for each host whose system differs from the first host's system.
+
+    With its ClusterPolicy, the operator uses the driver image of the first node's system for all
+    nodes, and a digest identifies the image of one system.
     """
     if driver.resource and driver.digest is None:
         return []

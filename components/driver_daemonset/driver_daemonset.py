@@ -1,4 +1,4 @@
-"""Waits until DaemonSets run on all of their nodes, and says why a pod does not."""
+"""Program that waits until DaemonSets run on all nodes, and reports why a pod does not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.program import main
 from policies.faults import Fault
 
 INTERVAL = 0.5
-#: How an installer says that the host has loaded a driver by itself (document 003, "Error 1").
+# Message of an installer if the host has already loaded another driver (document 003, "Error 1").
 LOADED = "appears to already be loaded"
 REMOVE = (
     "remove the host's driver (nvidia-uninstall), reboot it, or declare driver.source: preinstalled"
@@ -21,13 +21,13 @@ REMOVE = (
 
 @dataclass(frozen=True, kw_only=True)
 class InstallersRequest:
-    """The driver's installers that are waited for.
+    """Driver installers to wait for.
 
     Attributes:
-        context: context of the kubeconfig.
-        namespace: namespace of their DaemonSets.
-        daemon_sets: names of the DaemonSets.
-        timeout_seconds: seconds until all of their pods are ready.
+        context: Context of the kubeconfig.
+        namespace: Namespace of the DaemonSets.
+        daemon_sets: Names of the DaemonSets.
+        timeout_seconds: Seconds until all of their pods must be ready.
     """
 
     context: str
@@ -37,7 +37,7 @@ class InstallersRequest:
 
 
 def messages(pod: Json) -> list[str]:
-    """What a pod's containers say of why they don't run."""
+    """Return the messages of a pod's containers that don't run."""
     lines = []
     for kind in ("initContainerStatuses", "containerStatuses"):
         for status in pod["status"].get(kind, []):
@@ -55,10 +55,11 @@ async def _pods(client: Client, item: Json) -> list[Json]:
 
 
 async def wait(wanted: InstallersRequest) -> Json:
-    """Every pod of the DaemonSets is ready.
+    """Wait until every pod of the DaemonSets is ready.
 
     Raises:
-        ClusterError: by node, what its pod says; at once where it says that a driver is loaded.
+        ClusterError: The time limit has passed, or a pod reports that a driver is already loaded.
+            The error has the messages of the pods by node.
     """
     deadline = time.monotonic() + wanted.timeout_seconds
     async with connect(wanted.context) as client:

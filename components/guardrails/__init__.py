@@ -1,0 +1,1 @@
+"""GPU rules in the cluster, and the policy pack and checker that read stacks."""

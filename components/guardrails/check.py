@@ -1,4 +1,7 @@
-"""`python -m components.guardrails.check PATH…`: the checker, which reads stack files too."""
+"""The rule checker with access to stack files.
+
+Usage: `python -m components.guardrails.check PATH…`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from policies.check import __main__ as checker
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Judge what the arguments name; return the exit code."""
+    """Check the files that the arguments name, and return the exit code."""
     return checker.main(argv, context_of_stack)
 
 

@@ -1,7 +1,7 @@
-"""The GPU rules at admission, and GPU quotas of namespaces.
+"""Component that enforces the GPU rules at admission, and sets GPU quotas of namespaces.
 
-Owns the ValidatingAdmissionPolicies with their bindings and their parameter, and a ResourceQuota in
-each namespace that has one.
+The component owns the ValidatingAdmissionPolicies with their bindings and their parameter object,
+and one ResourceQuota in each namespace with a declared quota.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _ACTIONS: Final[Mapping[GuardrailMode, Mapping[Severity, Sequence[str]]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class GuardrailsArgs:
-    """What `Guardrails` needs.
+    """Arguments of the component `Guardrails`.
 
     Attributes:
-        context: what the rules know of the stack.
-        own: namespaces of the stack whose pods are privileged.
-        guardrails: the section `guardrails`.
+        context: Facts about the stack that the rules use.
+        own: Namespaces of the stack whose pods are privileged.
+        guardrails: Section `guardrails` of the settings.
     """
 
     context: Context
@@ -46,10 +46,10 @@ class GuardrailsArgs:
 
 
 def enforcement(args: GuardrailsArgs) -> Enforcement:
-    """How the policies act, and which namespaces they leave alone.
+    """Return how the policies act, and which namespaces they exempt.
 
-    Those are the declared ones, Kubernetes' own, and those of what the stack itself deploys: its
-    pods are privileged and see all GPUs.
+    Exempt are the declared namespaces, kube-system, and the namespaces of the stack's own
+    components, whose pods are privileged and see all GPUs.
     """
     declared = args.guardrails
     excluded = {"kube-system", *args.own, *declared.excluded_namespaces}
@@ -61,10 +61,11 @@ def enforcement(args: GuardrailsArgs) -> Enforcement:
 
 
 def quota(declared: Quota) -> dict[str, Any]:
-    """The ResourceQuota of a namespace.
+    """Return the ResourceQuota of a namespace.
 
-    Kubernetes counts extended resources under `requests.` only, devices of claims by their class
-    under its own name (v1.34.4 pkg/quota/v1/evaluator/core/{pods,resource_claims}.go).
+    Kubernetes counts extended resources only with the prefix `requests.`; devices of claims are
+    counted by device class under a separate name (v1.34.4
+    pkg/quota/v1/evaluator/core/{pods,resource_claims}.go).
     """
     return {
         "apiVersion": "v1",
@@ -84,13 +85,14 @@ def quota(declared: Quota) -> dict[str, Any]:
 
 
 class Guardrails(pulumi.ComponentResource):
-    """Policies, bindings, parameter, quotas."""
+    """The GPU rules in the cluster: admission policies, bindings, their parameter, and quotas."""
 
     TYPE = "gpucluster:index:Guardrails"
 
     def __init__(
         self, name: str, args: GuardrailsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the policies, bindings, parameter and quotas."""
         super().__init__(self.TYPE, name, None, opts)
         made: list[pulumi.Resource] = []
         for manifest in manifests(args.context, enforcement(args)):
@@ -98,10 +100,12 @@ class Guardrails(pulumi.ComponentResource):
             needed: list[pulumi.Resource] = []
             match manifest["kind"]:
                 case "ConfigMap":
-                    part = f"{name}-parameter"  # its own name follows from its content
+                    # The parameter's Kubernetes name depends on its content, so the resource has a
+                    # fixed name.
+                    part = f"{name}-parameter"
                 case "ValidatingAdmissionPolicyBinding":
-                    # Objects are judged while the binding is there: what it names comes before it
-                    # and goes after it.
+                    # A binding enforces its policy, so the policy and the parameter are created
+                    # before the binding and deleted after it.
                     part, needed = f"{part}-binding", list(made)
             options = pulumi.ResourceOptions(parent=self, depends_on=needed)
             made.append(Manifest(part, manifest, options))

@@ -1,6 +1,7 @@
-"""What the rules need to know, read of a stack's text or file: for the pack and the checker.
+"""Context of the rules, read from a stack's document or file, for the policy pack and the checker.
 
-pydantic's import takes a while: the settings are imported where there is a stack to read.
+The settings are imported inside the functions, because importing pydantic is slow and not every run
+reads a stack.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from policies.rules import Context
 
 
 def context_of_document(text: str) -> Context:
-    """Return the context of a stack's `gpu-cluster:cluster`.
+    """Return the rules' context from a stack's `gpu-cluster:cluster`.
 
     Args:
-        text: the document, as JSON.
+        text: The document, as JSON.
 
     Raises:
-        ConfigError: the document is wrong.
+        ConfigError: The document has faults.
     """
     from components.desired.resolve import resolve
     from components.loading.loader import load
@@ -30,10 +31,10 @@ def context_of_document(text: str) -> Context:
 
 
 def context_of_stack(name: str, folder: Path) -> Context:
-    """Return the context of `Pulumi.<name>.yaml`, looked for in a folder and in those above it.
+    """Return the rules' context from `Pulumi.<name>.yaml` in a folder or one of its parents.
 
     Raises:
-        ContextError: there is no such file, or it is wrong.
+        ContextError: The file does not exist or has faults.
     """
     from components.desired.resolve import resolve
     from components.loading.stack_file import load_stack_file

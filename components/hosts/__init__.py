@@ -1,0 +1,1 @@
+"""Preparation, container runtime, reboots and cluster membership of hosts."""

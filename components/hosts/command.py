@@ -1,9 +1,10 @@
-"""One remote command per host and phase: a script by standard input, applied or undone.
+"""One remote Command per host and phase, which applies or undoes a script on the host.
 
-Hosts in maintenance: nothing connects to them, and what the state holds of them stays. A resource
-that is no longer declared is deleted, and deleting ours undoes what is on the host. So the
-resources of such a host go on being declared, with all of their inputs ignored. Of a host that was
-never prepared the state holds nothing, so nothing is declared: to make it is to connect.
+The script is passed on standard input. For a host in maintenance, nothing connects to the host and
+its resources in the state stay unchanged. A resource that is no longer declared is deleted, and
+deleting a Command undoes its changes on the host. So the resources of a host in maintenance are
+still declared, with all of their inputs ignored. A host in maintenance that was never prepared has
+no resource in the state, so none is declared: creating one would need a connection.
 """
 
 from __future__ import annotations
@@ -29,27 +30,31 @@ INPUTS = [
     "connection", "create", "update", "delete", "stdin", "triggers", "logging",
     "addPreviousOutputInEnv",
 ]  # fmt: skip
-"""All that we give a command; the engine ignores changes of these."""
+"""All inputs that this module sets on a Command, for options such as `ignoreChanges`."""
 READ = "pulumi:pulumi:readStackResourceOutputs"
-"""What the engine answers about a stack's resources (pulumi v3.250,
-pkg/resource/deploy/builtins.go)."""
+"""Name of the Pulumi function that returns the resources in a stack's state.
+
+Source: pulumi v3.250, pkg/resource/deploy/builtins.go.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostsArgs:
-    """What a component that acts on hosts needs.
+    """Arguments of the components that run commands on hosts.
 
     Attributes:
-        hosts: all hosts of the stack.
-        private_key: an SSH private key, a secret.
-        copies: brings the files of the steps to hosts.
-        findings: what the inspection found of the hosts, by host.
-        join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
-        after: by host, the command that comes before. Host by host, so that a host that does not
-            answer keeps no other one from being undone: the engine deletes nothing on which
-            something still depends.
-        left: hosts on which somebody else is at work: nothing of theirs changes in this run.
-        gate: waited for before the first command, without becoming a dependency of the state.
+        hosts: All hosts of the stack.
+        private_key: SSH private key, a secret.
+        copies: Copies the script files of the steps to hosts.
+        findings: Findings of the inspection, by host name.
+        join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
+        after: Command that must run first, by host name. The dependency is per host, so that one
+            unreachable host does not block the undo on other hosts: the engine deletes nothing that
+            another resource depends on.
+        left: Names of hosts on which somebody else is at work; their resources do not change in
+            this run.
+        gate: Output to wait for before the first command, without becoming a dependency in the
+            state.
     """
 
     hosts: tuple[DesiredHost, ...]
@@ -73,16 +78,25 @@ def host_commands(
     more: pulumi.ResourceOptions | None = None,
     kept: Sequence[str] = (),
 ) -> dict[str, command.remote.Command]:
-    """The commands of one phase, by host.
+    """Declare the Commands of one phase and return them by host name.
 
-    Each is applied on create and on every change of its script, and undone on delete. Its output
-    never reaches the engine's log, which a long line could stop (pulumi-command 1.2.1, LogOutput).
-    Those of hosts in maintenance stay as they are .
-    Where ``kind`` changes, the old script undoes its changes before the new one is applied.
-    ``installing`` says how many seconds installers may take on a host, beyond the stack's limit.
-    ``more`` is added to the options of each. Changes of the inputs ``kept`` are nothing to a host
-    that is as it should be. Whose script isn't a `Declaration` itself, but an output, has said to
-    `HostsArgs.copies` what it reads.
+    A Command applies its script on create and on every change of the script, and undoes it on
+    delete. Its output never reaches the engine's log, which a long line could stop (pulumi-command
+    1.2.1, LogOutput). Commands of hosts in maintenance stay unchanged. A script that is an output,
+    not a `Declaration`, must have registered its files with `HostsArgs.copies` before.
+
+    Args:
+        parent: Component that owns the Commands.
+        name: Prefix of the Commands' names; the host's name is added.
+        hosts: Hosts of this phase.
+        args: Arguments of the component.
+        script: Returns the script of a host.
+        installing: Returns the seconds that installers may take on a host, in addition to the
+            stack's limit.
+        kind: Returns a value per host; if it changes, the old script is undone before the new one
+            is applied. None: no such value.
+        more: Resource options added to each Command.
+        kept: Inputs whose changes are ignored as long as a host has no findings.
     """
     commands = {}
     for host in managed_hosts(hosts, name):
@@ -121,11 +135,11 @@ def host_commands(
 
 
 def connection(host: DesiredHost, private_key: pulumi.Input[str]) -> command.remote.ConnectionArgs:
-    """Connection to a host, its key checked, through the bastion where there is one.
+    """Return the connection arguments of a host, with its host key checked and its bastion, if any.
 
     Args:
-        host: the host; its ``host_key`` is required by the configuration, as its bastion's is.
-        private_key: an SSH private key, a secret.
+        host: The host. The configuration requires its `host_key` and its bastion's.
+        private_key: SSH private key, a secret.
     """
     ssh, proxy = host.ssh, None
     if host.bastion is not None:
@@ -151,26 +165,27 @@ def connection(host: DesiredHost, private_key: pulumi.Input[str]) -> command.rem
 
 
 def command_line(host: DesiredHost, action: str, installing: int = 0) -> str:
-    """The line that runs a script from standard input, ended when it outlasts the limit.
+    """Return the shell line that runs a script from standard input and ends it after a time limit.
 
-    ``remote.Command`` itself has no time limit (pulumi-command 1.2.1,
-    provider/pkg/provider/remote/command.go); 10 s after the limit the script is killed.
+    `remote.Command` itself has no time limit (pulumi-command 1.2.1,
+    provider/pkg/provider/remote/command.go). The script is killed 10 s after the limit.
 
     Args:
-        host: the host.
-        action: ``apply``, ``fetch``, ``upgrade`` or ``undo``.
-        installing: seconds that installers may take in addition, each under a limit of its own: a
-            package manager that is killed leaves packages half installed.
+        host: The host.
+        action: `apply`, `fetch`, `upgrade` or `undo`.
+        installing: Additional seconds for installers. Each installer has its own limit, because
+            killing a package manager leaves packages half installed.
     """
     line = f"timeout -k 10 {host.ssh.command_timeout_seconds + installing} sh -s -- {action}"
     return line if host.user == "root" else f"sudo -n {line}"
 
 
 def time_limit(host: DesiredHost, installing: int = 0) -> pulumi.CustomTimeouts:
-    """When the engine gives a command up: a host that answers too slowly ends nothing on its own.
+    """Return the engine's timeouts for a command.
 
-    The longest that dialling (pulumi-command waits 5 s at most between two attempts) and the
-    command's own limit take together.
+    A host that responds too slowly never fails on its own. The timeout is the longest time that
+    dialling (pulumi-command waits at most 5 s between two attempts) and the command's own limit can
+    take together.
     """
     ssh = host.ssh
     attempt = ssh.per_dial_timeout_seconds + 5
@@ -180,11 +195,13 @@ def time_limit(host: DesiredHost, installing: int = 0) -> pulumi.CustomTimeouts:
 
 
 def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHost, ...]:
-    """The hosts of which a command is declared.
+    """Return the hosts for which a command is declared.
+
+    A host in maintenance is included only if the state already has its command.
 
     Args:
-        hosts: those that the command is for.
-        name: the commands' name, to which the host's is added.
+        hosts: Hosts of the phase.
+        name: Prefix of the commands' names; the host's name is added.
     """
     if not any(host.in_maintenance for host in hosts):
         return hosts
@@ -197,20 +214,20 @@ def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHos
 
 
 def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
-    """How the engine treats a host's command.
+    """Return the resource options of a host's command.
 
     Args:
-        host: the host.
-        ignored: inputs of which changes are ignored on a working host, too.
+        host: The host.
+        ignored: Inputs whose changes are ignored also on a host that is not in maintenance.
     """
     if not host.in_maintenance:
         return {"ignore_changes": ignored}
-    # Also with the whole stack, or with the host's own lines, nothing on the host is undone.
+    # Nothing on the host is undone, even if the stack or the host's settings are removed.
     return {"ignore_changes": INPUTS, "retain_on_delete": True}
 
 
 def _recorded() -> set[str]:
-    """Types and names of the resources that the stack's state holds."""
+    """Return the type and name (`type::name`) of each resource in the stack's state."""
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     outputs = pulumi.runtime.invoke(READ, {"stackName": stack}).value or {}
     return {str(urn).rsplit("$", 1)[-1] for urn in outputs.get("outputs") or {}}
@@ -223,12 +240,17 @@ def answer(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> pulumi.Output[T]:
-    """Read what a command printed on a host.
+    """Read a value from the output that a command printed on a host.
 
     Args:
-        ran: the command.
-        host: its name, for errors.
-        channel: what is read of it; ``args`` and ``kwargs`` are the channel's own.
+        ran: The command.
+        host: Name of the host, for errors.
+        channel: Parser of the output.
+        *args: Arguments of the parser.
+        **kwargs: Keyword arguments of the parser.
+
+    Raises:
+        RunError: The output has a fault or can't be read (raised when the output is known).
     """
 
     def read(text: str) -> T:
@@ -243,7 +265,7 @@ def answer(
 
 
 def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:
-    """The text, once the gate is open."""
+    """Return a text that becomes known only after the gate's output is known."""
     if gate is None:
         return text
 

@@ -1,4 +1,4 @@
-"""Which CUDA, driver and kernel go together: tables with their sources, and pure functions."""
+"""Compatible versions of CUDA, driver and kernel: tables with their sources, pure functions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ CUDA_DRIVER: dict[int, Version] = {
     12: (525, 60, 13),
     13: (580, 65, 6),
 }
-"""The oldest driver that runs programs of a CUDA major version, by minor version compatibility:
-NVIDIA, "CUDA Compatibility", table 1 (>= 450, >= 525, >= 580); the full numbers are those of
+"""Oldest driver for each CUDA major version, by minor version compatibility.
+
+Sources: NVIDIA, "CUDA Compatibility", table 1 (>= 450, >= 525, >= 580); the full numbers are from
 "CUDA Toolkit 13.1 Release Notes", table "Minimum Required Driver Version for CUDA Minor Version
-Compatibility". A newer driver runs programs of every older major version."""
+Compatibility". A newer driver also runs programs of every older CUDA major version.
+"""
 
 CUDA_DRIVER_OF: dict[Version, Version] = {(11, 0): (450, 51, 6)}
-"""Versions before minor version compatibility began, with the driver that NVIDIA ships beside them:
-11.0 in ``cuda_11.0.3_450.51.06_linux.run``; the floor above is that of 11.1 and later."""
+"""Driver of the CUDA versions before minor version compatibility.
+
+NVIDIA ships that driver with CUDA: `cuda_11.0.3_450.51.06_linux.run` contains 11.0. The floor in
+`CUDA_DRIVER` applies to 11.1 and later.
+"""
 
 DRIVER_KERNEL: tuple[tuple[Version, Version, Version, str], ...] = (
     ((390,), (391,), (6, 5), "NVIDIA/open-gpu-kernel-modules issue 558"),
@@ -26,36 +31,39 @@ DRIVER_KERNEL: tuple[tuple[Version, Version, Version, str], ...] = (
     ((530,), (530, 41, 4), (6, 4), "NVIDIA/open-gpu-kernel-modules issue 501"),
     ((575,), (575, 51, 3), (6, 15), "Frogging-Family/nvidia-all issue 293"),
 )
-"""Drivers from the first version up to, without, the second, whose module does not build for the
-third, a kernel, nor for later ones; and where that was seen. NVIDIA publishes no such table, so
-this holds known failures only, and says nothing of other pairs."""
+"""Driver versions whose kernel module does not build for a kernel and later kernels.
+
+Each row has the first driver version, the first later version that is fixed, the first kernel that
+fails, and the source. NVIDIA publishes no such table, so these are known failures only; the table
+proves nothing about other pairs.
+"""
 
 DRIVER_KERNEL_LEAST: tuple[tuple[Version, Version, str], ...] = (
     ((0,), (3, 10), "NVIDIA driver 550.54.14 README, chapter 2"),
     ((580,), (4, 15), "NVIDIA/open-gpu-kernel-modules 580.105.08 README"),
 )
-"""From a driver on, the oldest kernel that it supports."""
+"""Oldest kernel that a driver supports: first driver version, oldest kernel, source."""
 
 
 def version(text: str) -> Version:
-    """The leading numbers of a version: ``6.1.0-18-amd64`` is (6, 1, 0)."""
+    """Return the leading numbers of a version: `6.1.0-18-amd64` is (6, 1, 0)."""
     match = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def shown(numbers: Version) -> str:
-    """A version as it is written; driver versions have two digits in their last part."""
+    """Return a version as text; the third number has two digits, as in driver versions."""
     return ".".join(str(number) if n < 2 else f"{number:02}" for n, number in enumerate(numbers))
 
 
 def cuda_of(image: str) -> str:
-    """The CUDA version in the tag of an image such as ``vectoradd-cuda12.5.0``; empty without."""
+    """Return the CUDA version in an image's tag, such as `vectoradd-cuda12.5.0`, or nothing."""
     match = re.search(r"cuda-?:?(\d+\.\d+(\.\d+)?)", image)
     return match[1] if match else ""
 
 
 def driver_for(cuda: str) -> Version:
-    """The oldest driver for a CUDA version; empty where the table has none."""
+    """Return the oldest driver for a CUDA version; empty if the tables have no entry."""
     major = version(cuda)[:1]
     if version(cuda)[:2] in CUDA_DRIVER_OF:
         return CUDA_DRIVER_OF[version(cuda)[:2]]
@@ -63,12 +71,12 @@ def driver_for(cuda: str) -> Version:
 
 
 def runs(cuda: str, driver: str) -> bool:
-    """Whether a driver runs programs of a CUDA version; also where the table does not know it."""
+    """Return whether a driver runs programs of a CUDA version; true if the tables have no entry."""
     return not driver_for(cuda) or version(driver) >= driver_for(cuda)
 
 
 def kernel_refused(driver: str, kernel: str) -> str:
-    """Why a driver's module does not build for a kernel; empty where nothing speaks against it."""
+    """Return why a driver's module does not build for a kernel; empty if no problem is known."""
     have, running = version(driver), version(kernel)
     for first, end, since, source in DRIVER_KERNEL:
         if first <= have < end and running >= since:

@@ -1,10 +1,11 @@
-"""Hosts made ready for Kubernetes and GPUs: their preparation, and the NVIDIA runtime.
+"""Components that prepare hosts for Kubernetes and configure the NVIDIA container runtime.
 
-`HostPreparation` owns the files that it writes on hosts and gives them back byte for byte. It
-refuses to own the operating system: no upgrade, no reboot; a package is removed only where that is
-declared. `ContainerRuntime` owns its drop-in of the container engine and, where it is missing, the
-line that imports it. It refuses to own the engine's other settings: they are kept, and the result
-is judged by the engine's own merged view.
+`HostPreparation` owns the files that it writes on hosts and restores the previous files byte for
+byte. It never upgrades the operating system and never reboots; it removes a package only if that is
+declared.
+`ContainerRuntime` owns its drop-in file of the container engine and, if the import is missing, the
+line that imports the drop-in. It keeps all other settings of the engine. Whether the result is
+right is decided from the engine's own merged configuration.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from components.hosts.phases import (
 
 
 class HostPreparation(pulumi.ComponentResource):
-    """One remote command per host."""
+    """The preparation of all hosts: one remote Command per host."""
 
     TYPE = "gpucluster:index:HostPreparation"
 
@@ -34,12 +35,13 @@ class HostPreparation(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the Commands that prepare the hosts."""
         super().__init__(self.TYPE, name, None, opts)
 
         def script(host: DesiredHost) -> pulumi.Input[str]:
             text = prepare_script(host, args.join_token)
             args.copies.want(host, text.bundles)
-            # The state and the preview show neither the token nor the text around it.
+            # Neither the state nor the preview may show the token or the script that contains it.
             return pulumi.Output.secret(str(text)) if host.joins else text
 
         self.commands = host_commands(self, name, args.hosts, args, script, preparation_seconds)
@@ -52,7 +54,7 @@ def _engine(host: DesiredHost) -> str:
 
 
 class ContainerRuntime(pulumi.ComponentResource):
-    """One remote command per host with GPUs."""
+    """The NVIDIA container runtime on all hosts with GPUs: one remote Command per host."""
 
     TYPE = "gpucluster:index:ContainerRuntime"
 
@@ -62,6 +64,7 @@ class ContainerRuntime(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the Commands that configure the container runtime."""
         super().__init__(self.TYPE, name, None, opts)
         hosts = tuple(host for host in args.hosts if host.configures_runtime)
         self.commands = host_commands(

@@ -1,11 +1,11 @@
-"""The files of the steps, copied to a host just before a command there that reads them.
+"""Copies of the steps' script files on hosts, uploaded just before a command reads them.
 
-A hook, not a resource: a script runs nothing that its declaration doesn't name by its sum, so what
-lies on a host needs no record, and the state holds a host's declarations only. What was applied
-stays there, so that a delete, before which no hook runs, needs no copy.
-
-Each copy logs in anew, in the hook's event loop: a connection of the inspection belongs to another.
-The same hook refuses the change of a host that the inspection did not reach, in previews too.
+The upload is a hook, not a resource. A script only runs files that its declaration names by
+SHA-256, so the uploaded files need no record, and the state holds only the declarations. Applied
+files stay on the host, so that a delete needs no upload (no hook runs before a delete).
+Each upload opens a new SSH connection in the hook's event loop: a connection of the inspection
+belongs to another event loop. The same hook rejects changes of a host that the inspection could not
+reach, in previews too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from components.ssh.upload import UploadLimits, upload
 from policies.faults import Fault, FaultError
 
 AT_ONCE = 64
-"""Hosts that are copied to together."""
+"""Maximum number of hosts that receive files in parallel."""
 
 
 class Copies:
-    """What hosts get in one run, each file once."""
+    """The script files that hosts get in one run; each file is uploaded once per host."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class Copies:
         private_key: pulumi.Input[str],
         unreached: Mapping[str, str] | None = None,
     ) -> None:
-        """Registers the hook.
+        """Register the hook.
 
         Args:
-            name: of the hook.
-            private_key: an SSH private key, a secret.
-            unreached: by host, why the inspection did not reach it.
+            name: Name of the hook.
+            private_key: SSH private key, a secret.
+            unreached: Reason why the inspection could not reach a host, by host name.
         """
         self._key = private_key
         self._gate = asyncio.Semaphore(AT_ONCE)
@@ -52,17 +52,17 @@ class Copies:
         self._binding = before_changes(name, self._before)
 
     def before(self, resource: str, hosts: Iterable[str]) -> pulumi.ResourceHookBinding:
-        """The hook, for a resource whose commands read the files of these hosts.
+        """Return the hook for a resource whose commands read script files on the given hosts.
 
         Args:
-            resource: the resource's name.
-            hosts: the hosts' names.
+            resource: Name of the resource.
+            hosts: Names of the hosts.
         """
         self._read_by[resource] = tuple(hosts)
         return self._binding
 
     def want(self, host: DesiredHost, bundles: Iterable[Bundle]) -> None:
-        """Has a host get what a declaration of it names, with the rest that it gets."""
+        """Add the files that a declaration reads to the files that a host gets."""
         self._hosts[host.name] = host
         wanted = self._wanted.setdefault(host.name, {})
         wanted.update({bundle.file: bundle.text for bundle in bundles})
@@ -74,7 +74,8 @@ class Copies:
             raise pulumi.RunError(str(FaultError(*faults)))
         if pulumi.runtime.is_dry_run():
             return
-        # What is made anew was undone in between, and the files with it (`drop_steps`, base.sh).
+        # On replacement the delete step has already removed the uploaded files (`drop_steps` in
+        # base.sh).
         new = args.old_inputs is None
         await asyncio.gather(*(self._copy(name, new=new) for name in self._read_by[args.name]))
 
@@ -87,7 +88,7 @@ class Copies:
         )
 
     async def _copy(self, name: str, *, new: bool) -> None:
-        # As it is now: the program may go on declaring while a copy is on its way.
+        # Take a snapshot: the program may register more files while this upload runs.
         wanted = dict(self._wanted.get(name, {}))
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return

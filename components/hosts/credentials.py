@@ -1,4 +1,4 @@
-"""What logs in to hosts and lets them join: whether it is there, and can be what it should be."""
+"""Checks of the SSH key and of the join token: both must be configured and well formed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from components.desired.host import DesiredHost
 from policies.faults import Fault
 
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
-"""kubeadm's bootstrap token (Kubernetes reference, "Bootstrap tokens")."""
+"""Pattern of kubeadm's bootstrap token (Kubernetes reference, "Bootstrap tokens")."""
 
 
 def refused(
     hosts: Sequence[DesiredHost], private_key: str | None, join_token: str | None
 ) -> Iterator[Fault]:
-    """Yield what keeps hosts from being reached, or from joining.
+    """Yield a fault for each missing or ill-formed credential of the hosts.
 
     Args:
-        hosts: the hosts.
-        private_key: an SSH private key; None: it isn't known yet.
-        join_token: kubeadm's bootstrap token; None: none is given.
+        hosts: Hosts of the stack.
+        private_key: SSH private key. None: it is not known yet.
+        join_token: kubeadm's bootstrap token. None: not configured.
     """
     if hosts and private_key == "":
         yield Fault(

@@ -1,7 +1,9 @@
-"""How hosts differ from what is desired, and from what they were last applied with. Pure.
+"""Differences between hosts, their desired settings and their last applied settings.
 
-A host keeps both its settings and sums of what was placed (`components.hosts.steps.library.base`).
-So what a person edited isn't mistaken for what somebody else changed on it.
+Pure functions.
+A host records both its applied settings and the checksums of the files placed on it
+(`components.hosts.steps.library.base`). So an edit of the stack file is not mistaken for a change
+that somebody made on the host.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from components.hosts.script import Declaration
 STEPS = "STEPS"
 """Name of the setting that lists the declared steps."""
 OTHERS = "others"
-"""Name of the file of the steps that a host doesn't declare: it goes with those it does."""
+"""Name of the script file with the steps that a host does not declare."""
 UNKNOWN_HASH = f"sha256:{'0' * 64}"
-"""In the place of the authority's: a host keeps nothing of it, nor of the token."""
+"""Placeholder for the hash of the certificate authority, which a host does not record."""
 DIGITS = 8
-"""Of a file's SHA-256."""
+"""Hexadecimal digits shown of a file's SHA-256."""
 PHASES: Mapping[str, str] = {
     "prepare": "preparation",
     "runtime": "container runtime",
@@ -34,13 +36,14 @@ PHASES: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class HostDifference:
-    """What was found of hosts, each by host.
+    """Findings about hosts, each by host name.
 
     Attributes:
-        unreached: why the inspection did not reach a host: nothing is known of it.
-        prepare: what was found of its preparation; `runtime`: of its container runtime; `cluster`:
-            of its membership in the stack's own cluster.
-        reboot: why it must be rebooted, or its node given back.
+        unreached: Why the inspection could not reach a host; nothing else is known of that host.
+        prepare: Findings about the host's preparation.
+        runtime: Findings about the host's container runtime.
+        cluster: Findings about the host's membership in the cluster that the stack creates.
+        reboot: Reasons why the host must be rebooted, or its node uncordoned.
     """
 
     unreached: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class HostDifference:
 
     @property
     def findings(self) -> Findings:
-        """All that was found."""
+        """Return all findings about hosts."""
         parts = (self.prepare, self.runtime, self.cluster, self.reboot)
         return tuple(finding for part in parts for found in part.values() for finding in found)
 
@@ -63,14 +66,14 @@ def compare(
     cordoned: Collection[str] = (),
     validated: Mapping[str, str] | None = None,
 ) -> HostDifference:
-    """Compare hosts with what is desired and with what they were last applied with.
+    """Compare hosts with their desired settings and with their last applied settings.
 
     Args:
-        hosts: the hosts of the stack.
-        kubeadm: the cluster that the stack makes; None: it makes none.
-        facts: what the hosts said.
-        cordoned: nodes that a run that did not end left cordoned.
-        validated: by node, the host over which a run prepared and validated it.
+        hosts: Hosts of the stack.
+        kubeadm: Cluster that the stack creates. None: it creates none.
+        facts: Facts that the hosts reported, by host name.
+        cordoned: Nodes that an interrupted run left cordoned.
+        validated: By node, the host that was prepared and validated for it in an earlier run.
     """
     found: dict[str, dict[str, Findings]] = {"reboot": {}, **{phase: {} for phase in PHASES}}
     for host in hosts:
@@ -93,7 +96,7 @@ def compare(
 def desired_phases(
     host: DesiredHost, kubeadm: DesiredKubeadmCluster | None
 ) -> dict[str, Declaration | None]:
-    """Return the declaration of each phase of a host; None: it should not have that phase."""
+    """Return the declaration of each phase of a host; None if the host must not have the phase."""
     member: Declaration | None = None
     if kubeadm is not None and host.name == kubeadm.first.name:
         member = init_script(host)
@@ -125,7 +128,7 @@ def _phase(
 
 
 def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
-    """Yield what isn't as it was left; a run that was killed may itself have changed it."""
+    """Yield what is no longer as applied, unless an interrupted run may have caused the change."""
     if phase in seen.unfinished:
         first = phase not in seen.settings
         yield _finding(Kind.CHANGE, host, PHASES[phase], "begun", "applied", first=first)
@@ -135,7 +138,7 @@ def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
 
 
 def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> Iterator[Finding]:
-    """Yield what is desired and isn't what the host was last applied with."""
+    """Yield the desired settings that differ from the settings last applied to the host."""
     kept, wanted = seen.settings[phase], declaration.settings
     for name in dict.fromkeys((*kept, *wanted)):
         was, now = kept.get(name, ""), wanted.get(name, "")
@@ -148,7 +151,7 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
     before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
     for name in sorted(before.keys() & after.keys()):
         if not after[name] & before[name]:
-            # Which steps the others are follows from the declared ones.
+            # A change of the declared steps already explains a change of the undeclared ones.
             if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
                 continue
             was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
@@ -165,7 +168,7 @@ def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
 
 
 def _files(lines: Iterable[str]) -> dict[str, set[str]]:
-    """Return the sums by name; a rollout that did not end has left two of one."""
+    """Return the checksums by file name; an interrupted rollout may have left two for one name."""
     found: dict[str, set[str]] = {}
     for line in lines:
         name, _, digest = line.rpartition("-")
@@ -174,7 +177,7 @@ def _files(lines: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _drift(host: str, what: str, seen: HostFacts) -> Finding:
-    """Return what isn't as the phase left it: a file, or what it said by `expect`."""
+    """Return the finding for a file, or another recorded value, that is no longer as applied."""
     if not what.startswith("/"):
         return _finding(Kind.DRIFT, host, what, "as applied", "changed")
     now = "missing" if seen.digests.get(what) == "missing" else "another content"

@@ -1,8 +1,8 @@
-"""What of a host's declaration disrupts the pods of its node where it changes.
+"""Settings of a host whose change disrupts the pods of its node.
 
-A script carries it as lines ``<step> <words>``, a host keeps those that it was last applied with
-(``steps/library/disruption.sh``), and the probe reports them. So a host says itself what is still
-to be rolled, also after a run that was killed.
+A script contains these settings as lines `<step> <words>`. The host records the lines that it was
+last applied with (`steps/library/disruption.sh`), and the probe reports them. So the host itself
+shows which changes still need a rollout, even after a run that was killed.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import hashlib
 from collections.abc import Mapping
 
 SETTING = "GC_DISRUPTS"
-"""Where a script has the lines."""
+"""Name of the script variable that holds the lines with disruptive settings."""
 UNFINISHED = "unfinished"
-"""What a host reports while such a change is under way."""
+"""Step name that a host reports while a disruptive change is under way."""
 LONGEST = 48
-"""Characters of one value; of a longer one its digest stands here."""
+"""Maximum number of characters of one value; a longer value is replaced by its digest."""
 
 
 def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the lines of a script; a step without any of its settings has none.
+    """Return the lines of a script; a step that sets none of its disruptive settings has no line.
 
     Args:
-        settings: the script's settings.
-        kinds: by step, those of them whose change disrupts pods. What only the next start of a
-            process takes up isn't among them.
+        settings: Settings of the script.
+        kinds: By step, the settings whose change disrupts pods. Settings that only apply to
+            processes started later are not included.
     """
     return "\n".join(
         " ".join((step, *filter(None, (_word(name, settings.get(name, "")) for name in names))))
@@ -34,7 +34,10 @@ def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _word(name: str, value: str) -> str:
-    """One value without spaces; of packages the first, whose version the others follow."""
+    """Return one value without spaces; of a package list only the first package.
+
+    The versions of the other packages follow the first package's version.
+    """
     if name.endswith("_PACKAGES"):
         value = value.split(" ")[0]
     plain = all(character.isalnum() or character in ".+~=:/_-," for character in value)
@@ -44,12 +47,12 @@ def _word(name: str, value: str) -> str:
 
 
 def steps(text: str) -> dict[str, str]:
-    """The words by step."""
+    """Return the words of each step's line, by step."""
     return {line.split(" ", 1)[0]: line.partition(" ")[2] for line in text.splitlines() if line}
 
 
 def changes(before: str, after: str) -> tuple[str, ...]:
-    """What differs, as a person reads it: ``driver 570.1 → 580.2``."""
+    """Return the differences in readable form, such as `driver 570.1 → 580.2`."""
     old, new = steps(before), steps(after)
     if UNFINISHED in old:
         return (f"unfinished change to {', '.join(new) or 'nothing'}",)
@@ -61,7 +64,7 @@ def changes(before: str, after: str) -> tuple[str, ...]:
 
 
 def _difference(old: str, new: str) -> str:
-    """Only the words that differ, where the two have as many."""
+    """Return the words that differ; the whole lines if their numbers of words differ."""
     words, others = old.split(" "), new.split(" ")
     if len(words) == len(others):
         pairs = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]

@@ -1,4 +1,4 @@
-"""The scripts of the phases ``prepare`` and ``runtime``: what a host declares, step by step."""
+"""Scripts of the phases `prepare` and `runtime`, built from the steps that a host declares."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from components.hosts.steps import of_phase
 
 T = TypeVar("T")
 RUN_LIMIT = 1800
-"""Seconds for one run of a package manager or installer, as `steps/library/effects.sh` has it."""
+"""Seconds for one run of a package manager or installer, as in `steps/library/effects.sh`."""
 LOCK_LIMIT = 120
-"""Seconds to wait for a package manager that is at work, as `steps/library/preflight.sh` has it."""
+"""Seconds to wait for a running package manager, as in `steps/library/preflight.sh`."""
 PACKAGE_LIBRARY = (
     *("proxy", "effects", "apt_entries", "repositories"),
     *("package_manager", "transactions", "holds"),
 )
-"""Files of the library for every phase that installs packages."""
+"""Library files of every phase that installs packages."""
 PREPARE = library(*COMMON, *PACKAGE_LIBRARY, "runfile", "drop_ins", "prepare")
 RUNTIME = library(*COMMON, *PACKAGE_LIBRARY, "runtime")
 
 
 def common(host: DesiredHost, *, remove: bool) -> dict[str, str]:
-    """Return the settings of `PACKAGE_LIBRARY`.
+    """Return the settings that the files of `PACKAGE_LIBRARY` read.
 
     Args:
-        host: the host.
-        remove: whether packages that are no longer wanted go.
+        host: The host.
+        remove: Whether packages that are no longer declared are removed.
     """
     wait, proxy = host.sections.packages.lock_seconds, host.sections.proxy
     return {
@@ -41,7 +41,7 @@ def common(host: DesiredHost, *, remove: bool) -> dict[str, str]:
 
 
 def prepared(host: DesiredHost) -> dict[str, Given]:
-    """Return what a host gives each step of its preparation that it declares, in order."""
+    """Return the inputs of each preparation step that a host declares, in order."""
     found = {name: step.given(host) for name, step in of_phase(Phase.PREPARE).items()}
     return {name: given for name, given in found.items() if given is not None}
 
@@ -49,13 +49,13 @@ def prepared(host: DesiredHost) -> dict[str, Given]:
 def prepare_script(
     host: DesiredHost, join_token: str | None = None, *, inline: bool = False
 ) -> Declaration:
-    """Return the script of phase ``prepare``.
+    """Return the script of phase `prepare`.
 
     Args:
-        host: the host.
-        join_token: kubeadm's bootstrap token, a secret: it makes the script one. The program sees
-            that it is there (`__main__.join_token`).
-        inline: as in `assemble`.
+        host: The host.
+        join_token: kubeadm's bootstrap token, a secret; a script that contains it is secret too.
+            `components.hosts.credentials` checks that it is configured.
+        inline: Whether the script contains the text of its files, as in `assemble`.
     """
     steps, given = of_phase(Phase.PREPARE), prepared(host)
     system = [each for each in given.values() if not each.runs]
@@ -88,23 +88,23 @@ def prepare_script(
 
 
 def preparation_disrupts(host: DesiredHost) -> str:
-    """Return the lines of a host's preparation that disrupt its pods if they change."""
+    """Return the lines of a host's preparation that disrupt the node's pods if they change."""
     steps, given = of_phase(Phase.PREPARE), prepared(host)
     kinds = {name: steps[name].disrupts for name in given}
     return disruption.lines(_merged(each.settings for each in given.values()), kinds)
 
 
 def preparation_seconds(host: DesiredHost) -> int:
-    """Return the seconds that the installers of a host's preparation may take together."""
+    """Return the seconds that all installers of a host's preparation may take together."""
     return sum(run_seconds(host, each.runs) + each.seconds for each in prepared(host).values())
 
 
 def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
-    """Return the script of phase ``runtime``: the NVIDIA runtime in a host's container engine.
+    """Return the script of phase `runtime`: the NVIDIA runtime in a host's container engine.
 
     Args:
-        host: the host.
-        inline: as in `assemble`.
+        host: The host.
+        inline: Whether the script contains the text of its files, as in `assemble`.
     """
     steps, given = _runtime(host)
     settings, disrupting = _merged(each.settings for each in given), _disrupting(steps)
@@ -113,7 +113,7 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
         "GC_PHASE": Phase.RUNTIME.value,
         **{name: value for name, value in settings.items() if name not in disrupting},
         **common(host, remove=host.sections.runtime.toolkit.remove_packages),
-        # The library has the runtime's usual path.
+        # The library already contains the default path of the runtime.
         **{
             name: value
             for name, value in settings.items()
@@ -128,7 +128,7 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
 
 
 def runtime_disrupts(host: DesiredHost) -> str:
-    """Return the line of a host's container runtime that disrupts its pods if it changes."""
+    """Return the line of a host's container runtime that disrupts the node's pods if it changes."""
     steps, given = _runtime(host)
     settings = {
         "GC_ENGINE": host.sections.runtime.engine.value,
@@ -139,17 +139,17 @@ def runtime_disrupts(host: DesiredHost) -> str:
 
 
 def runtime_seconds(host: DesiredHost) -> int:
-    """Return the seconds that the installation of the toolkit may take."""
+    """Return the seconds that the installation of the NVIDIA Container Toolkit may take."""
     return sum(run_seconds(host, each.runs) for each in _runtime(host)[1])
 
 
 def run_seconds(host: DesiredHost, runs: int) -> int:
-    """Return the seconds that a number of package manager runs may take, each with its wait."""
+    """Return the seconds that package manager runs may take, each with its wait for the lock."""
     return runs * (RUN_LIMIT + host.sections.packages.lock_seconds)
 
 
 def _runtime(host: DesiredHost) -> tuple[tuple[Step, ...], list[Given]]:
-    """Return the steps of a host's container runtime, and what it gives them."""
+    """Return the steps of a host's container runtime, and the inputs of each step."""
     steps = tuple(
         step
         for step in of_phase(Phase.RUNTIME).values()

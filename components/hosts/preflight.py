@@ -1,7 +1,7 @@
-"""What is found on a host, held against what is declared: pure, no connection.
+"""Checks of a host's facts against its declaration. Pure functions, no connection.
 
-Every refusal names the host, what was found, what was wanted and the cure. What belongs to a step
-is judged beside it (`components.hosts.steps`).
+Every fault names the host, what was found, what was wanted and the cure. Checks that belong to one
+step are in the module of that step (`components.hosts.steps`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora",
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")
 DISK_MIB = 1024
 SKEW_LIMIT = 30.0
-"""Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
+"""Largest allowed clock skew in seconds; beyond it certificates and tokens may seem invalid."""
 FIRST_WITH_DNF = {
     "centos": "8",
     "rhel": "8",
@@ -28,8 +28,11 @@ FIRST_WITH_DNF = {
     "ol": "8",
     "amzn": "2023",
 }
-"""Earlier ones have yum alone, which no step of ours uses (dnf: RHEL 8, "Considerations in adopting
-RHEL 8"; Amazon Linux 2023, "Comparing AL2 and AL2023")."""
+"""First version of each distribution with dnf.
+
+Older versions only have yum, which no step supports.
+Sources: RHEL 8, "Considerations in adopting RHEL 8"; Amazon Linux 2023, "Comparing AL2 and AL2023".
+"""
 
 
 def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
@@ -85,11 +88,11 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
 
 
 def _rejected_by_sqv(host: DesiredHost, facts: HostFacts) -> list[str]:
-    """Declared repositories whose signing key Debian 13 takes no more.
+    """Return the settings whose repositories have a signing key that Debian 13 no longer accepts.
 
-    Its apt verifies by sqv, which refuses keys bound by SHA-1 since 2026-02-01: that of NVIDIA's
-    CUDA repositories (3BF863CC). Only debian13 has a new one (NVIDIA/cuda-repo-management issues
-    30, 34 and 39).
+    Debian 13's apt verifies signatures with sqv, which rejects keys bound by SHA-1 since
+    2026-02-01. The key of NVIDIA's CUDA repositories (3BF863CC) is such a key; only debian13 has a
+    new one (NVIDIA/cuda-repo-management issues 30, 34 and 39).
     """
     if facts.os != "debian" or version(facts.os_version) < (13,):
         return []
@@ -120,10 +123,11 @@ def _gpus(host: DesiredHost, facts: HostFacts) -> list[Fault]:
 
 
 def unequal(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> list[str]:
-    """Return one warning for each pool whose hosts run several kernels.
+    """Return one warning for each pool whose hosts run different kernels.
 
-    A driver that builds on one need not build on the other, and a job that spans nodes meets
-    both. A pinned kernel (``kernel.release``) ends it; a host that was not inspected says nothing.
+    A driver that builds on one kernel may fail to build on another, and a job that spans nodes runs
+    on both. Pinning the kernel (`kernel.release`) avoids that. Hosts that were not inspected are
+    ignored.
     """
     by_pool: dict[str, dict[str, list[str]]] = {}
     for host in hosts:

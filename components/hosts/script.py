@@ -1,10 +1,10 @@
-"""A script for a host: a declaration, and the files of functions that it names by their SHA-256.
+"""Scripts for hosts: a declaration, and the script files that it names by their SHA-256.
 
-The files lie in ``steps/`` and are copied to the host once (`components.hosts.copies`). The
-declaration is what the state holds and the preview shows: a header of assignments, every value
-quoted by :func:`shlex.quote`, one line for each step, and a last line that runs them with standard
-input closed. A declaration that arrives cut off therefore does nothing. The state holds it twice,
-as input and as output, so it says nothing that the files can say.
+The files are in `steps/` and are copied to the host once (`components.hosts.copies`). The state
+stores the declaration and the preview shows it. It consists of a header of assignments with every
+value quoted by `shlex.quote`, one line for each step, and a last line that runs the steps with
+standard input closed. So a declaration that arrives truncated does nothing. The state stores the
+declaration twice, as input and as output, so everything that can be in the files is left out of it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "steps"
-"""Where the files are that hosts read: each step's own, and in ``library/`` what several share."""
+"""Folder of the script files: each step's own files, and shared files in `library/`."""
 COMMON = ("base", "files", "disruption", "expectations", "preflight")
-"""Files of the library that every script reads first."""
+"""Library files that every script reads first."""
 
 LOADER = r"""
 kept=${GPU_CLUSTER_ROOT-}/var/lib/gpu-cluster
@@ -33,17 +33,21 @@ done | sha256sum -c --quiet >&2 || {
 }
 for each in $loaded; do . "$kept/steps/$each.sh"; done
 """.removeprefix("\n")
-"""Reads the files of ``$loaded``, each after its sum was seen, where root alone can write."""
+"""Shell code that sources the files in `$loaded` after it has verified their checksums.
+
+Only root can write in the folder of the files.
+"""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Files of functions that a host reads as one text.
+    """Script files that a host reads as one text.
 
     Attributes:
-        name: what a person knows it by.
-        files: names below `FOLDER`, without ``.sh``, in the order in which they are read.
-        head: lines that are read before them.
+        name: Readable name of the bundle.
+        files: File names relative to `FOLDER`, without `.sh`, in the order in which the host reads
+            them.
+        head: Lines that precede the files' texts.
     """
 
     name: str
@@ -52,31 +56,31 @@ class Bundle:
 
     @functools.cached_property
     def text(self) -> str:
-        """Their texts, one after the other."""
+        """Return the head and the texts of all files, concatenated."""
         return self.head + "".join((FOLDER / f"{file}.sh").read_text() for file in self.files)
 
     @functools.cached_property
     def digest(self) -> str:
-        """The SHA-256 of the text."""
+        """Return the SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def line(self) -> str:
-        """What a declaration says about it."""
+        """Return the bundle's line in a declaration: `<name>-<sha256>`."""
         return f"{self.name}-{self.digest}"
 
     @property
     def file(self) -> str:
-        """Its name on a host."""
+        """Return the bundle's file name on a host."""
         return f"{self.line}.sh"
 
 
 class Declaration(str):
-    """A script with what it reads.
+    """The text of a script, with the bundles that it reads.
 
     Attributes:
-        bundles: what must lie on the host before it runs.
-        settings: what the host keeps of its settings, by name (`words`).
+        bundles: Bundles that must be on the host before the script runs.
+        settings: Settings that the host records, by name (`words`).
     """
 
     bundles: tuple[Bundle, ...]
@@ -84,7 +88,7 @@ class Declaration(str):
 
     @classmethod
     def of(cls, text: str, bundles: tuple[Bundle, ...], settings: Mapping[str, str]) -> Declaration:
-        """A declaration of this text."""
+        """Return a declaration with this text, these bundles and these recorded settings."""
         made = cls(text)
         made.bundles = bundles
         made.settings = settings
@@ -93,17 +97,19 @@ class Declaration(str):
 
 @functools.cache
 def bundle(name: str, files: tuple[str, ...]) -> Bundle:
-    """Return the bundle of these files, which are read once."""
+    """Return the bundle of these files; each bundle is read only once."""
     return Bundle(name, files)
 
 
 @functools.cache
 def others(every: tuple[tuple[str, tuple[str, ...]], ...], declared: frozenset[str]) -> Bundle:
-    """Return the steps that a host doesn't declare: one that it no longer declares is undone.
+    """Return the bundle of the steps that a host does not declare.
+
+    The host needs these files to undo a step that is no longer declared.
 
     Args:
-        every: name and files of all steps of the phase, in the order in which they are applied.
-        declared: those that the host declares.
+        every: Name and files of all steps of the phase, in the order in which they are applied.
+        declared: Names of the steps that the host declares.
     """
     files = tuple(file for name, own in every if name not in declared for file in own)
     return Bundle("others", files, f"all_steps='{' '.join(name for name, _ in every)}'\n")
@@ -111,15 +117,16 @@ def others(every: tuple[tuple[str, tuple[str, ...]], ...], declared: frozenset[s
 
 @functools.cache
 def library(*files: str) -> Bundle:
-    """What the steps of a phase share."""
+    """Return the bundle of the library files that the steps of a phase share."""
     return Bundle("library", tuple(f"library/{file}" for file in files))
 
 
 def header(settings: Mapping[str, str]) -> str:
-    """Shell assignments whose values arrive as they are, whatever is in them.
+    """Return shell assignments that preserve every value exactly, whatever characters it contains.
 
     Raises:
-        ValueError: a name that isn't a shell name, a value with a NUL (no shell can hold one).
+        ValueError: A name is not a shell variable name, or a value contains a NUL (no shell can
+            store one).
     """
     lines = []
     for name, value in settings.items():
@@ -132,27 +139,33 @@ def header(settings: Mapping[str, str]) -> str:
 
 
 def each(name: str, rows: Sequence[Sequence[str]]) -> str:
-    """A shell function that calls its arguments once per row, the row's words appended as data."""
+    """Return a shell function that calls its arguments once per row, with the row's words added."""
     calls = "".join(f'    "$@" {shlex.join(row)}\n' for row in rows)
     return f"{name}() {{\n{calls or '    :' + chr(10)}}}\n"
 
 
 PLAIN, WORDED = "GC_PLAIN", "GC_WORDED"
-"""Where a script has what the host keeps of its settings: names of those that it keeps as they are,
-and lines of the others."""
+"""Names of the script variables with the settings that a host records.
+
+The first lists the settings that the host records unchanged; the second has a line for each other
+setting.
+"""
 NOT_KEPT = ("GC_PHASE", "GC_DISRUPTS", "GC_JOIN", "GC_TOKEN")
-"""What a host keeps elsewhere, and what holds a token."""
+"""Settings that a host does not record here: recorded elsewhere, or they contain a token."""
 LONGEST = 128
-"""Characters of one value that a host keeps; of a longer one it keeps the digest."""
+"""Maximum number of characters of one value that a host records.
+
+A longer value is replaced by its digest.
+"""
 _WORDS = re.compile(r"[A-Za-z0-9.,+~=:/_ -]*")
 
 
 def words(
     settings: Mapping[str, str], rows: Mapping[str, Sequence[Sequence[str]]]
 ) -> dict[str, str]:
-    """Return what a host keeps of the settings that it was applied with, by name.
+    """Return the settings that a host records when they are applied, by name.
 
-    A setting's name is that of its variable without ``GC_``, a row's is in small letters.
+    The name of a setting is its variable without `GC_`; the name of a row is in lower case.
     """
     kept = {
         name.removeprefix("GC_"): _word(value)
@@ -168,7 +181,7 @@ def words(
 
 
 def _keeping(settings: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
-    """Return the assignments from which a host knows `words`; what it has isn't said again."""
+    """Return the assignments that tell a host what to record; unchanged settings by name only."""
     plain = [name for name, value in kept.items() if settings.get(f"GC_{name}") == value]
     lines = (f"{name} {value}\n" for name, value in kept.items() if name not in plain)
     return {PLAIN: " ".join(plain), WORDED: "".join(lines)}
@@ -188,15 +201,16 @@ def assemble(
     inline: bool = False,
     declared: Mapping[str, Sequence[Sequence[str]]] | None = None,
 ) -> Declaration:
-    """The declaration of one phase.
+    """Return the declaration of one phase.
 
     Args:
-        settings: shell assignments; an empty one isn't written, as an unset variable is empty.
-        rows: lists by the function that has them (`each`).
-        bundles: what the phase reads.
-        inline: the files' own text in place of the lines that load them: a script that needs no
-            copy, for those who look at it whole.
-        declared: those of the rows that a person declares; all if left out.
+        settings: Shell assignments. An empty value is left out, because an unset variable is empty
+            too.
+        rows: Rows by the name of the shell function that lists them (`each`).
+        bundles: Bundles that the phase reads.
+        inline: Whether the script contains the text of the files instead of the lines that load
+            them. Such a script needs no upload and can be read as a whole.
+        declared: Rows that the user declared, by function name. None: all rows.
     """
     read = () if inline else tuple(bundles)
     if inline:

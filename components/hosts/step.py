@@ -1,7 +1,7 @@
-"""What a step of a host is: the files of its script, what they are given, and what is judged by it.
+"""A step of a host's preparation: its script files, their inputs, and the checks of the host.
 
-A step is `steps/<name>.sh` and `steps/<name>.py` beside it, found by their name. The module has
-`STEP`. What of the stack file a step reads is in `DesiredHost`.
+A step consists of `steps/<name>.sh` and `steps/<name>.py`, which are discovered by their names. The
+Python module has a variable `STEP`. A step reads its settings from `DesiredHost`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policies.faults import Fault, Severity
 
 Row = tuple[str, ...]
 RUNTIME_PATH = "/usr/bin/nvidia-container-runtime"
-"""Where the toolkit's packages have it, as `steps/library/runtime.sh` has it."""
+"""Path of the NVIDIA runtime in the toolkit's packages, as in `steps/library/runtime.sh`."""
 UNITS: Mapping[Engine, tuple[str, ...]] = {
     Engine.CONTAINERD: ("containerd",),
     Engine.DOCKER: ("docker", "containerd"),
@@ -28,11 +28,11 @@ UNITS: Mapping[Engine, tuple[str, ...]] = {
     Engine.K3S: ("k3s", "k3s-agent"),
     Engine.RKE2: ("rke2-server", "rke2-agent"),
 }
-"""Services of each engine, from which containers inherit limits and a proxy."""
+"""Systemd services of each engine, from which containers inherit limits and proxy settings."""
 
 
 class Phase(StrEnum):
-    """The phase that a step belongs to: a script of its own on each host."""
+    """Phase that a step belongs to; each phase is a separate script on each host."""
 
     PREPARE = "prepare"
     RUNTIME = "runtime"
@@ -40,16 +40,18 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a host gives a step that it declares.
+    """Inputs of a step on a host that declares the step.
 
     Attributes:
-        settings: shell assignments for the step's script.
-        lists: rows by the shell function that has them (`components.hosts.script.each`).
-        kept: of these lists the rows that a host keeps, where others are the script's own.
-        repositories: rows of the repositories that it needs (`repositories`).
-        runs: how often it may need a package manager or an installer; 0: it installs nothing.
-        seconds: what it may take beside these runs.
-        with_token: settings that hold kubeadm's bootstrap token, of the token: secrets.
+        settings: Shell assignments for the step's script.
+        lists: Rows by the name of the shell function that lists them
+            (`components.hosts.script.each`).
+        kept: The rows that a host records, if only a part of `lists` comes from the user.
+        repositories: Rows of the repositories that the step needs (function `repositories`).
+        runs: How often the step may run a package manager or an installer; 0: it installs nothing.
+        seconds: Seconds that the step may take in addition to these runs.
+        with_token: Function from kubeadm's bootstrap token to settings that contain it; the
+            settings are secrets.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -70,13 +72,13 @@ class Step:
     """A step of a phase.
 
     Attributes:
-        given: what a host gives it; None where the host doesn't declare it.
-        phase: the phase that it belongs to.
-        after: name of the step before it; empty: it is among the first.
-        files: files below `steps/`, without ``.sh``, in their order; none: the step's own alone.
-        disrupts: the settings whose change disrupts the pods of the host's node.
-        engines: the container engines that it is for; none: it is for all hosts.
-        judge: what on a host contradicts its declaration or will do harm, of the probe's facts.
+        given: Returns the step's inputs for a host; None if the host does not declare the step.
+        phase: Phase that the step belongs to.
+        after: Name of the preceding step. Empty: the step is among the first.
+        files: Files relative to `steps/`, without `.sh`, in order. Empty: only the step's own file.
+        disrupts: Settings whose change disrupts the pods of the host's node.
+        engines: Container engines that the step is for. Empty: all hosts.
+        judge: Returns faults of a host: facts that contradict its declaration or will do harm.
     """
 
     given: Callable[[DesiredHost], Given | None]
@@ -89,45 +91,48 @@ class Step:
 
 
 def said(truth: bool) -> str:
-    """Return a truth as scripts read it."""
+    """Return a boolean as scripts read it: `true` or `false`."""
     return str(truth).lower()
 
 
 def text_of(*lines: str) -> str:
-    """Return a file of these lines, marked as ours."""
+    """Return the text of a file with these lines, marked as written by this project."""
     return "".join(f"{line}\n" for line in ("# gpu-cluster", *lines))
 
 
 def at_version(names: Sequence[str], version: str | None) -> str:
-    """Return packages as words, each at a version where one is declared."""
+    """Return package names separated by spaces, each with the version if one is declared."""
     return " ".join(f"{name}={version}" if version else name for name in names)
 
 
 def repositories(step: str, declared: Repositories) -> tuple[Row, ...]:
-    """Return the rows of a step's repositories: package manager, step, name, then their own."""
+    """Return the rows of a step's repositories.
+
+    A row has the package manager, the step, the name, then the repository's own fields.
+    """
     both = (("apt", declared.apt), ("dnf", declared.dnf))
     return tuple((manager, step, step, *one.row) for manager, one in both if one is not None)
 
 
 def places(locations: Sequence[str]) -> tuple[Row, ...]:
-    """Return the rows of a file's locations."""
+    """Return one row for each location of a file."""
     return tuple((location,) for location in locations)
 
 
 def fault(
     host: DesiredHost, found: str, wanted: str, cure: str, severity: Severity = Severity.ERROR
 ) -> Fault:
-    """Return what is wrong with a host."""
+    """Return a fault of a host."""
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 
 def below_floor(
     host: DesiredHost, part: Software, there: str, severity: Severity
 ) -> Iterator[Fault]:
-    """Yield a fault where a version, declared or found, is below the security bulletins' floor.
+    """Yield a fault if a declared or installed version is below the security bulletins' floor.
 
-    A toolkit stops the run: a container gets out through it. A driver doesn't, since another one
-    takes the GPUs of every pod there.
+    An old toolkit is an error, because a container can escape through it. An old driver is not,
+    because a driver upgrade takes the GPUs away from every pod on the host.
     """
     border = below(part, there)
     if border is not None:
@@ -136,12 +141,12 @@ def below_floor(
 
 
 def old_engine(host: DesiredHost, there: str | None, oldest: tuple[int, int]) -> Iterator[Fault]:
-    """Yield a fault where a host's container engine is missing or older than what works.
+    """Yield a fault if a host's container engine is missing or too old.
 
     Args:
-        host: the host.
-        there: version of its engine; None where there is none.
-        oldest: the oldest one, major and minor.
+        host: The host.
+        there: Version of the installed engine. None: not installed.
+        oldest: Oldest supported version: major and minor number.
     """
     name, wanted = host.sections.runtime.engine.value, f"{oldest[0]}.{oldest[1]} or later"
     if not host.role.has_gpus:

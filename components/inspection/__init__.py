@@ -1,0 +1,1 @@
+"""Inspection of hosts and cluster before resources are declared."""

@@ -1,4 +1,4 @@
-"""Run the inspection's asynchronous work inside the program, each part within a time limit."""
+"""Helpers to run the inspection's asynchronous work inside the program, with time limits."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from policies.printable import printable
 T = TypeVar("T")
 
 LIMIT = 60
-"""Seconds for each part of the inspection; what answers later counts as not reached."""
+"""Seconds for each part of the inspection; a part that takes longer counts as not inspected."""
 
 
 def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Run work in a thread with an event loop of its own, and return its result.
+    """Run a coroutine in a new thread with its own event loop, and return its result.
 
-    It sees the caller's context variables.
-
-    The SDK runs the program inside its own event loop, which can't be entered again. The result is
-    returned before the thread has ended: a thread that waits for a slow name server holds nothing
-    up.
+    The coroutine sees the caller's context variables. A thread is needed because the SDK runs the
+    program inside its own event loop, which can't be entered again. The result is returned before
+    the thread has ended, so a thread that waits for a slow name server delays nothing.
 
     Raises:
-        Exception: what the work raised.
+        Exception: The coroutine raised it.
     """
     result: Future[T] = Future()
 
@@ -44,12 +42,12 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def bounded(part: str, work: Awaitable[T], nothing: T) -> tuple[T, str]:
-    """Return what a part of the inspection found, and why it found nothing; never raise.
+    """Return a part's result and an empty text, or a fallback and the reason; never raise.
 
     Args:
-        part: its name, in the reason.
-        work: what finds it.
-        nothing: what counts as found where the work fails, or takes longer than `LIMIT`.
+        part: Name of the part, for the reason.
+        work: Awaitable that returns the result.
+        nothing: Fallback if the work fails or takes longer than `LIMIT`.
     """
     limit = asyncio.timeout(LIMIT)
     try:

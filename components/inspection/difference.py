@@ -1,8 +1,8 @@
-"""What an inspection found to differ: the parts of all features.
+"""Differences that an inspection found, for all features together.
 
-*Change*: what is desired isn't what was last applied. *Drift*: what is observed isn't what was last
-applied. *Due*: nothing differs, but a proof is missing or no longer holds. Each host and node, and
-the platform's release, keep what they were last applied with.
+*Change*: the desired value is not the last applied value. *Drift*: the observed value is not the
+last applied value. *Due*: nothing differs, but a proof is missing or no longer valid. Each host,
+each node and the platform's release record what they were last applied with.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from components.validation.difference import ValidationDifference
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """What differs; without any finding nothing does, as far as it was seen.
+    """Differences between the desired, the last applied and the observed state.
+
+    Without findings, nothing differs, as far as it was inspected.
 
     Attributes:
-        hosts: of hosts.
-        scheduling: of nodes, their labels and taints; how many GPUs pools have, before and after.
-        validation: which nodes must be validated.
-        rollout: what must go in waves.
-        layouts: nodes that get another MIG layout, in waves too.
-        platform: of the platform and its release.
-        groups: API groups that the cluster was seen to serve.
-        unknown: why nothing is known of the cluster yet; empty: it was looked at, or left out.
-        context: whether this machine has the cluster's context.
+        hosts: Differences of hosts.
+        scheduling: Differences of nodes' labels and taints, and the number of GPUs before and
+            after.
+        validation: Nodes that must be validated.
+        rollout: Host changes that must be rolled out in waves.
+        layouts: Nodes that get another MIG layout, also in waves.
+        platform: Differences of the GPU platform and its Helm release.
+        groups: API groups that the cluster serves.
+        unknown: Why nothing is known of the cluster yet. Empty: it was inspected or skipped.
+        context: Whether this machine's kubeconfig has the cluster's context.
     """
 
     hosts: HostDifference = field(default_factory=HostDifference)
@@ -46,7 +49,7 @@ class Difference:
 
     @property
     def findings(self) -> Findings:
-        """All findings, hosts first."""
+        """Return all findings, findings about hosts first."""
         return (
             *self.hosts.findings,
             *self.rollout.findings,
@@ -62,5 +65,5 @@ class Difference:
 
     @property
     def gpus(self) -> tuple[PoolGpus, ...]:
-        """The GPUs of each pool before and after."""
+        """Return the number of GPUs in each pool, before and after the run."""
         return self.scheduling.gpus

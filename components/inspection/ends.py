@@ -1,4 +1,4 @@
-"""What has passed its end of support or a security floor, on hosts, nodes or declared. Pure."""
+"""Warnings about versions past their end of support or below a security floor. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from policies.facts.floors import Software, below, wanted
 from policies.faults import Fault, Severity
 
 Members = Mapping[str, list[Mapping[str, str]]]
-"""Labels of each pool's nodes, by pool."""
+"""Labels of each pool's nodes, by pool name."""
 
 DRIVER = "nvidia.com/cuda.driver-version.full"
-"""Of GPU feature discovery, alone or by the operator (k8s-device-plugin v0.20.0, internal/lm)."""
+"""Driver version label that GPU Feature Discovery sets (k8s-device-plugin v0.20.0, internal/lm)."""
 HOSTNAME = "kubernetes.io/hostname"
 _NAMED = 8
 _CURES = {
@@ -35,18 +35,18 @@ def outlived(
     members: Members,
     today: date,
 ) -> Iterator[Fault]:
-    """Yield a warning for each version that has ended, and for drivers of nodes below a floor.
+    """Yield warnings about unsupported versions and about drivers below the security floor.
 
-    Hosts or nodes with the same version share a warning. Simulated hosts are left out: nothing of
-    theirs runs.
+    Hosts or nodes with the same version share a warning. Simulated hosts are skipped, because they
+    run no real software.
 
     Args:
-        site: what the platform depends on.
-        hosts: the hosts of the stack.
-        facts: what was found, by host.
-        kubernetes: the cluster's version; empty where it was not looked at.
-        members: labels of each pool's nodes.
-        today: a last day before it has passed.
+        site: Facts about the cluster that the platform depends on.
+        hosts: Hosts of the stack.
+        facts: Facts of the inspected hosts, by name.
+        kubernetes: Version of the cluster. Empty if it was not inspected.
+        members: Labels of each pool's nodes.
+        today: Current date; a version whose last day is before this date is unsupported.
     """
     package = hosts[0].sections.kubernetes_packages.version if hosts else None
     driver = site.driver.version or ""
@@ -81,7 +81,7 @@ def _versions(host: HostFacts) -> Iterable[tuple[str, str]]:
 
 
 def _nodes(members: Members, inspected: set[str], declared: str, today: date) -> Iterator[Fault]:
-    """Yield what the driver labels of nodes say; hosts that were inspected have been judged."""
+    """Yield warnings about driver labels of nodes whose hosts were not inspected."""
     found: dict[str, set[str]] = {}
     for labels in (labels for pool in members.values() for labels in pool):
         node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER, "")

@@ -1,4 +1,4 @@
-"""What is inspected, as the environment says."""
+"""Extent of the inspection, set by an environment variable."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Self
 import pulumi
 
 EXTENT = "GPU_CLUSTER_INSPECTION"
-"""Variable that says what is inspected; without it hosts and cluster."""
+"""Environment variable with the extent of the inspection. Unset: hosts and cluster."""
 
 
 class Extent(StrEnum):
-    """What is inspected: ``cluster`` leaves the hosts alone, ``hosts`` the cluster."""
+    """Extent of the inspection: both, only the `cluster`, only the `hosts`, or nothing."""
 
     ALL = "all"
     CLUSTER = "cluster"
@@ -22,20 +22,20 @@ class Extent(StrEnum):
 
     @property
     def has_hosts(self) -> bool:
-        """Whether the hosts are inspected."""
+        """Return whether the hosts are inspected."""
         return self in (Extent.ALL, Extent.HOSTS)
 
     @property
     def has_cluster(self) -> bool:
-        """Whether the cluster is inspected."""
+        """Return whether the cluster is inspected."""
         return self in (Extent.ALL, Extent.CLUSTER)
 
     @classmethod
     def wanted(cls) -> Self:
-        """Return what the environment says.
+        """Return the extent that the environment variable sets.
 
         Raises:
-            RunError: it says what is not known.
+            RunError: The variable has an unknown value.
         """
         found = os.environ.get(EXTENT, cls.ALL)
         if found not in set(cls):

@@ -1,4 +1,4 @@
-"""What was seen, held against what is declared: pure."""
+"""Checks of the inspected state against the settings. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from policies.faults import Fault, Severity
 from policies.printable import printable_lines
 
 NAMED = 10
-"""Nodes that have a line each; the others are counted."""
+"""Maximum number of nodes that get a line each; the other nodes are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What was seen, before it is judged.
+    """Inspected state, before it is checked.
 
     Attributes:
-        hosts: what the probe found, by host.
-        cluster: what was found in the cluster.
-        problems: what kept from looking, and must stop the run.
-        reasons: why a part of the inspection found nothing.
+        hosts: Facts of the inspected hosts, by name.
+        cluster: State of the cluster.
+        problems: Problems that prevented the inspection and must stop the run.
+        reasons: Reasons why a part of the inspection has no result.
     """
 
     hosts: Mapping[str, HostFacts] = field(default_factory=dict)
@@ -47,14 +47,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found.
+    """Result of the inspection.
 
     Attributes:
-        unreachable: what was not seen, and why; empty when all was.
-        hosts: what the probe found, by host.
-        problems: what contradicts the configuration and must stop the run.
-        warnings: what will probably do harm.
-        difference: what differs from what is desired or was last applied, and what is due.
+        unreachable: What could not be inspected, and why. Empty: everything was inspected.
+        hosts: Facts of the inspected hosts, by name.
+        problems: Contradictions to the settings that must stop the run.
+        warnings: Things that will probably do harm.
+        difference: Differences from the desired and the last applied state, and proofs that are
+            due.
     """
 
     unreachable: str = ""
@@ -65,7 +66,13 @@ class Inspection:
 
 
 def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
-    """Hold what was seen against what is declared; `today`: the current day if left out."""
+    """Return the result of checking the inspected state against the desired state.
+
+    Args:
+        desired: Desired state.
+        seen: Inspected state.
+        today: Date for end-of-support checks. None: the current date.
+    """
     cluster, facts = seen.cluster, seen.hosts
     findings = [
         finding
@@ -112,7 +119,10 @@ def _gone(
     facts: Mapping[str, HostFacts],
     nodes: tuple[str, ...] | None,
 ) -> Iterator[Fault]:
-    """Hosts that have joined, and whose nodes are gone; who never joined does it in this run."""
+    """Yield faults about hosts that have joined a cluster which no longer has their node.
+
+    A host that never joined is left out, because it joins in this run.
+    """
     if nodes is None:
         return
     for host in newcomers:
@@ -140,7 +150,10 @@ def _chart(wanted: WantedChart, problem: str) -> Iterator[Fault]:
 def _unreached(
     registries: Iterable[str], declared: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
 ) -> Iterator[Fault]:
-    """An engine may have a mirror or a proxy of its own, so this stops nothing."""
+    """Yield warnings about registries that hosts can't reach.
+
+    They are only warnings, because the container engine may have its own mirror or proxy.
+    """
     workers = {host.name for host in declared if host.role.has_gpus}
     for registry in registries:
         hosts = [name for name in facts if name in workers and registry in facts[name].unreached]
@@ -155,7 +168,7 @@ def _unreached(
 
 
 def _cordoned(node: str) -> Fault:
-    """What somebody else withdrew stays withdrawn: who did it knows why."""
+    """Return a warning about a node that somebody else cordoned; the node stays cordoned."""
     return Fault(
         f"node {node}",
         "cordoned, not by this program",
@@ -166,7 +179,7 @@ def _cordoned(node: str) -> Fault:
 
 
 def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield a warning for each node with GPUs that wait for their holders; some are named."""
+    """Yield a warning for each node whose GPUs are held by pods; only the first nodes are named."""
     for node, text in list(held.items())[:NAMED]:
         yield Fault(
             f"node {node}",
@@ -191,7 +204,7 @@ def _after(
     hosts: Iterable[DesiredHost],
     reboots: Container[str],
 ) -> ValidationDifference:
-    """Add nodes that this run reboots: what was proved before says nothing of them then."""
+    """Add the nodes that this run reboots, because a reboot invalidates their validation."""
     nodes = {host.node for host in hosts if host.name in reboots}
     booted = {
         pool.pool: tuple(

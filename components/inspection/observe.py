@@ -1,7 +1,7 @@
-"""Inspects hosts and cluster before anything is declared: findings, never changes.
+"""Inspection of hosts and cluster before any resource is declared; it changes nothing.
 
-Both side by side, each within a time limit. What can't be reached is reported and does not stop a
-preview; what contradicts the configuration does.
+Hosts and cluster are inspected in parallel, each within a time limit. If something can't be
+reached, the preview reports that and goes on; a contradiction to the settings stops the run.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ def inspect(
     source: str = "",
     unknown: str = "",
 ) -> Inspection:
-    """Inspect hosts and cluster, and show what a person should know of them.
+    """Inspect hosts and cluster, log the results and return them.
 
     Args:
-        desired: what is declared.
-        private_key: logs in to the hosts; None: it isn't known yet, so they are left out.
-        origins: by host, the values that a pool or the host overrides (`inventory.origins`).
-        source: what messages call the declaration; empty: the stack file.
-        unknown: why nothing can be known of the cluster yet; empty: it can be looked at.
+        desired: Desired state.
+        private_key: SSH private key of the hosts. None: it is not known yet, so the hosts are not
+            inspected.
+        origins: Values that a pool or a host overrides, by host (`inventory.origins`).
+        source: Name of the settings in messages. Empty: the stack file.
+        unknown: Why the cluster can't be inspected yet. Empty: it can.
 
     Raises:
-        RunError: something contradicts the configuration, or no kubeconfig has the context.
+        RunError: Something contradicts the settings, or no kubeconfig has the context.
     """
     extent = Extent.wanted()
     there = not unknown and (desired.kubeadm is None or is_there(desired.context))
@@ -83,14 +84,15 @@ def observe(
     private_key: str | None,
     extent: Extent,
 ) -> Seen:
-    """Look at hosts and cluster, side by side.
+    """Inspect hosts and cluster in parallel.
 
     Args:
-        declared: the hosts.
-        registries: ``host:port`` of the registries that they must reach.
-        question: what is asked about the cluster; None: it doesn't exist.
-        private_key: logs in to the hosts; None: it isn't known yet, so they are left out.
-        extent: what is looked at.
+        declared: Hosts of the stack.
+        registries: Registries (`host:port`) that the hosts must reach.
+        question: What to inspect in the cluster. None: the cluster does not exist yet.
+        private_key: SSH private key of the hosts. None: it is not known yet, so the hosts are not
+            inspected.
+        extent: Parts to inspect.
     """
     hosts = working(declared) if extent.has_hosts and private_key is not None else ()
     asked = question if extent.has_cluster else None
@@ -134,10 +136,11 @@ def _show(
 
 
 def require_context(context: str, stack: str, source: str = "") -> None:
-    """Check that a kubeconfig has the context; no answer from its cluster is another matter.
+    """Check that a kubeconfig has the context; whether the cluster responds is not checked.
 
     Raises:
-        RunError: no kubeconfig has it; what to do differs for an embedded cluster.
+        RunError: No kubeconfig has the context. The cure in the message differs for an embedded
+            cluster.
     """
     fault = missing_context(context, source or f"Pulumi.{stack}.yaml")
     if fault and given_kubeconfig() is None and context == f"gpu-cluster-{stack}":
@@ -153,7 +156,7 @@ def with_rollout(
     cordoned: tuple[str, ...],
     extent: Extent,
 ) -> Inspection:
-    """Add what must go in waves, and show it."""
+    """Add the plan of the rollout to the result, and log the plan."""
     ask = nodes_of(rollout) if extent is Extent.ALL else _unseen
     made, reason = planned_rollout(hosts, rollout, inspection.hosts, cordoned, ask)
     show(made)
@@ -171,7 +174,7 @@ def _unseen(_: list[str]) -> NodesSeen:
 def with_mig_layouts(
     rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, Finding]
 ) -> Inspection:
-    """Add the MIG layouts that must go in waves, and show them."""
+    """Add the plan of the MIG layout changes to the result, and log the plan."""
     made, reason = planned_mig_layouts(rollout, found, nodes_of(rollout))
     show_mig_layouts(made)
     return replace(
@@ -182,7 +185,7 @@ def with_mig_layouts(
 
 
 def nodes_of(rollout: DesiredRollout) -> Callable[[list[str]], NodesSeen]:
-    """Return what looks at nodes that change, by name."""
+    """Return a function that inspects the nodes that change, given their names."""
 
     def ask(names: list[str]) -> NodesSeen:
         work = bounded(

@@ -1,4 +1,4 @@
-"""One read-only look at the cluster: what is missing, what differs from what is declared."""
+"""Read-only inspection of the cluster: missing objects, and differences from the settings."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ _COUNT = re.compile(r"[0-9]{1,6}")
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSeen:
-    """What was found in a cluster.
+    """Inspected state of a cluster.
 
     Attributes:
-        unreachable: why not all was seen; empty where it was.
-        problems: texts that must stop the run.
-        nodes: names of all nodes; None where they were not seen.
-        cordoned: nodes that a run of this program cordoned and did not give back.
-        unschedulable: nodes of the pools that somebody else cordoned.
-        members: labels of each pool's nodes.
-        scheduling: how nodes differ; `validation`: which must be validated; `platform`: how the
-            platform differs.
-        prepared: by node, the host that was prepared before its last validation.
-        deferred: who holds GPUs that no run has validated, by node.
-        layouts: nodes that get another MIG layout, and which.
-        surroundings: what `components.platforms.validate_cluster` judges; None where it was not
-            seen.
-        chart: why the platform's chart can't be fetched; empty where it can.
+        unreachable: Why the inspection is incomplete. Empty: it is complete.
+        problems: Texts of problems that must stop the run.
+        nodes: Names of all nodes. None: the nodes could not be listed.
+        cordoned: Nodes that an earlier run of this program left cordoned.
+        unschedulable: Nodes of the pools that somebody else cordoned.
+        members: Labels of each pool's nodes.
+        scheduling: Differences of nodes' labels and taints.
+        validation: Nodes that must be validated.
+        platform: Differences of the GPU platform.
+        prepared: By node, the host that was prepared before the node's last validation.
+        deferred: By node, the pods that hold GPUs which no run has validated.
+        layouts: Findings about nodes that get another MIG layout, by node.
+        surroundings: Facts that `components.platforms.validate_cluster` checks. None: not
+            inspected.
+        chart: Why the platform's chart can't be downloaded. Empty: it can.
     """
 
     unreachable: str = ""
@@ -71,16 +72,17 @@ class ClusterSeen:
 async def validation_difference(
     client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
 ) -> ValidationDifference:
-    """Return which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
+    """Return which nodes must be validated, for pools whose nodes are all in the cluster.
 
-    Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
+    Nodes with excluded GPUs form a separate pool here, so each validation request has its own
+    nodes.
     """
     found = {}
     for pool in pools:
         try:
             members = pool_members(nodes, pool)
         except ClusterError:
-            continue  # the whole pool's scheduling tells it
+            continue  # The scheduling check of the whole pool reports this error.
         if findings := await validation_findings(client, members, pool, daemon_sets):
             found[pool.pool] = findings
     return ValidationDifference(pools=found)
@@ -89,19 +91,19 @@ async def validation_difference(
 async def deferrals(
     client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
 ) -> dict[str, str]:
-    """Return who holds GPUs that no run has validated yet, by node."""
+    """Return which pods hold GPUs that no run has validated yet, by node."""
     found: dict[str, str] = {}
     for pool in pools:
         try:
             members = pool_members(nodes, pool)
         except ClusterError:
-            continue  # the whole pool's scheduling reports it
+            continue  # The scheduling check of the whole pool reports this error.
         found |= await deferred(client, members, pool, daemon_sets)
     return found
 
 
 async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
-    """Return what differs of an installed platform; nothing where none is installed."""
+    """Return the differences of an installed platform; empty if no platform is installed."""
     kept = await newest(client, wanted.release)
     if kept is None:
         return PlatformDifference()
@@ -110,23 +112,23 @@ async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifferen
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:
-    """Node objects by name.
+    """Return all Node objects by name.
 
     Raises:
-        ClusterError: the cluster can't be reached.
+        ClusterError: The cluster can't be reached.
     """
     async with connect(context) as client:
         return {node["metadata"]["name"]: node for node in await client.list("nodes")}
 
 
 async def observe_cluster(asked: Question) -> ClusterSeen:
-    """Look once at the cluster, and beside it at the platform's chart."""
+    """Inspect the cluster and, in parallel, check that the platform's chart can be downloaded."""
     seen, problem = await asyncio.gather(_observe(asked), unreachable(**vars(asked.chart)))
     return replace(seen, chart=problem)
 
 
 async def _observe(asked: Question) -> ClusterSeen:
-    """Look at nodes, their validation, and what else is there; what came before an error stays."""
+    """Inspect nodes, their validation and other objects; results before an error are kept."""
     seen = ClusterSeen()
     try:
         async with connect(asked.context) as client:
@@ -157,7 +159,7 @@ def _name(node: Json) -> str:
 
 
 def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
-    """Return the nodes that a run of this program cordoned, but for the layouts' own run."""
+    """Return the nodes that this program cordoned, except for MIG layout changes."""
     return tuple(
         _name(node)
         for node in nodes
@@ -166,7 +168,7 @@ def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
 
 
 def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
-    """Add what is found of the pools' nodes."""
+    """Add the results about the pools' nodes to the inspected state of the cluster."""
     members: dict[str, list[Json]] = {}
     problems: list[str] = []
     for pool in asked.scheduling:
@@ -196,6 +198,6 @@ def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clus
 
 
 def _proven(kept: record.ValidationRecord) -> int:
-    """Return the GPUs for which a node's validation stands."""
+    """Return the number of GPUs per node for which a node's validation is valid."""
     text = kept.facts.get(f"{record.SETTINGS}gpusPerNode", "")
     return int(text) if _COUNT.fullmatch(text) else 0

@@ -1,4 +1,4 @@
-"""The rollout that a run would do: from what hosts say of themselves, and their nodes' pods."""
+"""Plans of rollouts, computed from the hosts' reported settings and the pods on their nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from components.rollout.skew import ControlPlane
 from policies.printable import printable_lines
 
 Ask = Callable[[list[str]], NodesSeen]
-"""Looks at nodes, by name (`components.rollout.inspect.observe_nodes`)."""
+"""Function that inspects nodes, given their names (`components.rollout.inspect.observe_nodes`)."""
 
 
 def planned_rollout(
@@ -29,14 +29,16 @@ def planned_rollout(
     cordoned: Collection[str],
     ask: Ask,
 ) -> tuple[Plan, str]:
-    """Return the plan, and why it couldn't see the nodes; ask nothing where nothing changes.
+    """Return the rollout's plan, and why the nodes could not be inspected.
+
+    If nothing changes, no node is inspected.
 
     Args:
-        hosts: the hosts of the stack.
-        rollout: how nodes are taken out of use.
-        facts: what the hosts said.
-        cordoned: nodes that an earlier run of this program cordoned.
-        ask: looks at nodes.
+        hosts: Hosts of the stack.
+        rollout: Settings for taking nodes out of use.
+        facts: Facts of the inspected hosts, by name.
+        cordoned: Nodes that an earlier run of this program left cordoned.
+        ask: Inspects nodes.
     """
     found = changes(hosts, facts, frozenset(cordoned))
     if not found:
@@ -54,7 +56,7 @@ def planned_rollout(
 
 
 def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
-    """Return the control plane that kubeadm upgrades; None if it upgrades none here."""
+    """Return the control plane that kubeadm upgrades; None if no upgrade is declared."""
     for host in hosts:
         if host.upgrade is Upgrade.APPLY and host.sections.kubernetes_packages.version:
             return ControlPlane(host.name, host.sections.kubernetes_packages.version)
@@ -64,12 +66,14 @@ def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
 def planned_mig_layouts(
     rollout: DesiredRollout, found: Mapping[str, Finding], ask: Ask
 ) -> tuple[MigLayoutsPlan, str]:
-    """Return the plan for MIG layouts, and why it couldn't see the nodes; ask nothing without any.
+    """Return the plan of MIG layout changes, and why the nodes could not be inspected.
+
+    If no layout changes, no node is inspected.
 
     Args:
-        rollout: how nodes are taken out of use.
-        found: nodes with another layout, and what is done on each.
-        ask: looks at nodes.
+        rollout: Settings for taking nodes out of use.
+        found: Findings about nodes with another layout, by node.
+        ask: Inspects nodes.
     """
     if not found:
         return MigLayoutsPlan(), ""
@@ -79,7 +83,7 @@ def planned_mig_layouts(
 
 
 def show_mig_layouts(made: MigLayoutsPlan) -> None:
-    """Shows the plan for MIG layouts in the preview and in the run."""
+    """Log the plan of MIG layout changes in the preview and in the run."""
     if lines := list(mig_layouts_plan.words(made)):
         pulumi.log.info("layouts\n" + "\n".join(lines))
     for blocker in mig_layouts_plan.blockers(made):
@@ -87,7 +91,7 @@ def show_mig_layouts(made: MigLayoutsPlan) -> None:
 
 
 def show(made: Plan) -> None:
-    """Shows the plan in the preview and in the run."""
+    """Log the rollout's plan in the preview and in the run."""
     if lines := list(words(made)):
         pulumi.log.info("rollout\n" + "\n".join(lines))
     for blocker in blockers(made):

@@ -1,0 +1,1 @@
+"""GPU monitoring: exporter, alert rules and dashboard."""

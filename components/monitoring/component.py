@@ -1,8 +1,8 @@
-"""DCGM's exporter, alert rules and a dashboard.
+"""Component for GPU monitoring: DCGM exporter, alert rules and a dashboard.
 
-Owns its namespace and what is in it. Refuses to own Prometheus and Grafana: their objects
-(ServiceMonitor, PrometheusRule) are made where the cluster has their definitions, and the
-dashboard waits in a ConfigMap for Grafana's sidecar.
+The component owns its namespace and the objects in it. It does not own Prometheus and Grafana:
+ServiceMonitor and PrometheusRule objects are created if the cluster has their CRDs, and the
+dashboard is a ConfigMap that Grafana's sidecar can load.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from components.settings.monitoring import MonitoringSettings, OperatorObjects
 
 @dataclass(frozen=True, kw_only=True)
 class MonitoringArgs:
-    """What `Monitoring` needs.
+    """Arguments of the component `Monitoring`.
 
     Attributes:
-        monitoring: what watches the GPUs.
-        platform: the platform.
-        groups: API groups that the cluster was seen to serve.
-        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        monitoring: Settings of the monitoring.
+        platform: The GPU platform.
+        groups: API groups that the cluster serves.
+        registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
     """
 
     monitoring: DesiredMonitoring
@@ -37,19 +37,19 @@ class MonitoringArgs:
 
     @property
     def settings(self) -> MonitoringSettings:
-        """The section `monitoring`."""
+        """Return the section `monitoring` of the settings."""
         return self.monitoring.settings
 
     @property
     def prometheus(self) -> bool:
-        """Whether the Prometheus operator's objects are made."""
+        """Return whether objects of the Prometheus Operator are created."""
         if self.settings.operator_objects is OperatorObjects.AUTO:
             return "monitoring.coreos.com" in self.groups
         return self.settings.operator_objects is OperatorObjects.ALWAYS
 
 
 class Monitoring(pulumi.ComponentResource):
-    """What watches the GPUs."""
+    """The GPU monitoring of a cluster: exporter, alert rules and dashboard."""
 
     TYPE = "gpucluster:index:Monitoring"
 
@@ -58,6 +58,7 @@ class Monitoring(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the namespace and the objects."""
         super().__init__(self.TYPE, name, None, opts)
         site = args.platform.site
         space = NamespaceArgs(

@@ -1,7 +1,7 @@
-"""What monitoring consists of: counters, alert rules, dashboard, and their objects. Pure.
+"""Contents of the monitoring: counters, alert rules, dashboard, and their objects. Pure functions.
 
-Counters and their meaning: NVIDIA/dcgm-exporter 4.5.3-4.8.2 (etc/default-counters.csv, labels of
-its metrics: internal/pkg/rendermetrics); XIDs: NVIDIA "XID Errors".
+Sources: NVIDIA/dcgm-exporter 4.5.3-4.8.2 for the counters (etc/default-counters.csv) and the labels
+of the metrics (internal/pkg/rendermetrics); NVIDIA "XID Errors" for XIDs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXPORTER = "dcgm-exporter"
 PORT = 9400
 SELECTED = {"app.kubernetes.io/name": EXPORTER}
 
-#: What the exporter collects: name, kind, help.
+# Counters that the exporter collects: name, kind, help text.
 COUNTERS = (
     ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz)."),
     ("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature (in C)."),
@@ -38,13 +38,13 @@ COUNTERS = (
     ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "counter", "Rows remapped for such errors."),
 )
 
-#: XIDs that a program's own mistake brings about; the others are the hardware's or the driver's.
-#: 13 graphics engine exception, 31 memory page fault, 43 reset channel, 45 preemptive clean-up.
+# XIDs that a faulty program can cause; all others point to the hardware or the driver. 13: graphics
+# engine exception, 31: memory page fault, 43: reset channel, 45: preemptive clean-up.
 PROGRAM_XIDS = (13, 31, 43, 45)
 
 
 def counters() -> str:
-    """The exporter's CSV file."""
+    """Return the exporter's CSV file with the counters."""
     return "".join(f"{name}, {kind}, {text}\n" for name, kind, text in COUNTERS)
 
 
@@ -61,13 +61,14 @@ def _alert(
 
 
 def _hardware(hot_celsius: int) -> list[Json]:
-    """Alerts over DCGM's counters."""
+    """Return the alerts based on DCGM's counters."""
     own = "|".join(map(str, PROGRAM_XIDS))
     gpu = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
     return [
         _alert(
             "GpuXidError",
-            # The gauge keeps the last XID until another comes: an alert on it alone never ends.
+            # The gauge keeps the last XID until another one occurs, so an alert on its value alone
+            # would never end.
             "DCGM_FI_DEV_XID_ERRORS > 0"
             + "".join(f" != {xid}" for xid in PROGRAM_XIDS)
             + " and changes(DCGM_FI_DEV_XID_ERRORS[15m]) > 0",
@@ -121,7 +122,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
 
 
 def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
-    """Return alerts over kube-state-metrics: what is advertised against what is declared."""
+    """Return the alerts based on kube-state-metrics, such as fewer GPUs than declared."""
     alerts = []
     resource, daemon_set = platform.monitored.resource, platform.servers.daemon_set
     for pool in pools:
@@ -156,7 +157,7 @@ def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
 
 
 def alert_groups(monitoring: DesiredMonitoring, platform: Platform) -> Json:
-    """Return a rule file of Prometheus: `groups`."""
+    """Return a Prometheus rule file: a mapping with the key `groups`."""
     rules = [
         *_hardware(monitoring.settings.hot_celsius),
         *_cluster(monitoring.pools, platform),
@@ -179,7 +180,7 @@ def _panel(index: int, title: str, expression: str, unit: str, legend: str) -> J
 
 
 def dashboard(monitored: Monitored) -> str:
-    """Return a dashboard of Grafana as JSON; its data source is chosen in it."""
+    """Return a Grafana dashboard as JSON, with a variable for the data source."""
     gpu = "{{Hostname}} {{gpu}}"
     panels = [
         ("Utilization", "DCGM_FI_DEV_GPU_UTIL", "percent", gpu),
@@ -213,9 +214,9 @@ def _metadata(name: str, space: str, **labels: str) -> Json:
 
 
 def exporter(platform: Platform, settings: MonitoringSettings) -> Json:
-    """The exporter's DaemonSet on all nodes of pools with GPUs.
+    """Return the exporter's DaemonSet for all nodes of pools with GPUs.
 
-    Found as the platform's own pods find them; SYS_ADMIN is what DCGM's profiling needs
+    The node affinity is that of the platform's own pods. DCGM's profiling needs SYS_ADMIN
     (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
     """
     registry = platform.site.registry
@@ -320,12 +321,12 @@ def _service_monitor(
 def objects(
     monitoring: DesiredMonitoring, platform: Platform, *, prometheus: bool
 ) -> dict[str, Json]:
-    """Return every object beside the namespace, by the end of its resource's name.
+    """Return all monitoring objects except the namespace, by the suffix of their resource name.
 
     Args:
-        monitoring: what watches the GPUs.
-        platform: the platform.
-        prometheus: the Prometheus operator's objects are made, too.
+        monitoring: Settings of the monitoring.
+        platform: The GPU platform.
+        prometheus: Whether objects of the Prometheus Operator are created.
     """
     settings = monitoring.settings
     space = settings.namespace

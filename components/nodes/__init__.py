@@ -1,0 +1,1 @@
+"""Labels, taints, draining and records of nodes."""

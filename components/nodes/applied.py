@@ -1,8 +1,9 @@
-"""What a node was last applied with, kept in an annotation of the node. Pure.
+"""Record of the labels and taints last applied to a node, kept in an annotation. Pure functions.
 
-One annotation for each pool, under the pool's field manager: so it goes with the pool's labels, and
-a node that changes pools never has two writers of one annotation. What a label's managed field
-says isn't enough: it goes when somebody else removes the label.
+Each pool writes one annotation under its own field manager. So the annotation is removed together
+with the pool's labels, and a node that changes pools never has two writers of one annotation. The
+API server's managed fields are not enough as a record: a label's managed field disappears when
+somebody else removes the label.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from components.desired.pool import PoolScheduling
 from components.kubernetes.api import Json
 
 PREFIX = "gpu-cluster/applied."
-"""Before the pool's name, in the annotation's key."""
+"""Prefix of the annotation's key; the pool's name follows."""
 BOUND = 32 * 1024
-"""Characters of a record that are read."""
+"""Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What a node was last applied with for a pool.
+    """Scheduling settings that a pool last applied to a node.
 
     Attributes:
-        stack: name of the stack.
-        pool: name of the pool.
-        gpus: GPUs that the node was declared to have.
-        labels: its labels by key.
-        taints: its taints, as the API server has them.
-        unfinished: other taints were being applied when a run was killed.
+        stack: Name of the stack.
+        pool: Name of the pool.
+        gpus: Number of GPUs that the node was declared to have.
+        labels: Applied labels, by key.
+        taints: Applied taints, as in the Node's `spec.taints`.
+        unfinished: Whether the run was killed while it was changing the taints.
     """
 
     stack: str
@@ -42,7 +43,7 @@ class Applied:
 
 
 def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
-    """Return the annotation of a node to which all of its pool's scheduling was applied."""
+    """Return the annotation of a node to which all of its pool's settings were applied."""
     wanted = pool.of_node(node)
     record = Applied(
         stack=pool.stack,
@@ -55,7 +56,7 @@ def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
 
 
 def unfinished(node: Json, pool: str) -> dict[str, str]:
-    """Return the annotation of a node while other taints are applied; empty if it has none."""
+    """Return the annotation of a node whose taints are being changed; empty if it has no record."""
     record = applied(node, pool)
     return _written(replace(record, unfinished=True)) if record else {}
 
@@ -66,21 +67,21 @@ def _written(record: Applied) -> dict[str, str]:
 
 
 def kept(node: Json, pool: str) -> dict[str, str]:
-    """Return the annotation as the node has it; empty where it has none."""
+    """Return the annotation as it is on the node; empty if the node has none."""
     key = PREFIX + pool
     annotations = node["metadata"].get("annotations") or {}
     return {key: annotations[key]} if key in annotations else {}
 
 
 def applied(node: Json, pool: str) -> Applied | None:
-    """Return what a node was last applied with for a pool; None: nothing, or it can't be read."""
+    """Return the record of a pool on a node; None if there is none or it can't be parsed."""
     for text in kept(node, pool).values():
         return _read(text)
     return None
 
 
 def every(node: Json, stack: str) -> Iterator[Applied]:
-    """Yield what a node was last applied with, by each pool of a stack."""
+    """Yield the records on a node that pools of the given stack wrote."""
     for key, text in sorted((node["metadata"].get("annotations") or {}).items()):
         record = _read(text) if key.startswith(PREFIX) else None
         if record is not None and record.stack == stack and key == PREFIX + record.pool:

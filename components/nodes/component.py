@@ -1,9 +1,9 @@
-"""Labels and taints of the pools' nodes.
+"""Component that sets the labels and taints of the pools' nodes.
 
-Owns exactly the labels and taints that a pool declares, on the nodes that belong to it, under one
-field manager per pool. Refuses to own nodes: a node that is not in the cluster is an error, never
-a new Node object. Leaves a pool to Node Feature Discovery where a rule labels it. Takes
-everything back when the pool or the stack goes.
+The component owns exactly the labels and taints that a pool declares, on the nodes of that pool,
+under one field manager per pool. It does not own nodes: a node that is not in the cluster is an
+error, and no Node object is created. Pools that a Node Feature Discovery rule labels are skipped.
+Removing a pool or the stack removes all of its labels and taints.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from components.requests import write
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSchedulingArgs:
-    """What `NodeScheduling` needs.
+    """Arguments of the component `NodeScheduling`.
 
     Attributes:
-        scheduling: what decides where pods go.
-        findings: what the inspection found of the nodes, by pool.
+        scheduling: Settings that decide where pods are scheduled.
+        findings: Findings of the inspection about nodes, by pool.
     """
 
     scheduling: DesiredScheduling
@@ -36,7 +36,7 @@ class NodeSchedulingArgs:
 
 
 class NodeScheduling(pulumi.ComponentResource):
-    """One Command per pool: a pool costs one resource, however many nodes it has."""
+    """Labels and taints of all pools' nodes: one Command per pool, whatever its number of nodes."""
 
     TYPE = "gpucluster:index:NodeScheduling"
 
@@ -45,6 +45,7 @@ class NodeScheduling(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: NodeSchedulingArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the Kubernetes objects and one Command per pool."""
         super().__init__(self.TYPE, name, None, opts)
         _declare(self, name, args.scheduling.objects)
         for pool in args.scheduling.pools:
@@ -67,7 +68,13 @@ class NodeScheduling(pulumi.ComponentResource):
 
 
 def _declare(parent: pulumi.Resource, name: str, objects: Mapping[str, dict[str, Any]]) -> None:
-    """Declare objects below a component, by the end of their resources' names."""
+    """Declare Kubernetes objects as children of a component.
+
+    Args:
+        parent: The component.
+        name: Prefix of the resource names.
+        objects: Manifests by the suffix of their resource name.
+    """
     for end, manifest in objects.items():
         Manifest(
             f"{name}-{end}",

@@ -1,4 +1,7 @@
-"""How nodes differ from what is desired, and from what they were last applied with. Pure."""
+"""Differences between nodes, their desired settings and their last applied settings.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from components.nodes.applied import Applied, applied, every
 
 @dataclass(frozen=True, kw_only=True)
 class PoolGpus:
-    """The GPUs of a pool, without those of nodes in maintenance.
+    """Numbers of GPUs in a pool, without the nodes in maintenance.
 
     Attributes:
-        pool: name of the pool.
-        before: those that its nodes were last applied with; None: its nodes were not seen.
-        after: those that are desired.
+        pool: Name of the pool.
+        before: Number of GPUs last applied to the pool's nodes. None: the nodes were not inspected.
+        after: Desired number of GPUs.
     """
 
     pool: str
@@ -28,11 +31,11 @@ class PoolGpus:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulingDifference:
-    """What was found of nodes.
+    """Findings about the scheduling settings of nodes.
 
     Attributes:
-        pools: findings by pool; also of pools that are no longer declared.
-        gpus: the GPUs of each pool with GPUs, before and after.
+        pools: Findings by pool, including pools that are no longer declared.
+        gpus: Number of GPUs of each pool with GPUs, before and after the run.
     """
 
     pools: Mapping[str, Findings] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class SchedulingDifference:
 
     @property
     def findings(self) -> Findings:
-        """All that was found."""
+        """Return the findings of all pools."""
         return tuple(finding for found in self.pools.values() for finding in found)
 
 
@@ -50,14 +53,14 @@ def compare(
     pools: Sequence[PoolScheduling],
     by_rule: Mapping[str, int],
 ) -> SchedulingDifference:
-    """Compare the nodes with what is desired and with what they were last applied with.
+    """Compare nodes with their desired settings and with their last applied settings.
 
     Args:
-        nodes: all nodes of the cluster.
-        members: the nodes of each pool whose nodes are all there.
-        pools: what is desired.
-        by_rule: pools whose nodes Node Feature Discovery labels, and the GPUs that the records of
-            their nodes' validations say: nothing else is kept of them.
+        nodes: All nodes of the cluster.
+        members: Nodes of each pool whose nodes are all in the cluster.
+        pools: Desired settings of the pools.
+        by_rule: Pools whose nodes Node Feature Discovery labels, with the number of GPUs in the
+            validation records of their nodes; no other record of these nodes exists.
     """
     found: dict[str, list[Finding]] = {}
     for pool in pools:
@@ -83,7 +86,7 @@ def compare(
 
 
 def declared_gpus(pools: Iterable[PoolScheduling]) -> SchedulingDifference:
-    """Return what is known of GPUs where no node was seen: what is desired."""
+    """Return the difference if no node could be inspected: only the desired numbers of GPUs."""
     return SchedulingDifference(
         gpus=tuple(
             PoolGpus(pool=pool.pool, before=None, after=_after((), pool))
@@ -151,9 +154,9 @@ def _differences(
     wanted: Mapping[str, str],
     observed: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Yield what was edited, then what somebody else changed of what was applied.
+    """Yield what the stack file changed, then what somebody else changed on the node.
 
-    What is as desired already isn't said to be changed by somebody else.
+    A value that already equals the desired value is not reported as drift.
     """
     for key in dict.fromkeys((*kept, *wanted)):
         if kept.get(key) != wanted.get(key):
@@ -170,7 +173,7 @@ def _shown(value: str | None) -> str:
 
 
 def _by_key(taints: Iterable[Json]) -> dict[str, str]:
-    """Return the values of taints by what makes them one: key and effect."""
+    """Return the values of taints by key and effect, which together identify a taint."""
     return {f"{taint['key']}:{taint['effect']}": taint.get("value") or "" for taint in taints}
 
 

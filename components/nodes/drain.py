@@ -1,6 +1,7 @@
-"""Takes the work off one node before its host goes down, and gives it back after.
+"""Cordon, drain and uncordon a node.
 
-A node that somebody else cordoned stays cordoned: ours carries the annotation `CORDONED`.
+A node that this program cordons gets the annotation `CORDONED`. A node that somebody else cordoned
+stays cordoned.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from policies.printable import printable, shortened
 
 MERGE = "application/merge-patch+json"
 NAMED = 5
-"""Pods that a message names; the others are counted."""
+"""Maximum number of pods that a message names; other pods are only counted."""
 FIRST, PAUSE = 0.25, 2.0
-"""Seconds between two looks at what is awaited: at first, and at most as it lasts longer."""
+"""Shortest and longest pause between two checks of a condition, in seconds."""
 
 
 async def node_of(client: Client, name: str) -> Json | None:
-    """The Node object, or None where the host isn't a node (yet)."""
+    """Return the Node object, or None if the host is not a node of the cluster (yet)."""
     return await client.find(f"nodes/{name}")
 
 
 def cordoned_by_us(node: Json) -> bool:
-    """Whether this program cordoned the node, also in a run that was killed."""
+    """Return whether this program cordoned the node, in this run or in one that was interrupted."""
     return CORDONED in node["metadata"].get("annotations", {})
 
 
 async def cordon(client: Client, node: Json, mark: str) -> None:
-    """No new pods; a node that is already cordoned by somebody else is left as it is."""
+    """Cordon a node, unless it is already unschedulable."""
     if node["spec"].get("unschedulable"):
         return
     body = {"metadata": {"annotations": {CORDONED: mark}}, "spec": {"unschedulable": True}}
@@ -39,7 +40,7 @@ async def cordon(client: Client, node: Json, mark: str) -> None:
 
 
 async def uncordon(client: Client, node: Json) -> None:
-    """Uncordons a node that we cordoned, and only that."""
+    """Uncordon a node if this program cordoned it."""
     if cordoned_by_us(node):
         body = {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
         await _patch(client, node, body)
@@ -51,9 +52,9 @@ async def _patch(client: Client, node: Json, body: Json) -> None:
 
 
 def to_evict(pods: list[Json]) -> list[Json]:
-    """Which pods of a node must go before it goes down, as `kubectl drain` tells them apart.
+    """Return the pods that must be evicted before a node goes down, as `kubectl drain` does.
 
-    A DaemonSet's pods and mirror pods stay, and finished ones don't count (kubectl 1.34,
+    Pods of a DaemonSet, mirror pods and finished pods are not evicted (kubectl 1.34,
     pkg/drain/filters.go).
     """
     return [
@@ -66,17 +67,17 @@ def to_evict(pods: list[Json]) -> list[Json]:
 
 
 def owner_of(pod: Json) -> Json | None:
-    """What makes a pod again when it is gone; None where nothing does."""
+    """Return the owner that will recreate a pod, or None if the pod has no controller."""
     owners: list[Json] = pod["metadata"].get("ownerReferences", [])
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def losses(pods: list[Json], consent: Collection[str]) -> str:
-    """Pods that would lose something to which nobody has consented; empty where none would.
+    """Return the pods that would lose data or not be recreated, as text; empty if none.
 
     Args:
-        pods: that must go.
-        consent: what `rollout.evict` declares.
+        pods: Pods to evict.
+        consent: Losses that the user accepts (`rollout.evict`).
     """
     unmanaged = [pod for pod in pods if owner_of(pod) is None]
     local = [pod for pod in pods if any("emptyDir" in v for v in pod["spec"].get("volumes") or [])]
@@ -90,17 +91,23 @@ def losses(pods: list[Json], consent: Collection[str]) -> str:
 
 
 def named(pods: list[Json]) -> str:
-    """The first of some pods by name; the others are counted."""
+    """Return the names of the first pods in a list, and the number of the other pods."""
     names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
     return printable(shortened(names, NAMED))
 
 
 async def drain(client: Client, name: str, limit: float, consent: Collection[str]) -> None:
-    """Evicts a node's pods and waits until they are gone.
+    """Evict a node's pods and wait until they are gone.
+
+    Args:
+        client: Client of the cluster.
+        name: Name of the node.
+        limit: Maximum number of seconds to wait.
+        consent: Losses that the user accepts (`rollout.evict`).
 
     Raises:
-        ClusterError: pods that would lose something without ``consent``, or that are still there
-            after ``limit`` seconds (a PodDisruptionBudget, a finalizer); they are named.
+        ClusterError: Pods would lose something without `consent`, or are still there after `limit`
+            seconds (because of a PodDisruptionBudget or a finalizer). The error names the pods.
     """
 
     async def remaining() -> list[Json]:
@@ -119,7 +126,8 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
 
     async def step() -> bool:
         nonlocal going
-        # One that came since may lose something, too; it is not evicted, and named at the end.
+        # A pod created in the meantime may lose data too: it is not evicted, and the error names
+        # it.
         await asyncio.gather(*(_evict(client, p) for p in going if not losses([p], consent)))
         going = await remaining()
         return not going
@@ -139,10 +147,10 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
 async def drain_or_uncordon(
     client: Client, name: str, limit: float, consent: Collection[str]
 ) -> None:
-    """Drains a node that we cordoned; one that can't be drained is given back.
+    """Drain a node that this program cordoned, and uncordon the node if draining fails.
 
     Raises:
-        ClusterError: as `drain`.
+        ClusterError: Draining failed, as in `drain`.
     """
     try:
         await drain(client, name, limit, consent)
@@ -153,7 +161,7 @@ async def drain_or_uncordon(
 
 
 async def _evict(client: Client, pod: Json) -> None:
-    """One eviction; refused by a budget (429) it is tried again at the next look."""
+    """Request the eviction of a pod; a refusal by a PodDisruptionBudget (429) is retried later."""
     meta = pod["metadata"]
     if meta.get("deletionTimestamp"):
         return
@@ -172,7 +180,7 @@ async def _evict(client: Client, pod: Json) -> None:
 
 
 async def until(step: Callable[[], Awaitable[bool]], limit: float) -> bool:
-    """Whether ``step`` became true within ``limit`` seconds."""
+    """Return whether `step` returned true within `limit` seconds."""
     loop = asyncio.get_running_loop()
     end, pause = loop.time() + limit, min(FIRST, PAUSE)
     while not await step():
@@ -184,7 +192,7 @@ async def until(step: Callable[[], Awaitable[bool]], limit: float) -> bool:
 
 
 def ready(node: Json) -> bool:
-    """Whether the node's kubelet says that it is ready."""
+    """Return whether a node has the condition Ready."""
     conditions = node.get("status", {}).get("conditions", [])
     return any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions

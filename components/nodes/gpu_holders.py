@@ -1,4 +1,4 @@
-"""Who holds a node's GPUs, and how many are free."""
+"""Pods and claims that hold a node's GPUs, and the number of free GPUs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from policies.printable import printable, shortened
 
 FINISHED = ("Succeeded", "Failed")
 NAMED = 5
-"""Holders that one message names; the others are counted."""
+"""Maximum number of holders that one message names; other holders are only counted."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A pod, or under `dra` a claim, that asks for GPUs of a node.
+    """A pod that requests GPUs of a node, or (with DRA) a ResourceClaim that has allocated them.
 
     Attributes:
-        name: namespace and name.
-        uid: of the object.
-        state: its phase, or that it is being deleted.
-        amounts: how much of each resource it holds; nothing once it has finished.
+        name: Namespace and name, separated by a slash.
+        uid: UID of the object.
+        state: Phase of the pod, or that it is being deleted.
+        amounts: Amount of each resource that it holds. Empty once the pod has finished.
     """
 
     name: str
@@ -37,16 +37,18 @@ class Holder:
     amounts: dict[str, int]
 
     def __str__(self) -> str:
+        """Return the holder's name, its state and the number of devices that it holds."""
         held = sum(self.amounts.values())
         what = f"holds {held}" if held else "holds none any more"
         return f"{printable(self.name, 120)} ({self.state}, {what})"
 
 
 def asked(pod: Json, resources: list[str]) -> dict[str, int]:
-    """How much of each resource a pod takes from its node.
+    """Return the amount of each resource that a pod takes from its node.
 
-    All containers together, or the largest init container, which is over before they start
-    (Kubernetes documentation, "Init Containers", resource sharing within containers).
+    The amount is the sum over all containers, or the largest init container, because init
+    containers end before the containers start (Kubernetes documentation, "Init Containers",
+    resource sharing within containers).
     """
     spec = pod["spec"]
     together: Counter[str] = Counter()
@@ -54,7 +56,8 @@ def asked(pod: Json, resources: list[str]) -> dict[str, int]:
     for container in spec["containers"]:
         together.update(_limits(container, resources))
     for container in spec.get("initContainers") or []:
-        if container.get("restartPolicy") == "Always":  # a sidecar, which goes on beside them
+        # A sidecar runs in parallel with the containers.
+        if container.get("restartPolicy") == "Always":
             together.update(_limits(container, resources))
         else:
             largest |= Counter(_limits(container, resources))
@@ -71,7 +74,10 @@ def _limits(container: Json, resources: list[str]) -> dict[str, int]:
 
 
 def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
-    """Pods of one node that ask for its GPUs, other than ours, in order of their names."""
+    """Return the pods of one node that request GPUs, sorted by name.
+
+    Pods that this program created are left out.
+    """
     holders = []
     for pod in pods:
         meta = pod["metadata"]
@@ -87,7 +93,10 @@ def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
 
 
 def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Holder]:
-    """ResourceClaims that have GPUs of one node, other than those of our own namespace."""
+    """Return the ResourceClaims that have GPUs of a node, sorted by name.
+
+    Claims in the namespace of the validation are left out.
+    """
     holders = []
     for claim in claims:
         allocation = (claim.get("status") or {}).get("allocation") or {}
@@ -105,13 +114,13 @@ def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Hol
 async def holders(
     client: Client, node: str, resources: Collection[str], namespace: str
 ) -> list[Holder]:
-    """Return who holds GPUs of a node now.
+    """Return the pods or claims that hold GPUs of a node now.
 
     Args:
-        client: client of the cluster.
-        node: name of the node.
-        resources: extended resources or DRA drivers of its GPUs.
-        namespace: namespace of the validation, whose claims don't count.
+        client: Client of the cluster.
+        node: Name of the node.
+        resources: Names of the extended resources or DRA drivers of the node's GPUs.
+        namespace: Namespace of the validation, whose claims are ignored.
     """
     if DRA_DRIVER in resources:
         claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
@@ -121,7 +130,7 @@ async def holders(
 
 
 def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str, int]:
-    """Return the free devices of a node by resource; replicas of shared devices count each."""
+    """Return the free devices of a node by resource; each replica of a shared device counts."""
     return {
         offer.resource: max(
             0,
@@ -134,11 +143,11 @@ def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str
 
 
 def digest(holders: list[Holder]) -> str:
-    """Tells one set of holders from another."""
+    """Return a short digest that identifies a set of holders; empty if nobody holds anything."""
     uids = sorted(holder.uid for holder in holders if holder.amounts)
     return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
 
 
 def named(holders: list[Holder]) -> str:
-    """Who they are."""
+    """Return the first holders as text, and the number of the other holders."""
     return shortened([str(each) for each in holders], NAMED)

@@ -1,4 +1,4 @@
-"""What is known of nodes: their pool, what we hold on them, how many GPUs they offer."""
+"""Facts about nodes: the pool they belong to, what this program manages on them, their GPUs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from components.kubernetes.api import Client, ClusterError, Json
 from components.kubernetes.resources import DRA_DRIVER, GPU
 from policies.faults import Fault
 
-#: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` isn't a node's number of GPUs.
+# The kubelet reports counts; a quantity such as `1e9` or `16Ei` can't be a node's number of GPUs.
 _COUNT = re.compile(r"[0-9]{1,6}")
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
-"""Annotation of a node that this program cordoned for a reboot."""
+"""Annotation of a node that this program cordoned, for a rollout or a reboot."""
 
 
 def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
-    """The nodes of a pool, by name or by selector, in the order in which the pool names them.
+    """Return the nodes of a pool, in the order of the pool's names, or sorted for a selector.
 
     Args:
         nodes: Node objects of the API server.
-        pool: which nodes are its.
+        pool: Pool with its node names or its selector.
 
     Raises:
-        ClusterError: a named node is not in the cluster, a selector finds another number of nodes
-            than ``count``, or a node whose name can't be one. All missing nodes are named.
+        ClusterError: A named node is not in the cluster, a selector matches another number of nodes
+            than `count`, or a node has an invalid name. The error names all missing nodes.
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
     if pool.nodes is not None:
@@ -46,7 +46,7 @@ def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
         if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
     ]
     out = pool.maintenance
-    # One that is missing may be any pool's.
+    # A node in maintenance that is not in the cluster may belong to any pool.
     most = len(members) + sum(name not in by_name for name in {*out, *pool.joining})
     if not len(members) <= pool.count <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())
@@ -63,7 +63,7 @@ def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
 
 
 def cordoned_by_others(nodes: list[Json]) -> list[str]:
-    """Names of the nodes that take no pods, and that this program didn't cordon."""
+    """Return the names of nodes that are cordoned, but not by this program."""
     return [
         node["metadata"]["name"]
         for node in nodes
@@ -73,7 +73,7 @@ def cordoned_by_others(nodes: list[Json]) -> list[str]:
 
 
 def managed_by(node: Json, manager: str) -> bool:
-    """Whether a field manager holds something of the node by server-side apply."""
+    """Return whether a field manager owns fields of the node through server-side apply."""
     return any(
         entry["manager"] == manager and entry["operation"] == "Apply"
         for entry in node["metadata"].get("managedFields", [])
@@ -81,7 +81,7 @@ def managed_by(node: Json, manager: str) -> bool:
 
 
 def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
-    """GPUs in a node's ``capacity`` or ``allocatable``; 0 where no small whole number is there."""
+    """Return the GPUs in a node's `capacity` or `allocatable`; 0 if the value is implausible."""
     text = str(node.get("status", {}).get(kind, {}).get(resource, "0"))
     return int(text) if _COUNT.fullmatch(text) else 0
 
@@ -103,10 +103,11 @@ def _with(node: Json, resource: str, specs: list[Json]) -> Json:
 
 
 def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Json]:
-    """The nodes with a DRA driver's whole GPUs beside their extended resources.
+    """Return the nodes with a DRA driver's whole GPUs added to their extended resources.
 
-    They are counted under the driver's name: as ``capacity`` all, as ``allocatable`` those without
-    a taint. Of each node the newest generation of slices holds (resource.k8s.io/v1, ResourcePool).
+    The GPUs are counted under the driver's name: `capacity` counts all, `allocatable` those without
+    a taint. For each node only the newest generation of ResourceSlices counts (resource.k8s.io/v1,
+    ResourcePool).
     """
     by_node: dict[str, list[Json]] = {}
     for resource_slice in slices:
@@ -119,7 +120,7 @@ def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Js
 async def with_devices(
     client: Client, nodes: list[Json], resources: Iterable[Collection[str]]
 ) -> list[Json]:
-    """Return the nodes, with their DRA devices if one of the pools' resources counts these."""
+    """Return the nodes, with their DRA devices added if a pool has the DRA driver as resource."""
     if not any(DRA_DRIVER in names for names in resources):
         return nodes
     slices = await client.list("resourceslices", base="/apis/resource.k8s.io")
@@ -127,15 +128,21 @@ async def with_devices(
 
 
 def simulated(node: Json) -> bool:
-    """Whether kwok plays the node (annotation ``kwok.x-k8s.io/node``, kwok 0.7 documentation)."""
+    """Return whether kwok simulates the node.
+
+    kwok sets the annotation `kwok.x-k8s.io/node` (kwok 0.7 documentation).
+    """
     return SIMULATED in node["metadata"].get("annotations", {})
 
 
 def shortfall(node: Json, declared: int, resources: dict[str, int]) -> str:
-    """Return how what a node offers differs from what is declared; empty when they agree.
+    """Return how a node's advertised resources differ from the declared ones; empty if equal.
 
-    ``resources``: the count of each resource; of ``nvidia.com/gpu`` it is ``declared``, unless the
-    GPUs are shared or divided.
+    Args:
+        node: The Node.
+        declared: Number of GPUs that the pool declares per node.
+        resources: Expected count of each resource. For `nvidia.com/gpu` it equals `declared`,
+            unless the GPUs are shared or partitioned (MIG).
     """
     differences = (_difference(node, name, count, declared) for name, count in resources.items())
     return "; ".join(filter(None, differences))

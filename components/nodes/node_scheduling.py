@@ -1,13 +1,12 @@
-"""Labels and taints of a pool's nodes: ``apply`` and ``release``.
+"""Program that sets the labels and taints of a pool's nodes: actions `apply` and `release`.
 
-One run acts on all nodes of a pool, so that a pool costs one resource however large it is.
-
-Labels go on by server-side apply without force under a field manager of the pool's own: the API
-server remembers what is ours, refuses to overwrite what others hold, and takes exactly ours away
-on release. Taints are added one by one (`components.nodes.taints`), and an annotation remembers
-them. Another one keeps what was applied (`components.nodes.applied`). A node that is seen for the
-first time is closed until its GPUs ran a kernel (`components.nodes.startup_taint`).
-
+One run covers all nodes of a pool, so that a pool needs one resource however large it is.
+Labels are set by server-side apply, without force, under a field manager of the pool. So the API
+server knows which labels belong to the pool, refuses to overwrite labels of other managers, and
+removes exactly the pool's labels on release. Taints are added one by one
+(`components.nodes.taints`) and an annotation records them. Another annotation records the applied
+settings (`components.nodes.applied`). A node seen for the first time gets a start-up taint until
+its GPUs have run a kernel (`components.nodes.startup_taint`).
 Input: `components.desired.pool.PoolScheduling`.
 """
 
@@ -28,12 +27,13 @@ from policies.faults import Fault
 
 
 async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: str) -> Json:
-    """Gives back the node as it is then."""
+    """Apply labels and annotations to a node, and return the updated node."""
     name = node["metadata"]["name"]
     body = {
         "apiVersion": "v1",
         "kind": "Node",
-        # The uid makes a node that is gone an error: apply would create it otherwise.
+        # With the UID, a deleted node is an error; without it, server-side apply would create a
+        # node.
         "metadata": {"name": name, "uid": node["metadata"]["uid"], **metadata},
     }
     try:
@@ -56,7 +56,10 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
 async def _hand_over(
     client: Client, node: Json, pool: PoolScheduling, labels: Mapping[str, str]
 ) -> None:
-    """Lets others hold labels that are no longer ours, so that they stay when we let go."""
+    """Transfer the ownership of labels that this pool no longer manages to another field manager.
+
+    The labels stay on the node when this pool releases them.
+    """
     for key, manager in pool.hands_over.items():
         if key in _held(node, pool.manager) and key not in labels:
             metadata = {"labels": {key: node["metadata"]["labels"][key]}}
@@ -82,7 +85,8 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
     settled = (
         managed_by(node, manager)
         and all(present.get("labels", {}).get(key) == value for key, value in labels.items())
-        # What another set first, such as the operator, must be ours, too: it may remove it.
+        # Labels that another manager set first, such as the GPU Operator, must be owned too,
+        # because the other manager may remove them.
         and _held(node, manager) == set(labels)
         and present.get("annotations", {}).get(RECORD) == metadata["annotations"].get(RECORD)
         and applied.kept(node, pool.pool) == applied.annotation(pool, _name(node))
@@ -93,7 +97,7 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
 
 
 async def _claim(client: Client, node: Json, taints: list[Json], pool: PoolScheduling) -> Json:
-    """Record that taints change, and those that will be ours; return the node."""
+    """Record that taints are being changed and which ones the pool will own; return the node."""
     recorded = recorded_taints(node)
     new = [taint for taint in claimed(node, recorded, taints) if taint not in recorded]
     if not new and all(taint in taints for taint in recorded):
@@ -113,7 +117,7 @@ def _record(taints: list[Json]) -> Json:
 
 
 def _held(node: Json, manager: str) -> set[str]:
-    """Labels that we hold on the node."""
+    """Return the keys of the labels that a field manager owns on a node."""
     for entry in node["metadata"].get("managedFields", []):
         if entry["manager"] == manager and entry["operation"] == "Apply":
             held = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
@@ -128,9 +132,9 @@ async def _let_go(client: Client, node: Json, manager: str) -> bool:
 
 
 async def apply(pool: PoolScheduling) -> Json:
-    """Labels and taints every node of the pool, lets go of nodes that left it.
+    """Set the labels and taints of every node in the pool, and release nodes that left the pool.
 
-    Nothing is written before all nodes are known to exist.
+    Nothing is written until all nodes of the pool are known to exist.
     """
     manager = pool.manager
     async with connect(pool.context) as client:
@@ -139,7 +143,7 @@ async def apply(pool: PoolScheduling) -> Json:
         names = {node["metadata"]["name"] for node in members}
         left = [n for n in _ours(nodes, pool) if n["metadata"]["name"] not in names]
         if pool.startup_taint:
-            # First of all: a pod may come as soon as there are labels.
+            # The taint comes first, because pods may be scheduled as soon as the labels exist.
             fresh = [n for n in members if not managed_by(n, manager)]
             await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
             members = pool_members(await client.list("nodes"), pool) if fresh else members
@@ -149,7 +153,10 @@ async def apply(pool: PoolScheduling) -> Json:
 
 
 def _ours(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
-    """Nodes where this pool's manager holds something, but for those in maintenance."""
+    """Return the nodes on which the pool's field manager owns something.
+
+    Nodes in maintenance are left out.
+    """
     return [
         node
         for node in nodes
@@ -158,9 +165,9 @@ def _ours(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
 
 
 async def release(pool: PoolScheduling) -> Json:
-    """Removes what `apply` set, on all nodes where this pool's manager holds something.
+    """Remove the labels and taints of a pool from all nodes that have them.
 
-    Nodes in maintenance keep it: they aren't touched.
+    Nodes in maintenance are not changed.
     """
     manager = pool.manager
     async with connect(pool.context) as client:

@@ -1,8 +1,8 @@
-"""What a node's last validation proved, and whether it still holds. Pure functions.
+"""Record of a node's last validation, and whether the record is still valid. Pure functions.
 
-It is the annotation `RECORD` of the node, so that a run that changes nothing learns it from the
-list of nodes. Its facts are compared one by one where both sides have them: a label of feature
-discovery that comes a minute after the first validation isn't a change.
+The record is the annotation `RECORD` of the node, so that a run can read all records from the list
+of nodes. Only facts that exist in the record and now are compared: a label that GPU Feature
+Discovery sets a minute after the first validation is not a change.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
 
 RECORD = "gpu-cluster/validation"
-"""Annotation of validated nodes."""
+"""Annotation of a validated node with its validation record."""
 SETTINGS = "settings."
-"""Before the facts that a person declares; the others are observed."""
+"""Prefix of the facts that come from the stack's settings; all other facts are observed."""
 BOUND = 32 * 1024
-"""Characters of a record that are read: 112 MIG devices take some 6,000."""
+"""Maximum number of characters of a record that are parsed; 112 MIG devices need about 6,000."""
 
 _LABELS = {
     "driver": ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.rev"),
     "product": ("nvidia.com/gpu.product",),
     "mig": ("nvidia.com/mig.config", "nvidia.com/mig.strategy"),
 }
-"""Labels of GPU feature discovery and MIG manager (k8s-device-plugin v0.20.0, internal/lm)."""
+"""Labels of GPU Feature Discovery and MIG manager (k8s-device-plugin v0.20.0, internal/lm)."""
 _NODE_INFO = {
     "boot": "bootID",
     "kernel": "kernelVersion",
@@ -37,18 +37,22 @@ _NODE_INFO = {
 
 @dataclass(frozen=True)
 class ValidationRecord:
-    """A node's last validation.
+    """Result of a node's last validation.
 
     Attributes:
-        facts: what it stands for; with any of them changed it says nothing any more.
-        devices: GPUs that ran a kernel by UUID, each with those of its MIG devices that did.
-        since: when the last of them did, in UTC.
-        missing: devices that did not, because others held them.
-        holders: digest of who held them; empty where none is missing.
-        held: who held them, in words (`components.nodes.gpu_holders.named`).
-        simulated: whether no GPU ran the kernels.
-        manager: field manager of the pool that it belongs to.
-        host: the host that was prepared before; empty: the stack has none for the node.
+        facts: Facts under which the validation is valid; a change of any fact invalidates the
+            record.
+        devices: UUIDs of the GPUs that ran a kernel, each with the UUIDs of its MIG devices that
+            ran one.
+        since: Time when the last of these devices ran its kernel, UTC.
+        missing: Number of devices that ran no kernel because other pods held them.
+        holders: Digest of the pods or claims that held the missing devices. Empty if none is
+            missing.
+        held: Text that names these holders (`components.nodes.gpu_holders.named`).
+        simulated: Whether the kernels were only simulated.
+        manager: Field manager of the pool that the node belongs to.
+        host: Name of the host that was prepared for this node. Empty: the stack has no host for the
+            node.
     """
 
     facts: dict[str, str] = field(default_factory=dict)
@@ -63,25 +67,25 @@ class ValidationRecord:
 
     @property
     def count(self) -> int:
-        """Devices that ran a kernel."""
+        """Return the number of devices that ran a kernel."""
         return sum(len(instances) or 1 for instances in self.devices.values())
 
     def gpus(self, instances: int) -> int:
-        """GPUs all of whose devices ran a kernel.
+        """Return the number of GPUs all of whose devices ran a kernel.
 
         Args:
-            instances: MIG devices of each GPU, 0 without MIG.
+            instances: Number of MIG devices per GPU; 0 without MIG.
         """
         return sum(len(device) == instances for device in self.devices.values())
 
 
 def encode(record: ValidationRecord) -> str:
-    """The annotation's value."""
+    """Return the annotation's value for a record."""
     return json.dumps(asdict(record), separators=(",", ":"), sort_keys=True)
 
 
 def decode(node: Json) -> ValidationRecord | None:
-    """A node's record; None where it has none, or what isn't one."""
+    """Return a node's record, or None if it has no valid record."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
     if not text or len(text) > BOUND:
         return None
@@ -109,12 +113,12 @@ def _is_sound(record: ValidationRecord) -> bool:
 
 
 def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str, str]:
-    """What a validation of a node stands for.
+    """Return the facts under which a validation of a node is valid.
 
     Args:
-        node: the Node.
-        pool: its pool.
-        daemon_sets: those of the cluster.
+        node: The Node.
+        pool: The node's pool.
+        daemon_sets: All DaemonSets of the cluster.
     """
     name = node["metadata"]["name"]
     labels = node["metadata"].get("labels") or {}
@@ -136,7 +140,10 @@ def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str
 
 
 def _programs(pod: Json) -> str:
-    """A digest of what a pod runs; where it may run and who pulls its images isn't a part of it."""
+    """Return a digest of the containers that a pod runs.
+
+    Node selectors and pull secrets don't change the digest.
+    """
     keys = ("name", "image", "command", "args", "env")
     containers = [*(pod.get("initContainers") or []), *pod["containers"]]
     parts = [{key: container.get(key) for key in keys} for container in containers]
@@ -144,7 +151,7 @@ def _programs(pod: Json) -> str:
 
 
 def changes(record: ValidationRecord, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the facts that differ from those of a record: each what it was, and what it is."""
+    """Return the facts that differ from the record's facts, as (fact, old value, new value)."""
     return tuple(
         (fact, record.facts[fact], value)
         for fact, value in sorted(now.items())
@@ -153,5 +160,5 @@ def changes(record: ValidationRecord, now: dict[str, str]) -> tuple[tuple[str, s
 
 
 def now() -> str:
-    """The time of a result, to the second."""
+    """Return the current time in UTC, to the second."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,7 +1,7 @@
-"""New nodes take no pods until each of their GPUs ran a kernel.
+"""Start-up taint, which keeps pods off a new node until each of its GPUs has run a kernel.
 
-A node is closed when it is first seen, and only where no pod uses its GPUs: one that works stays
-open, and what its pods hold is validated when they are gone.
+A node gets the taint when it is first seen, and only if no pod uses its GPUs. A node in use gets no
+taint; the GPUs that its pods hold are validated later.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ MANAGER = "gpu-cluster-startup"
 
 
 def has_startup_taint(node: Json) -> bool:
-    """Whether a node waits for its validation."""
+    """Return whether a node has the start-up taint."""
     return any(taint["key"] == TAINT["key"] for taint in node["spec"].get("taints") or [])
 
 
 async def add_startup_taint(client: Client, node: Json, pool: PoolScheduling) -> None:
-    """Closes a node that no run has seen, unless a pod uses its GPUs.
+    """Add the start-up taint to a node that no run has validated, unless a pod uses its GPUs.
 
     Args:
-        client: of the cluster.
-        node: the Node.
-        pool: the node's pool.
+        client: Client of the cluster.
+        node: The Node.
+        pool: The node's pool.
     """
     if has_startup_taint(node) or record.decode(node):
         return
@@ -38,6 +38,6 @@ async def add_startup_taint(client: Client, node: Json, pool: PoolScheduling) ->
 
 
 async def remove_startup_taint(client: Client, node: Json) -> None:
-    """Opens a node whose GPUs all ran a kernel."""
+    """Remove the start-up taint of a node."""
     if has_startup_taint(node):
         await write_taints(client, node, [TAINT], [], MANAGER)

@@ -1,7 +1,8 @@
-"""A node's taints, of which only ours are touched.
+"""Changes of a node's taints that leave other managers' taints alone.
 
-``spec.taints`` is an atomic list (k8s.io/api core/v1 ``NodeSpec``): applying it would drop the
-taints of others, so taints are added one by one under a resourceVersion test, as kubectl does.
+`spec.taints` is an atomic list (k8s.io/api core/v1 `NodeSpec`), so server-side apply would drop the
+taints of other managers. Taints are therefore changed by a JSON patch that tests the
+resourceVersion, as kubectl does.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from policies.faults import Fault
 
 RECORD = "gpu-cluster/taints"
 
-#: Attempts to write a node's taints when somebody else writes the node at the same time.
+# Maximum number of attempts to write a node's taints while other clients write the same node.
 ATTEMPTS = 8
 
 
 def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json]) -> list[Json]:
-    """The node's taints after apply: others' stay, recorded ones that are no longer wanted go.
+    """Return a node's taints after apply: the wanted taints and all taints that others set.
+
+    Recorded taints that are no longer wanted are dropped.
 
     Raises:
-        ClusterError: somebody else's taint has our key and effect with another value.
+        ClusterError: Another manager's taint has the same key and effect, but another value.
     """
     result = [taint for taint in current if taint not in recorded or taint in wanted]
     for taint in wanted:
@@ -45,15 +48,18 @@ def _plain(taint: Json) -> Json:
 
 
 def recorded_taints(node: Json) -> list[Json]:
+    """Return the taints that a node's annotation records as this program's."""
     text = node["metadata"].get("annotations", {}).get(RECORD)
     return list(json.loads(text)) if text else []
 
 
 def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
-    """Those of ``wanted`` that are ours once they are written: another's equal one stays theirs.
+    """Return the wanted taints that this program will own after the write.
+
+    An equal taint that another manager set before stays the other manager's.
 
     Raises:
-        ClusterError: as `taints_wanted`.
+        ClusterError: Another manager's taint has the same key and effect, but another value.
     """
     current = [_plain(taint) for taint in node["spec"].get("taints") or []]
     taints_wanted(current, recorded, wanted)
@@ -63,14 +69,20 @@ def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
 async def write_taints(
     client: Client, node: Json, recorded: list[Json], wanted: list[Json], manager: str
 ) -> Json:
-    """Brings a node's taints to `taints_wanted`; gives back the taints that are ours.
+    """Write a node's taints as `taints_wanted` returns them, and return the taints that are owned.
 
     Args:
-        client: of the cluster.
-        node: the Node.
-        recorded: taints of ours that it has by an earlier run.
-        wanted: taints of ours that it should have.
-        manager: field manager.
+        client: Client of the cluster.
+        node: The Node.
+        recorded: Taints of this program that the node has from an earlier run.
+        wanted: Taints of this program that the node should have.
+        manager: Field manager of the write.
+
+    Returns:
+        The owned taints under `ours`, and under `changed` whether the node was changed.
+
+    Raises:
+        ClusterError: Other clients changed the node during all attempts.
     """
     name = node["metadata"]["name"]
     for _ in range(ATTEMPTS):
@@ -80,7 +92,7 @@ async def write_taints(
         own = claimed(node, recorded, wanted)
         if after == plain:
             return {"ours": own, "changed": False}
-        # As they are where they stay: the control plane notes the time at some of them.
+        # Keep existing taints complete, because the control plane adds `timeAdded` to some of them.
         value = [next((t for t in current if _plain(t) == taint), taint) for taint in after]
         version = node["metadata"]["resourceVersion"]
         patch: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]

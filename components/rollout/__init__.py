@@ -1,0 +1,1 @@
+"""Rollouts of disruptive host changes and MIG layouts in waves."""

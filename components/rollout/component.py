@@ -1,8 +1,9 @@
-"""What disrupts pods, rolled over the stack's hosts in waves, before the hosts' own commands.
+"""Component that rolls disruptive host changes over the stack's nodes in waves.
 
-One command for the whole stack, from the engineer's machine, as for reboots: who may be out of use
-depends on the others. Its program runs the same scripts as the hosts' commands, which find all of
-it done after it. Owns nothing for long: a node's cordon and taint go with its turn.
+One Command on the engineer's machine covers the whole stack, because whether a node may be out of
+use depends on the other nodes. It runs before the hosts' own Commands, with the same scripts, so
+the hosts' Commands find everything already applied. The component owns no lasting objects: a node's
+cordon and taint are removed when the node is done.
 """
 
 from __future__ import annotations
@@ -45,24 +46,24 @@ Json = dict[str, Any]
 UNSCHEDULABLE = {
     "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule",
 }  # fmt: skip
-"""Toleration of a cordon, as DaemonSets' pods have it (Kubernetes documentation, "DaemonSet")."""
+"""Toleration of a cordon, as pods of DaemonSets have it (Kubernetes documentation, "DaemonSet")."""
 NOTHING = ":"
-"""Create line of a stack on which nothing is rolled yet."""
+"""Shell line of the Command's `create` if nothing has to be rolled yet: do nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutArgs:
-    """What `Rollout` needs.
+    """Arguments of the component `Rollout`.
 
     Attributes:
-        rollout: how nodes are taken out of use.
-        has_hosts: the stack has hosts.
-        operands: the platform's pods.
-        pools: how nodes are validated after their change.
-        layouts: the MIG layouts.
-        private_key: an SSH private key, a secret.
-        plan: what the inspection found that must be rolled.
-        join_token: kubeadm's bootstrap token, a secret: scripts hold it.
+        rollout: Settings for taking nodes out of use.
+        has_hosts: Whether the stack has hosts.
+        operands: Selects the platform's pods.
+        pools: Settings for validating nodes after their change.
+        layouts: MIG layouts of the pools.
+        private_key: SSH private key, a secret.
+        plan: Hosts that the inspection found to need a rollout.
+        join_token: kubeadm's bootstrap token, a secret that the scripts contain.
     """
 
     rollout: DesiredRollout
@@ -76,7 +77,7 @@ class RolloutArgs:
 
     @functools.cached_property
     def scripts(self) -> Mapping[str, Mapping[str, Declaration]]:
-        """The scripts of each host that changes, by host and phase."""
+        """Return the scripts of each changed host, by host name and phase."""
         scripts = {}
         for host in (change.host for change in self.plan.changes):
             found = scripts[host.name] = {"prepare": prepare_script(host, self.join_token)}
@@ -86,7 +87,7 @@ class RolloutArgs:
 
 
 def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
-    """Return the request of the program ``rollout``: the hosts that change, and no others."""
+    """Return the request of the program `rollout`, with only the hosts that change."""
     pool_of = {node: pool for pool in args.pools for node in pool.nodes or ()}
     hosts = [change.host for change in args.plan.changes]
     refused = {change.host.name: args.plan.refusal(change) for change in args.plan.changes}
@@ -115,7 +116,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
 
 
 def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
-    """Return the MIG layouts that a node may have when it is validated; none: any."""
+    """Return the MIG layouts that a node may have when it is validated; empty if any is fine."""
     for pool in layouts.pools:
         if node in (pool.nodes or ()):
             return (pool.layout,) if pool.layout else ("", ALL_DISABLED)
@@ -123,7 +124,7 @@ def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
 
 
 def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
-    """Return the phases of a host, each with its script and the lines that run it."""
+    """Return the phases of a host, each with its script and the shell lines that run it."""
     limits = {"prepare": preparation_seconds(host), "runtime": runtime_seconds(host)}
 
     def phase(name: str) -> Phase:
@@ -135,13 +136,17 @@ def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, 
 
 
 def tolerant(pod: Json) -> Json:
-    """Return a pod's template for nodes that are still cordoned."""
+    """Return a pod template that also tolerates cordoned nodes."""
     spec = pod["spec"]
     return {**pod, "spec": {**spec, "tolerations": [*spec["tolerations"], UNSCHEDULABLE]}}
 
 
 class Rollout(pulumi.ComponentResource):
-    """One command. ``done``: what it printed. ``copies`` brings the steps to hosts before it."""
+    """The rollout of disruptive host changes: one Command for the whole stack.
+
+    The output `done` is the Command's standard output. The script files are uploaded to the hosts
+    before the Command runs.
+    """
 
     TYPE = "gpucluster:index:Rollout"
 
@@ -154,13 +159,15 @@ class Rollout(pulumi.ComponentResource):
         copies: Copies,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """Declare the Command, if the stack has hosts."""
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.has_hosts:
             line = command_line("rollout", "roll")
             rolled = bool(args.plan.changes)
             key = pulumi.Output.secret(args.private_key)
-            # Said here: the engine may begin with it while the program declares the hosts.
+            # Register the files now: the engine may run this Command while the program declares the
+            # hosts.
             changing = {change.host.name: change.host for change in args.plan.changes}
             for host, scripts in args.scripts.items():
                 for script in scripts.values():
@@ -176,7 +183,8 @@ class Rollout(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(
                     parent=self,
                     hooks=copies.before(name, changing),
-                    # Between two rollouts nothing of it changes.
+                    # Between two rollouts, ignore changes, so that the Command runs only if
+                    # something must be rolled.
                     ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
                 ),
             ).stdout

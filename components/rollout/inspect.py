@@ -1,6 +1,6 @@
-"""What a rollout would find on nodes: who is in its way, which pods it would evict and whose.
+"""Inspection of the nodes that a rollout would change: obstacles, and pods to evict with owners.
 
-Reads only, and only the nodes that change.
+The inspection only reads, and only the nodes that change.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from components.rollout.plan import View
 from policies.printable import printable
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
-"""Label by which the GPU Operator's driver upgrade keeps a node's state."""
+"""Label with the state of the GPU Operator's driver upgrade on a node."""
 AT_REST = ("", "upgrade-done")
-"""Its values where the operator does nothing (NVIDIA/k8s-operator-libs pkg/upgrade/consts.go)."""
+"""Values of the upgrade label while the operator does nothing on the node.
+
+Source: NVIDIA/k8s-operator-libs, pkg/upgrade/consts.go.
+"""
 
 Held = dict[tuple[str, str], str]
-"""Names of PodDisruptionBudgets, by namespace and name of a pod."""
+"""Name of the exhausted PodDisruptionBudget, by namespace and name of the pod that it covers."""
 
 
 def left_alone(node: Json) -> str:
-    """Why a node is somebody else's at the moment; empty where it is not."""
+    """Return why a rollout must skip a node that others work on; empty if nobody does."""
     state = str(node["metadata"].get("labels", {}).get(UPGRADE, ""))
     if state not in AT_REST:
         return f"the GPU Operator is at work on its driver ({printable(state)})"
@@ -35,13 +38,13 @@ def left_alone(node: Json) -> str:
 
 
 def owner(pod: Json) -> str:
-    """Whose pod it is: ``team-a/Deployment web``."""
+    """Return the owner of a pod as text, such as `team-a/Deployment web`."""
     meta = pod["metadata"]
     made_by = drain.owner_of(pod)
     if made_by is None:
         return f"{meta['namespace']}/Pod {meta['name']}"
     kind, name = str(made_by["kind"]), str(made_by["name"])
-    # Only a Deployment's ReplicaSets have this label, and end with it.
+    # Only ReplicaSets of a Deployment have this label, and their names end with its value.
     hashed = meta.get("labels", {}).get("pod-template-hash")
     if kind == "ReplicaSet" and hashed and name.endswith(f"-{hashed}"):
         kind, name = "Deployment", name.removesuffix(f"-{hashed}")
@@ -49,7 +52,10 @@ def owner(pod: Json) -> str:
 
 
 def selector(labels: Json) -> str:
-    """A LabelSelector as a query has it (Kubernetes documentation, "Labels and Selectors")."""
+    """Return a LabelSelector as a query string.
+
+    Source: Kubernetes documentation, "Labels and Selectors".
+    """
     parts = [f"{key}={value}" for key, value in (labels.get("matchLabels") or {}).items()]
     for term in labels.get("matchExpressions") or []:
         key, values = term["key"], ",".join(term.get("values") or [])
@@ -65,7 +71,12 @@ def selector(labels: Json) -> str:
 
 
 async def exhausted(client: Client, spaces: set[str]) -> Held:
-    """Pods whose PodDisruptionBudget allows no disruption now, by namespace and name: its name."""
+    """Return the pods whose PodDisruptionBudget allows no disruption now, with the budget's name.
+
+    Args:
+        client: Client of the cluster.
+        spaces: Namespaces to search.
+    """
     listed = await client.list("poddisruptionbudgets", base="/apis/policy")
     tight = [
         budget
@@ -90,7 +101,7 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
 def view(
     node: Json, pods: list[Json], held: dict[tuple[str, str], str], consent: Sequence[str]
 ) -> View:
-    """Return what was found of one node."""
+    """Return the result of inspecting one node that a rollout would change."""
     going = drain.to_evict(pods)
     budgets = {
         f"{pod['metadata']['namespace']}/{held[key]}"
@@ -107,7 +118,7 @@ def view(
 
 
 async def views(client: Client, names: list[str], consent: Sequence[str]) -> dict[str, View]:
-    """Return the nodes that are in the cluster, by name."""
+    """Return the inspection results of the named nodes that are in the cluster, by name."""
 
     async def look(name: str) -> tuple[str, Json | None, list[Json]]:
         node = await drain.node_of(client, name)
@@ -122,12 +133,12 @@ async def views(client: Client, names: list[str], consent: Sequence[str]) -> dic
 
 @dataclass(frozen=True)
 class NodesSeen:
-    """What was found of nodes that change.
+    """Result of inspecting the nodes that change.
 
     Attributes:
-        views: by name, those that are in the cluster.
-        server: version of the API server; empty where it wasn't seen.
-        unreachable: why nothing was seen; empty where it was.
+        views: Inspected nodes that are in the cluster, by name.
+        server: Version of the API server. Empty if it could not be read.
+        unreachable: Why the cluster could not be inspected. Empty if it was inspected.
     """
 
     views: Mapping[str, View] = field(default_factory=dict)
@@ -136,12 +147,12 @@ class NodesSeen:
 
 
 async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) -> NodesSeen:
-    """Look at nodes that change.
+    """Inspect the nodes that change.
 
     Args:
-        context: context of the kubeconfig.
-        names: of the nodes.
-        consent: what pods may lose (`rollout.evict`).
+        context: Context of the kubeconfig.
+        names: Names of the nodes.
+        consent: Losses of pods that the user accepts (`rollout.evict`).
     """
     try:
         async with connect(context) as client:

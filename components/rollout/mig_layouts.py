@@ -1,11 +1,11 @@
-"""Changes the MIG layouts of nodes, in waves where pods are on them.
+"""Program that changes the MIG layouts of nodes, in waves if pods run on the nodes.
 
-A node without pods is cordoned and changed beside others like it; one with pods is drained in its
-turn. Then its label names the layout, and MIG manager is waited for: it stops no workload, so GPUs
-in use would make it fail (mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.go). The node is
-validated and given back. A failure leaves its node cordoned and begins no other one. What is done
-is on the nodes, so a run that was killed is continued by the next.
-
+A node without pods is cordoned and changed in parallel with others like it; a node with pods is
+drained when its turn comes. Then the node's label is set to the layout and the program waits for
+MIG manager. MIG manager stops no workload, so it would fail on GPUs in use (mig-parted v0.15.0,
+pkg/mig/reconfigure/reconfigure.go). Finally the node is validated and uncordoned. After a failure
+the failed node stays cordoned and no other node is started. All progress is recorded on the nodes,
+so the next run continues a run that was killed.
 Input: `components.desired.rollout.MigLayoutsRequest`.
 """
 
@@ -31,37 +31,38 @@ from policies.printable import printable
 
 
 class MigLayoutsRun:
-    """One run."""
+    """One execution of the MIG layout rollout: the state shared by its steps."""
 
     def __init__(
         self, client: Client, request: MigLayoutsRequest, targets: dict[str, mig_targets.MigTarget]
     ) -> None:
+        """Create the run for the given target layouts, by node name."""
         self.client = client
         self.request = request
         self.targets = targets
         self.limit: float = request.layouts.timeout_seconds
         self.changed: list[str] = []
         self.busy: list[str] = []
-        """Nodes on which pods came between the first look and the cordon."""
+        """Nodes that got pods between the inspection and the cordon."""
 
     def tell(self, name: str, what: str) -> None:
-        """A line of progress."""
+        """Print a line of progress on standard error."""
         print(f"layouts: {name} {what}", file=sys.stderr, flush=True)
 
     async def node(self, name: str) -> Json:
-        """The Node.
+        """Return the Node object.
 
         Raises:
-            ClusterError: it is gone.
+            ClusterError: The node no longer exists.
         """
         found: Json = await self.client.request("GET", f"nodes/{name}")
         return found
 
     async def cordon(self, name: str) -> None:
-        """Cordons a node that is nobody else's at the moment.
+        """Cordon a node that nobody else is working on.
 
         Raises:
-            ClusterError: it is somebody else's.
+            ClusterError: Somebody else is working on the node.
         """
         node = await self.node(name)
         if why := left_alone(node):
@@ -73,7 +74,7 @@ class MigLayoutsRun:
         self.tell(name, "cordoned")
 
     async def at_once(self, name: str) -> None:
-        """All of a node without pods; one that got some since comes in the waves."""
+        """Cordon, change and uncordon a node without pods; postpone it if it has got pods."""
         await self.cordon(name)
         pods = await self.client.list("pods", fieldSelector=f"spec.nodeName={name}")
         if drain.to_evict(pods):
@@ -83,7 +84,7 @@ class MigLayoutsRun:
             await self.finish(name)
 
     async def in_turn(self, name: str) -> None:
-        """All of a node with pods."""
+        """Cordon, drain, change and uncordon a node with pods."""
         await self.cordon(name)
         bounds = self.request.rollout
         await drain.drain_or_uncordon(
@@ -93,7 +94,7 @@ class MigLayoutsRun:
         await self.finish(name)
 
     async def finish(self, name: str) -> None:
-        """Changes an empty node's layout, validates the node and gives it back."""
+        """Change the layout of an empty node, validate the node and uncordon it."""
         target = self.targets[name]
         await self.divide(name, target.layout)
         self.tell(name, f"has layout {target.layout}")
@@ -105,13 +106,14 @@ class MigLayoutsRun:
         self.tell(name, f"done, {len(self.changed)} of {len(self.targets)}")
 
     async def divide(self, name: str, layout: str) -> None:
-        """Lets MIG manager apply a layout, a second time where it fails.
+        """Let MIG manager apply a layout, and retry once if it fails.
 
-        It mounts the layouts, so for a minute it may know the former ones only; and after a failure
-        it acts no more until its label changes. A new pod of it reads both anew.
+        MIG manager mounts the list of layouts, so for up to a minute it may know only the previous
+        list. After a failure it does nothing until its label changes. A new MIG manager pod reads
+        both the list and the label again.
 
         Raises:
-            ClusterError: it failed twice, or said nothing in time.
+            ClusterError: MIG manager failed twice, or reported no result in time.
         """
         node = await self.settled(name)
         if mig_targets.layout(node) == layout and mig_targets.state(node) == mig_targets.SUCCESS:
@@ -128,7 +130,7 @@ class MigLayoutsRun:
             raise self.fault(name, f"{MIG_STATE}: {found or 'not set'}", f"layout {layout} applied")
 
     def fault(self, name: str, found: str, wanted: str) -> ClusterError:
-        """What MIG manager did not do."""
+        """Return an error for a layout that MIG manager did not apply."""
         space = self.request.layouts.namespace
         cure = (
             f"look at the log of MIG manager's pod there (namespace {space}): a GPU in use, or a "
@@ -137,10 +139,10 @@ class MigLayoutsRun:
         return ClusterError(Fault(f"node {name}", printable(found), wanted, cure))
 
     async def settled(self, name: str) -> Json:
-        """The node, once MIG manager has ended what it is at.
+        """Return the node once MIG manager has finished its current change.
 
         Raises:
-            ClusterError: it is still at it after the limit.
+            ClusterError: MIG manager is still working after the time limit.
         """
         node: Json = {}
 
@@ -155,7 +157,10 @@ class MigLayoutsRun:
         return node
 
     async def outcome(self, name: str) -> str:
-        """What MIG manager reports in the end; empty, or what it is at, where it takes too long."""
+        """Return the final state that MIG manager reports.
+
+        After the time limit the result is the state at that time, which may be empty.
+        """
         said = ""
 
         async def step() -> bool:
@@ -167,15 +172,16 @@ class MigLayoutsRun:
         return said
 
     async def forget(self, name: str) -> None:
-        """Removes the state of the former layout, so that the next one's is known by its being."""
+        """Remove the previous layout's state label, so that a new state is recognized as new."""
         body = {"metadata": {"labels": {MIG_STATE: None}}}
         await self.client.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     async def label(self, name: str, layout: str | None) -> None:
-        """Holds the node's label, and what it says, under our field manager, or gives it up.
+        """Set the node's layout label and annotation, or release them if no layout is given.
 
-        By force: the operator sets the first one (gpu-operator v26.7.0,
-        controllers/nodelabeling_controller.go), and leaves another one alone.
+        The label is applied under this program's field manager, with force, because the GPU
+        Operator sets its first value (gpu-operator v26.7.0,
+        controllers/nodelabeling_controller.go); the operator then leaves other values alone.
         """
         node = await self.node(name)
         labels: Json = {}
@@ -192,7 +198,10 @@ class MigLayoutsRun:
         )
 
     async def restart(self, name: str) -> None:
-        """Lets a new pod of MIG manager act: the one that failed waits for another label."""
+        """Delete MIG manager's pod on a node, so that a new pod tries the layout again.
+
+        The pod that failed would only act on another label value.
+        """
         await self.forget(name)
         layouts = self.request.layouts
         url = f"namespaces/{layouts.namespace}/pods"
@@ -201,7 +210,7 @@ class MigLayoutsRun:
             await self.client.request("DELETE", f"{url}/{pod['metadata']['name']}")
 
     async def validate(self, name: str) -> None:
-        """Runs a kernel on each GPU, where what validation pods need is in the cluster."""
+        """Run a kernel on each GPU, if the cluster has what validation pods need."""
         nodes = await self.client.list("nodes")
         for pool in self.request.pools:
             if name not in {node["metadata"]["name"] for node in pool_members(nodes, pool)}:
@@ -214,10 +223,10 @@ class MigLayoutsRun:
 
 
 async def apply(request: MigLayoutsRequest) -> Json:
-    """Brings each node to its layout; gives back which were changed, and which left alone, and why.
+    """Change each node to its layout; return the changed nodes, and the skipped nodes with reasons.
 
     Raises:
-        ClusterError: what stopped it, and which nodes were not begun.
+        ClusterError: A node failed; the error also names the nodes that were not started.
     """
     rollout = request.rollout
     async with connect(rollout.context) as client:
@@ -225,7 +234,7 @@ async def apply(request: MigLayoutsRequest) -> Json:
         differing = mig_targets.differences(nodes, request.layouts)
         seen = await views(client, list(differing), rollout.consent) if differing else {}
         left = {name: view.left for name, view in seen.items() if view.left}
-        # What an earlier run began comes first.
+        # Nodes that an interrupted run started come first.
         names = sorted(seen.keys() - left.keys(), key=lambda name: (not seen[name].begun, name))
         if faults := [fault for name in names for fault in lost(name, seen[name])]:
             raise ClusterError(*faults)

@@ -1,8 +1,10 @@
-"""MIG layouts of the pools' nodes, after the platform that applies them, and before validation.
+"""Component that sets the MIG layouts of the pools' nodes.
 
-One command for the whole stack, as for rollouts: who may be out of use depends on the others. Owns
-the label that names a node's layout, under a field manager of its own. That label goes with the
-operator's own ones (`components.platforms.gpu_operator.operator_labels`).
+It runs after the platform that applies layouts, and before the validation. One Command covers the
+whole stack, because whether a node may be out of use depends on the other nodes. The component owns
+the label with a node's layout, under its own field manager. When the stack is destroyed, that label
+is removed together with the GPU Operator's labels
+(`components.platforms.gpu_operator.operator_labels`).
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from components.rollout.mig_layouts_plan import MigLayoutsPlan, words
 
 @dataclass(frozen=True, kw_only=True)
 class MigLayoutsArgs:
-    """What `MigLayouts` needs.
+    """Arguments of the component `MigLayouts`.
 
     Attributes:
-        rollout: how nodes are taken out of use.
-        layouts: the MIG layouts.
-        pools: how nodes are validated after their change.
-        private_key: an SSH private key, a secret; a failed validation reads hosts with it.
-        has_hosts: the stack has hosts.
-        plan: which nodes the inspection found to have another layout.
+        rollout: Settings for taking nodes out of use.
+        layouts: MIG layouts of the pools.
+        pools: Settings for validating nodes after their change.
+        private_key: SSH private key, a secret, used to read host logs if a validation fails.
+        has_hosts: Whether the stack has hosts.
+        plan: Nodes that the inspection found to have another layout than declared.
     """
 
     rollout: DesiredRollout
@@ -43,12 +45,12 @@ class MigLayoutsArgs:
 
     @property
     def needed(self) -> bool:
-        """Whether a pool declares a layout, or a node still has one."""
+        """Return whether a pool declares a layout, or a node still has one."""
         return bool(self.layouts.selector) and (self.layouts.is_declared or bool(self.plan.names))
 
 
 def mig_layouts_request(args: MigLayoutsArgs, private_key: str) -> MigLayoutsRequest:
-    """Return the request of the program ``layouts``."""
+    """Return the request of the program `mig-layouts`."""
     return MigLayoutsRequest(
         rollout=args.rollout,
         layouts=args.layouts,
@@ -59,17 +61,18 @@ def mig_layouts_request(args: MigLayoutsArgs, private_key: str) -> MigLayoutsReq
 
 
 class MigLayouts(pulumi.ComponentResource):
-    """One command."""
+    """The MIG layouts of all nodes: one Command for the whole stack."""
 
     TYPE = "gpucluster:index:MigLayouts"
 
     def __init__(
         self, name: str, args: MigLayoutsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the Command that changes the layouts."""
         super().__init__(self.TYPE, name, None, opts)
         line = command_line("mig-layouts", "apply")
         found = "; ".join(words(args.plan)) if args.plan.names else ""
-        # Without hosts there is no key, and nothing to hide.
+        # Without hosts there is no key, so the input need not be a secret.
         given = (
             pulumi.Output.secret(args.private_key)
             if args.has_hosts

@@ -1,6 +1,6 @@
-"""Which nodes get another MIG layout, in which order, and what is in the way. Pure.
+"""Plan of MIG layout changes: which nodes change, in which order, and what blocks them. Pure.
 
-Imports no settings, as programs read it, too.
+This module imports no settings, because programs import it, too.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from components.rollout.plan import View, blocked, counted, node_words, wave_wor
 from policies.printable import printable, shortened
 
 NAMED = 10
-"""Nodes without pods that a line names; the others are counted."""
+"""Maximum number of nodes without pods that a line names; other nodes are only counted."""
 
 
 @dataclass(frozen=True)
 class MigLayoutsPlan:
-    """What a run does with layouts.
+    """Plan of a run that changes MIG layouts.
 
     Attributes:
-        changes: what is done, by node (`components.rollout.mig_targets.MigTarget.difference`).
-        views: what was seen of these nodes.
-        at_once: how many nodes with pods may be out of use together.
+        changes: Finding that causes the change, by node
+            (`components.rollout.mig_targets.MigTarget.difference`).
+        views: Inspection results of these nodes, by name.
+        at_once: Maximum number of nodes with pods that may be out of use at the same time.
     """
 
     changes: Mapping[str, Finding] = field(default_factory=dict)
@@ -32,27 +33,27 @@ class MigLayoutsPlan:
 
     @property
     def findings(self) -> Findings:
-        """All that was found."""
+        """Return the findings about all nodes that change."""
         return tuple(self.changes.values())
 
     @property
     def left(self) -> dict[str, str]:
-        """Nodes that are left alone, and why."""
+        """Return the nodes that the run skips, with the reasons."""
         return {name: view.left for name, view in self.views.items() if view.left}
 
     @property
     def names(self) -> list[str]:
-        """Nodes that are changed, those first that an earlier run began."""
+        """Return the nodes that the run changes; interrupted changes come first."""
         names = [name for name in self.changes if name not in self.left]
         return sorted(names, key=lambda name: (not self.view(name).begun, name))
 
     def view(self, name: str) -> View:
-        """What was seen of a node; nothing where it couldn't be."""
+        """Return the inspection result of a node; an empty one if it could not be inspected."""
         return self.views.get(name, View())
 
 
 def words(made: MigLayoutsPlan) -> Iterable[str]:
-    """The plan as a person reads it in the preview."""
+    """Yield the lines of the plan for the preview."""
     for name, why in made.left.items():
         yield f"node {name} left alone: {printable(why)}"
     if not made.names:
@@ -75,6 +76,6 @@ def words(made: MigLayoutsPlan) -> Iterable[str]:
 
 
 def blockers(made: MigLayoutsPlan) -> Iterable[str]:
-    """What stops the run before it begins."""
+    """Yield the reasons why the run can't start."""
     for name in made.names:
         yield from blocked(name, made.view(name))

@@ -1,4 +1,4 @@
-"""Which nodes should have another MIG layout than they have. Pure functions."""
+"""Target MIG layouts of nodes, and which nodes differ from their target. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,31 +11,36 @@ from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 from components.nodes.inspect import CORDONED, managed_by, pool_members
 
 APPLIED = "gpu-cluster/layout"
-"""Annotation of a node: the layout that it was last applied with, beside the label, which others
-may change."""
+"""Annotation with the MIG layout that this program last applied to a node.
+
+Others may change the label with the layout, but not this annotation.
+"""
 MARK = "layout"
-"""Value of the annotation of a node that was cordoned for another layout."""
+"""Value of the annotation on a node that was cordoned for a layout change."""
 FAILED = "failed"
 SUCCESS = "success"
 PENDING = ("pending", "rebooting")
-"""Values of `MIG_STATE` (mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.go)."""
+"""Values of the label `MIG_STATE` while MIG manager is working.
+
+Source: mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.go.
+"""
 
 
 @dataclass(frozen=True)
 class MigTarget:
-    """A node's layout as it should be.
+    """Target MIG layout of a node.
 
     Attributes:
-        layout: its name.
-        declared: whether a pool declares it; otherwise the node gets whole GPUs again, and its
-            label is given up.
+        layout: Name of the layout.
+        declared: Whether a pool declares the layout. If not, MIG is disabled on the node's GPUs and
+            the layout label is released.
     """
 
     layout: str
     declared: bool = True
 
     def difference(self, node: Json) -> Finding | None:
-        """Return what is to be done on a node; None where nothing is."""
+        """Return the finding if the node's layout must change; None if nothing must be done."""
         name, found, kept = str(node["metadata"]["name"]), layout(node), applied(node)
         if found != self.layout and self.declared and kept == self.layout:
             return _finding(Kind.DRIFT, name, was=kept, now=found)
@@ -54,14 +59,14 @@ def _finding(kind: Kind, node: str, more: str = "", was: str = "", now: str = ""
 
 
 def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarget]:
-    """The layouts that nodes should have, by name.
+    """Return the target layouts of nodes, by node name.
 
     Args:
         nodes: Node objects of the API server.
-        layouts: what is declared.
+        layouts: Declared layouts.
 
     Raises:
-        ClusterError: as `pool_members`.
+        ClusterError: The nodes of a pool don't fit its declaration, as in `pool_members`.
     """
     found = {
         node["metadata"]["name"]: MigTarget(pool.layout)
@@ -78,27 +83,27 @@ def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarge
 
 
 def state(node: Json) -> str:
-    """What MIG manager reports about the node; empty where it has not acted."""
+    """Return the state that MIG manager reports on the node; empty if it has not acted."""
     return str(node["metadata"].get("labels", {}).get(MIG_STATE, ""))
 
 
 def layout(node: Json) -> str:
-    """The layout that a node's label names."""
+    """Return the layout in a node's label; empty if it has no such label."""
     return str(node["metadata"].get("labels", {}).get(MIG_LABEL, ""))
 
 
 def applied(node: Json) -> str:
-    """The layout that a run of this program gave the node; empty where none did."""
+    """Return the layout that this program last applied to the node; empty if it never did."""
     return str((node["metadata"].get("annotations") or {}).get(APPLIED, ""))
 
 
 def begun(node: Json) -> bool:
-    """Whether an earlier run cordoned the node for its layout, and did not end."""
+    """Return whether an interrupted run left the node cordoned for a layout change."""
     return bool(node["metadata"].get("annotations", {}).get(CORDONED) == MARK)
 
 
 def differences(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, Finding]:
-    """Return what is to be done, by node (`MigTarget.difference`)."""
+    """Return the findings about nodes whose layout must change, by node name."""
     wanted = targets(nodes, layouts)
     found = {
         name: wanted[name].difference(node)

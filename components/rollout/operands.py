@@ -1,9 +1,9 @@
-"""The pods that serve a node's GPUs: off before its driver changes, on again after it.
+"""Stopping and restarting the platform's GPU pods on a node around a driver change.
 
-A DaemonSet's pods come again at once where they are only deleted, and they hold the driver's
-modules (NVIDIA/gpu-operator issue 2166). A taint with NoSchedule keeps them off and leaves pods of
-others where they are: the controller ends what runs for NoExecute only (kubernetes v1.34
-pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod).
+A DaemonSet recreates deleted pods immediately, and these pods keep the driver's kernel modules in
+use (NVIDIA/gpu-operator issue 2166). A NoSchedule taint keeps them off the node and does not affect
+running pods of others: the DaemonSet controller only ends running pods for NoExecute (kubernetes
+v1.34 pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ GONE = 404
 
 
 def is_operand(pod: Json, operands: Operands) -> bool:
-    """Whether a pod is a DaemonSet's of the platform.
+    """Return whether a pod belongs to a DaemonSet of the platform.
 
     Args:
-        pod: of the node.
-        operands: what tells the platform's pods from others.
+        pod: Pod of the node.
+        operands: Labels and namespaces that identify the platform's pods.
     """
     meta = pod["metadata"]
     if (drain.owner_of(pod) or {}).get("kind") != "DaemonSet":
@@ -37,12 +37,13 @@ def is_operand(pod: Json, operands: Operands) -> bool:
 
 
 async def off(client: Client, name: str, operands: Operands, limit: float) -> None:
-    """Keeps the node's GPU pods off it, and waits until they are gone.
+    """Taint a node against GPU pods, delete its GPU pods and wait until they are gone.
 
-    One that tolerates every taint comes again; then the host's script finds the modules in use.
+    Pods that tolerate every taint are recreated; the host's script then reports that the modules
+    are in use.
 
     Raises:
-        ClusterError: pods that are still there after ``limit`` seconds.
+        ClusterError: Pods are still there after `limit` seconds.
     """
     await _write(client, name, [], [TAINT])
     going: dict[str, Json] = {}
@@ -70,7 +71,7 @@ async def off(client: Client, name: str, operands: Operands, limit: float) -> No
 
 
 async def on(client: Client, name: str) -> None:
-    """Lets the node's GPU pods come again."""
+    """Remove the taint, so that the node's GPU pods are recreated."""
     await _write(client, name, [TAINT], [])
 
 

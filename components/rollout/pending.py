@@ -1,7 +1,7 @@
-"""Which hosts have something declared that disrupts pods and isn't applied yet. Pure.
+"""Hosts with declared, disruptive settings that are not applied yet. Pure functions.
 
-A host says itself what it was last applied with (`components.hosts.disruption`), so what is still
-to be rolled is known anew in each run, also after one that was killed.
+A host reports the settings that it was last applied with (`components.hosts.disruption`). So each
+run knows which hosts still need a rollout, even after a run that was killed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from components.rollout.plan import UNENDED, Change
 
 
 def disruptive_settings(host: DesiredHost) -> dict[str, str]:
-    """Return what of a host disrupts its pods if it changes, by phase."""
+    """Return the settings of a host whose change disrupts its pods, by phase."""
     phases = {"prepare": of_preparation(host)}
     if host.configures_runtime:
         phases["runtime"] = of_runtime(host)
@@ -29,15 +29,15 @@ def changes(
     facts: Mapping[str, HostFacts],
     cordoned: frozenset[str] = frozenset(),
 ) -> tuple[Change, ...]:
-    """Hosts on which something is declared that disrupts pods and isn't applied yet.
+    """Return the hosts with declared, disruptive settings that are not applied yet.
 
-    A host that didn't answer is among them only where an earlier run left its node cordoned: it
-    may be booting.
+    A host that could not be reached is included only if an earlier run left its node cordoned,
+    because the host may be booting.
 
     Args:
-        hosts: the hosts of the stack.
-        facts: what the hosts said.
-        cordoned: nodes that this program cordoned.
+        hosts: Hosts of the stack.
+        facts: Facts that the hosts reported, by host name.
+        cordoned: Names of the nodes that this program cordoned.
     """
     found = []
     for host in working(hosts):
@@ -56,7 +56,10 @@ def changes(
 
 
 def _changed(phase: str, before: str | None, after: str) -> tuple[str, ...]:
-    """Another container engine isn't rolled: the old one's changes are undone before."""
+    """Return the disruptive changes of one phase; none if the container engine is replaced.
+
+    A replacement is not rolled, because the old engine's changes are undone before.
+    """
     if before == after or not (before or after):
         return ()
     old, new = (disruption.steps(text or "").get("runtime", "") for text in (before, after))

@@ -1,6 +1,6 @@
-"""Which nodes a rollout changes, in which order, and what is in its way. Pure.
+"""Plan of a rollout: which nodes change, in which order, and what blocks them. Pure functions.
 
-Imports no settings, as programs read it, too.
+This module imports no settings, because programs import it, too.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
 UNENDED = "an earlier run did not end"
-"""Of a host whose node a rollout left cordoned, and on which nothing else changes."""
+"""Reason for a host whose node a rollout left cordoned, and on which nothing else changes."""
 OWNERS = 5
-"""Owners of evicted pods that a line names; the others are counted."""
+"""Maximum number of pod owners that a line names; pods of other owners are only counted."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A host whose declaration disrupts pods and isn't applied yet.
+    """A host with declared, disruptive settings that are not applied yet.
 
     Attributes:
-        host: the host.
-        what: what changes, as `disruption.changes` words it.
-        first: nothing was ever applied on the host.
+        host: The host.
+        what: Changed settings, as `disruption.changes` words them.
+        first: Whether nothing was ever applied on the host.
     """
 
     host: DesiredHost
@@ -40,20 +40,20 @@ class Change:
 
     @property
     def kubelet(self) -> tuple[str, str] | None:
-        """Its kubelet's version before and after, where that changes."""
+        """Return the kubelet's version before and after the change; None if it does not change."""
         match = next(filter(None, map(_KUBELET.fullmatch, self.what)), None)
         return (match["old"], match["new"]) if match else None
 
 
 @dataclass(frozen=True)
 class View:
-    """A node that changes, as `components.rollout.inspect` found it.
+    """Inspection result of a node that changes (`components.rollout.inspect`).
 
     Attributes:
-        left: why it is somebody else's at the moment.
-        begun: an earlier run cordoned it, and ended.
-        evicts: how many pods must go, by owner.
-        lost: pods that would lose something without consent.
+        left: Why the rollout skips the node: somebody else is working on it. Empty: nobody is.
+        begun: Whether an earlier run cordoned the node and was then interrupted.
+        evicts: Number of pods to evict, by owner.
+        lost: Pods that would lose something without the user's consent. Empty: none.
         budgets: PodDisruptionBudgets that allow no disruption now.
     """
 
@@ -66,16 +66,16 @@ class View:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rollout does.
+    """Plan of a rollout.
 
     Attributes:
-        changes: the hosts that it changes, in their order.
-        left: hosts that it leaves alone, and why.
-        views: what was seen of nodes, by name; one that isn't in the cluster has none.
-        at_once: how many nodes may be out of use together.
-        may_boot: whether hosts may be rebooted.
-        server: version of the API server; empty where it wasn't seen.
-        made: the control plane, where the stack made it.
+        changes: Hosts that the rollout changes, in order.
+        left: Hosts that the rollout skips, with the reasons.
+        views: Inspection results of nodes, by name. A node that is not in the cluster has none.
+        at_once: Maximum number of nodes that may be out of use at the same time.
+        may_boot: Whether hosts may be rebooted.
+        server: Version of the API server. Empty if it could not be read.
+        made: Control plane that the stack created. None: it created none.
     """
 
     changes: tuple[Change, ...] = ()
@@ -88,13 +88,13 @@ class Plan:
 
     @property
     def upgraded(self) -> ControlPlane | None:
-        """The control plane, where this rollout upgrades it."""
+        """Return the control plane if this rollout upgrades it, else None."""
         made = self.made
         rolled = made and made.host in (change.host.name for change in self.changes)
         return made if made and rolled and made.is_newer(self.server) else None
 
     def refusal(self, change: Change) -> str:
-        """What stops a change before anything is touched; empty where nothing does."""
+        """Return why a change must not be started; empty if nothing is against it."""
         if not self.may_boot and any(word.startswith("kernel ") for word in change.what):
             return "found another kernel; wanted leave to boot it; declare reboot.when: required"
         upgraded = self.upgraded
@@ -110,7 +110,10 @@ class Plan:
 
     @property
     def findings(self) -> Findings:
-        """Hosts on which an earlier rollout did not end; what they change is said by them."""
+        """Return findings for hosts on which only an interrupted rollout must be finished.
+
+        Hosts with other changes are reported by the findings about those changes.
+        """
         return tuple(
             Finding(kind=Kind.DUE, subject=Subject.HOST, name=change.host.name, what=UNENDED)
             for change in self.changes
@@ -119,7 +122,7 @@ class Plan:
 
     @property
     def nodes(self) -> tuple[Change, ...]:
-        """Those that are nodes of the cluster."""
+        """Return the changes of hosts that are nodes of the cluster."""
         return tuple(change for change in self.changes if change.host.node in self.views)
 
 
@@ -131,10 +134,10 @@ def plan(
     server: str = "",
     made: ControlPlane | None = None,
 ) -> Plan:
-    """The rollout of changes: control plane first, then what an earlier run began, then the rest.
+    """Return the rollout plan: control plane first, then interrupted changes, then all others.
 
-    A host on which nothing was ever applied is rolled only where pods run on its node: a new one
-    is prepared with all others.
+    A host on which nothing was ever applied is included only if pods run on its node; a new host is
+    prepared together with all other new hosts.
     """
     rolled, left = [], {}
     for change in found:
@@ -154,14 +157,14 @@ def plan(
 
 
 def waves(made: Plan) -> list[list[str]]:
-    """Nodes by wave: those of the control plane one by one, one worker as canary, then the rest."""
+    """Return the nodes by wave: each control plane node alone, one canary worker, all others."""
     alone = [change.host.node for change in made.nodes if change.host.role.is_control_plane]
     rest = [change.host.node for change in made.nodes if not change.host.role.is_control_plane]
     return [*([name] for name in alone), *filter(None, (rest[:1], rest[1:]))]
 
 
 def words(made: Plan) -> Iterable[str]:
-    """The plan as a person reads it in the preview."""
+    """Yield the lines of the plan for the preview."""
     nodes = made.nodes
     for host, why in made.left.items():
         yield f"host {host} left alone: {why}"
@@ -187,14 +190,14 @@ def words(made: Plan) -> Iterable[str]:
 
 
 def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:
-    """The waves, numbered."""
+    """Yield one numbered line per wave."""
     for number, wave in enumerate(made, 1):
         kind = "" if len(wave) == 1 else f" (at most {at_once} at once)"
         yield f"wave {number}{kind}: {', '.join(wave)}"
 
 
 def node_words(name: str, what: str, view: View) -> Iterable[str]:
-    """What happens on a node that is drained."""
+    """Yield the lines for a node that is drained."""
     yield f"node {name}: {printable(what)}"
     if view.evicts:
         yield f"node {name}: evicts {_owners(view.evicts)}"
@@ -206,7 +209,7 @@ def node_words(name: str, what: str, view: View) -> Iterable[str]:
 
 
 def blockers(made: Plan) -> Iterable[str]:
-    """What stops the rollout before it begins."""
+    """Yield the reasons why the rollout can't start."""
     for change in made.changes:
         view = made.views.get(change.host.node)
         if view:
@@ -216,7 +219,7 @@ def blockers(made: Plan) -> Iterable[str]:
 
 
 def blocked(name: str, view: View) -> Iterable[str]:
-    """What stops the change of a node before it begins."""
+    """Yield the reasons why a node's change can't start."""
     if view.lost:
         yield (
             f"rollout: node {name}: found {printable(view.lost)}; wanted none, or "
@@ -232,5 +235,5 @@ def _owners(evicts: Mapping[str, int]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things."""
+    """Return a number with its noun, in the plural if needed."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

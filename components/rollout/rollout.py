@@ -1,11 +1,11 @@
-"""Rolls what disrupts pods over the hosts of a stack: ``roll``.
+"""Program that rolls disruptive changes over the hosts of a stack: action `roll`.
 
-First everything is fetched on all hosts. Then node by node, in waves (`components.rollout.waves`):
-the control plane upgraded where it is older than declared; cordoned, drained, its GPU pods off,
-changed by the host's own scripts, rebooted if it asks for it, validated, uncordoned. A failure
-leaves its node cordoned and begins no other one. What is done is on hosts and nodes, so a run that
-was killed is continued by the next.
-
+First all hosts download what they need. Then each node is changed in turn, in waves
+(`components.rollout.waves`): the control plane is upgraded if it is older than declared, the node
+is cordoned and drained, its GPU pods are stopped, the host's own scripts change the host, the host
+reboots if needed, and the node is validated and uncordoned. After a failure the failed node stays
+cordoned and no other node is started. All progress is recorded on hosts and nodes, so the next run
+continues a run that was killed.
 Input: `components.desired.rollout.RolloutRequest`.
 """
 
@@ -38,17 +38,21 @@ from policies.faults import Fault
 from policies.printable import printable
 
 ATTEMPTS = 2
-"""Runs of a host's script: a mirror may be away for a moment, a connection may end."""
+"""Attempts to run a host's script, because a mirror or a connection may fail for a moment."""
 TAIL = 3
-"""Lines of a script's errors that are shown."""
+"""Lines of a script's error output that a message shows."""
 MARK = "rollout"
-"""Value of the annotation of a node that a rollout cordoned."""
+"""Value of the annotation on a node that a rollout cordoned."""
 
 
 class RolloutRun:
-    """One run. ``steps`` are methods of their own so that each can be told, and tested, alone."""
+    """One execution of a rollout.
+
+    Each step is a method, so that it can be logged and tested alone.
+    """
 
     def __init__(self, client: Client, request: RolloutRequest) -> None:
+        """Create the run for a request."""
         self.client = client
         self.request = request
         self.key = request.private_key
@@ -56,14 +60,15 @@ class RolloutRun:
         self.rolled: list[str] = []
 
     def tell(self, host: RolledHost, what: str) -> None:
-        """A line of progress."""
+        """Print a line of progress on standard error."""
         print(f"rollout: {host.target.name} {what}", file=sys.stderr, flush=True)
 
     async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
         """Run one of a host's scripts.
 
         Raises:
-            ClusterError: it failed, or the host does not answer; with the script's own words.
+            ClusterError: The script failed, or the host could not be reached. The message contains
+                the script's last errors.
         """
         try:
             async with reached(host.target, self.key) as connection:
@@ -79,7 +84,7 @@ class RolloutRun:
             raise fault(host, found, "status 0", "see what it names")
 
     async def again(self, step: Callable[[], Awaitable[None]], host: RolledHost) -> None:
-        """A step that is tried a second time where it fails."""
+        """Run a step, and retry it once if it fails."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await step()
@@ -89,9 +94,10 @@ class RolloutRun:
                 self.tell(host, f"failed, tried again: {error}")
 
     async def fetch(self, host: RolledHost) -> None:
-        """Downloads and verifies what the host will get; nothing is installed.
+        """Download and verify everything that the host will install; install nothing.
 
-        It may boot still, for a run that was killed.
+        After a run that was killed the host may still be booting, so this step waits for the host
+        first.
         """
 
         async def answers() -> bool:
@@ -104,7 +110,10 @@ class RolloutRun:
         self.tell(host, "has all that it needs")
 
     async def empty(self, host: RolledHost) -> None:
-        """Cordons and drains the node; one that can't be drained is as before."""
+        """Cordon and drain the host's node and stop its GPU pods.
+
+        The node is uncordoned again if it can't be drained.
+        """
         name = host.target.node
         node = await drain.node_of(self.client, name)
         if node is None:
@@ -123,10 +132,10 @@ class RolloutRun:
             await operands.off(self.client, name, self.request.operands, self.limit)
 
     async def api_back(self, host: RolledHost) -> None:
-        """Waits for an API server that runs on the changed host, and may have started again.
+        """Wait until the API server on a changed control plane host is ready again.
 
         Raises:
-            ClusterError: it isn't ready in time.
+            ClusterError: The API server is not ready in time.
         """
         if host.target.role.is_control_plane and not await drain.until(
             self.client.is_ready, self.limit
@@ -136,10 +145,10 @@ class RolloutRun:
             raise fault(host, found, "/readyz: ok", cure)
 
     async def change(self, host: RolledHost) -> None:
-        """Changes the host by its scripts, with a boot between them where it asks for one."""
+        """Run the host's scripts, with a reboot in between if the host needs one."""
         await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if await self.boot(host):
-            # What waited for the boot: modules that are loaded, daemons that are started.
+            # Apply again what waited for the reboot, such as loading modules and starting daemons.
             await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if (runtime := host.runtime) is not None:
             await self.again(lambda: self.script(host, runtime, "apply"), host)
@@ -147,7 +156,7 @@ class RolloutRun:
         self.tell(host, "changed")
 
     async def boot(self, host: RolledHost) -> bool:
-        """Reboots the host where it asks for that; whether it did."""
+        """Reboot the host if it requests a reboot; return whether it was rebooted."""
         target = host.target
         facts = (await observe_hosts([target], self.key))[target.name]
         if facts.error:
@@ -163,7 +172,7 @@ class RolloutRun:
         return True
 
     async def release(self, host: RolledHost) -> None:
-        """Validates the node and gives it to the scheduler again."""
+        """Validate the node and uncordon it."""
         name = host.target.node
         if await drain.node_of(self.client, name) is None:
             return
@@ -180,7 +189,7 @@ class RolloutRun:
             await drain.uncordon(self.client, node)
 
     async def can_validate(self, host: RolledHost, pool: PoolValidation) -> bool:
-        """Whether validation pods can run, and whether the node's GPUs are divided by then."""
+        """Return whether validation pods can run and the node already has its MIG layout."""
         wanted = host.layouts
         node = await drain.node_of(self.client, host.target.node)
         if wanted and node and layout(node) not in wanted:
@@ -188,10 +197,10 @@ class RolloutRun:
         return await can_validate(self.client, pool)
 
     async def ready(self, name: str) -> None:
-        """Waits for a node's kubelet.
+        """Wait until a node's kubelet is ready.
 
         Raises:
-            ClusterError: it isn't ready in time.
+            ClusterError: The node is not ready in time.
         """
 
         async def is_ready() -> bool:
@@ -204,9 +213,10 @@ class RolloutRun:
             raise ClusterError(Fault(f"node {name}", found, "Ready", cure))
 
     async def roll(self, host: RolledHost) -> None:
-        """All of one node."""
+        """Run all steps of one host: upgrade, cordon, drain, change, validate, uncordon."""
         if host.upgrades:
-            # Not tried again: kubeadm has undone what failed, and a person should see why.
+            # The upgrade is not retried: kubeadm has rolled back a failed upgrade, and a person
+            # should see why.
             await self.script(host, host.prepare, "upgrade")
             await self.api_back(host)
             self.tell(host, "has a control plane that is not older than declared")
@@ -218,10 +228,10 @@ class RolloutRun:
 
 
 async def roll(request: RolloutRequest) -> Json:
-    """Roll the hosts of the request; return their names.
+    """Roll the hosts of the request, and return their names.
 
     Raises:
-        ClusterError: what stopped it, and which hosts were not started.
+        ClusterError: A host failed; the error also names the hosts that were not started.
     """
     hosts, bounds = request.hosts, request.rollout
     async with connect(bounds.context) as client:
@@ -230,7 +240,7 @@ async def roll(request: RolloutRequest) -> Json:
         refuse(hosts, seen)
         await gather(rollout.fetch, hosts)
         joined = [host for host in hosts if host.target.node in seen]
-        # Not in the cluster, so nobody's pods are on them.
+        # These hosts are not in the cluster, so no pods run on them.
         await gather(rollout.roll, [host for host in hosts if host not in joined])
         alone = [host for host in joined if host.target.role.is_control_plane]
         rest = [host for host in joined if not host.target.role.is_control_plane]

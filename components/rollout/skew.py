@@ -1,7 +1,7 @@
-"""Which version of Kubernetes may follow another on a control plane and on its nodes. Pure.
+"""Allowed version changes of a Kubernetes control plane and of its nodes. Pure functions.
 
-Source: Kubernetes documentation, "Version Skew Policy" (kubelet is never newer than the API server)
-and "Upgrading kubeadm clusters" (no minor version is skipped).
+Sources: Kubernetes documentation, "Version Skew Policy" (the kubelet is never newer than the API
+server) and "Upgrading kubeadm clusters" (no minor version is skipped).
 """
 
 from __future__ import annotations
@@ -16,41 +16,44 @@ _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """The control plane that the stack made, which a rollout upgrades by `kubeadm upgrade`.
+    """Control plane that the stack created, which a rollout upgrades with `kubeadm upgrade`.
 
     Attributes:
-        host: the name of the host whose kubeadm upgrades it.
-        version: the declared one.
+        host: Name of the host that runs `kubeadm upgrade`.
+        version: Declared version.
     """
 
     host: str
     version: str
 
     def is_newer(self, server: str) -> bool:
-        """Whether another version is declared than an API server has; not where none was seen."""
+        """Return whether the declared version is newer than the API server's.
+
+        The result is false if the API server's version is unknown.
+        """
         return bool(numbers(server)) and numbers(server) < numbers(self.version)
 
     def refusal(self, server: str) -> str:
-        """Why it can't be upgraded from an API server's version; empty where it can."""
+        """Return why the API server can't be upgraded to the declared version; empty if it can."""
         return (
             "" if _follows(server, self.version) else _skips("an API server", server, self.version)
         )
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version of Kubernetes; empty where it is none."""
+    """Return the numbers of a Kubernetes version; empty if the text is not a version."""
     match = _VERSION.match(version)
     return tuple(map(int, match.groups())) if match else ()
 
 
 def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:
-    """Why a kubelet's version can't change so; empty where it can.
+    """Return why a kubelet's version can't change this way; empty if it can.
 
     Args:
-        old: its version.
-        new: the declared one.
-        server: version of the API server that it will have; empty where none was seen.
-        cure: what makes an API server newer that is too old.
+        old: Current version of the kubelet.
+        new: Declared version of the kubelet.
+        server: Version that the API server will have. Empty if unknown.
+        cure: How to upgrade an API server that is too old, for the message.
     """
     if not _follows(old, new):
         return _skips("kubelet", old, new)

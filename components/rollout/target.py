@@ -1,4 +1,4 @@
-"""A host that is rolled, and what stops it before anything is changed."""
+"""Checks of the hosts in a rollout before anything is changed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from policies.faults import Fault
 
 
 def fault(host: RolledHost, found: str, wanted: str, cure: str) -> ClusterError:
-    """What is wrong with a host."""
+    """Return an error about a host."""
     return ClusterError(Fault(f"host {host.target.name}", found, wanted, cure))
 
 
 def lost(name: str, view: View) -> list[Fault]:
-    """Return pods of a node that would lose something without consent.
+    """Return a fault if pods of a node would lose something without the user's consent.
 
     Args:
-        name: of the node.
-        view: of it.
+        name: Name of the node.
+        view: Inspection result of the node.
     """
     if not view.lost:
         return []
@@ -29,10 +29,11 @@ def lost(name: str, view: View) -> list[Fault]:
 
 
 def refuse(hosts: Iterable[RolledHost], seen: dict[str, View]) -> None:
-    """What is known to stop the rollout stops it before anything is changed.
+    """Stop the rollout before anything is changed if a known problem would stop it later.
 
     Raises:
-        ClusterError: pods that would lose something without consent, what the plan refuses.
+        ClusterError: Pods would lose something without the user's consent, or the plan refuses a
+            change.
     """
     faults: list[Fault] = []
     for host in hosts:

@@ -1,4 +1,4 @@
-"""The order of a rollout: control plane one by one, a canary, then so many at once."""
+"""Order of a rollout: control plane nodes one by one, then a canary, then several in parallel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.printable import shortened
 T = TypeVar("T")
 
 NAMED = 10
-"""Of those that were not begun; the others are counted."""
+"""Maximum number of items not started that a message names; other items are only counted."""
 
 
 async def in_waves(
@@ -23,19 +23,20 @@ async def in_waves(
     change: Callable[[T], Awaitable[None]],
     name: Callable[[T], str],
 ) -> None:
-    """Changes all of them; after the first failure no other one is begun.
+    """Change all items in waves; after the first failure no other item is started.
 
-    A slow node keeps none waiting but itself: the next begins when one is done.
+    A slow item delays no other: the next item starts as soon as one is done.
 
     Args:
-        alone: those of which never two are changed at once, before all others.
-        rest: the others; the first is the canary.
-        at_once: how many of ``rest`` at most.
-        change: changes one.
-        name: what an error calls it.
+        alone: Items that are changed one at a time, before all others.
+        rest: All other items; the first of them is the canary.
+        at_once: Maximum number of items of `rest` that are changed at the same time.
+        change: Changes one item.
+        name: Returns an item's name for errors.
 
     Raises:
-        ClusterError: what failed, and which were not begun; those under way have ended.
+        ClusterError: An item failed; the error also names the items that were not started. Items in
+            progress have finished by then.
     """
     waiting = [*alone, *rest]
     faults: list[Fault] = []
@@ -55,7 +56,7 @@ async def in_waves(
 
 
 def not_begun(names: Sequence[str]) -> list[Fault]:
-    """What is said of those that a failure left as they were; nothing where there are none."""
+    """Return a fault that names the items that were not started; nothing if there are none."""
     if not names:
         return []
     return [

@@ -1,0 +1,1 @@
+"""SSH connections to hosts, with checked host keys and limited output."""

@@ -1,8 +1,8 @@
-"""Channels: each thing that a host prints and the program reads, with its bound and its parser.
+"""Channels: each kind of output that a host prints and the program reads, with limit and parser.
 
-A host may be somebody else's by now, so its output is input like any other. There is no way to the
-text of an answer but a channel (`components.ssh.client.run`, `components.hosts.command.answer`),
-and each channel is known to the fuzzer by its name (`tests/attacks/targets.py`).
+A host may have been compromised, so its output is untrusted input. The only way to the text of an
+output is a channel (`components.ssh.client.run`, `components.hosts.command.answer`), and the fuzzer
+tests each channel by its name (`tests/attacks/targets.py`).
 """
 
 from __future__ import annotations
@@ -17,30 +17,36 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 ANSWER = 256 * 1024
-"""Bytes of the longest answer; that of a host with 500 files of ours has some 60 KiB."""
+"""Maximum number of bytes of an output.
+
+The probe's output for a host with 500 placed files has about 60 KiB.
+"""
 SHORT = 4096
-"""Bytes of an answer of a few lines."""
+"""Maximum number of bytes of an output of a few lines."""
 ERROR_LINES, ERROR_LINE = 8, 1024
-"""The last lines of a script's errors that are kept, and characters of each."""
+"""Number of lines kept of the end of a script's error output, and of characters per line."""
 
 CHANNELS: dict[str, Channel[..., Any]] = {}
-"""All channels by name."""
+"""All registered channels, by name."""
 
 
 class Unreadable(ValueError):
-    """An answer isn't what its channel takes. Its text repeats nothing of the answer."""
+    """Output of a host that its channel rejects. The message repeats nothing of the output."""
 
 
 class Channel(Generic[P, T]):
-    """One thing that a host prints."""
+    """A kind of output that hosts print, with its size limit and its parser."""
 
     def __init__(self, name: str, limit: int, parse: Callable[Concatenate[str, P], T]) -> None:
         """Register the channel.
 
         Args:
-            name: in errors, and in the fuzzer.
-            limit: characters, and bytes on the wire.
-            parse: makes a value of the text, or raises what `read` does.
+            name: Name in errors and in the fuzzer.
+            limit: Maximum number of characters of the text, and of bytes on the connection.
+            parse: Parses the text, or raises `Unreadable`.
+
+        Raises:
+            ValueError: A channel of that name exists.
         """
         if name in CHANNELS:
             raise ValueError(f"channel {name}: there are two")
@@ -48,10 +54,10 @@ class Channel(Generic[P, T]):
         CHANNELS[name] = self
 
     def read(self, text: str, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the value of an answer.
+        """Return the value parsed from an output.
 
         Raises:
-            Unreadable: it isn't one; or what the channel's own parser raises.
+            Unreadable: The output is too long or not valid. The parser may raise other errors.
         """
         if len(text) > self.limit:
             raise Unreadable(f"{self.name}: found more than {self.limit} characters")
@@ -59,7 +65,7 @@ class Channel(Generic[P, T]):
 
 
 def exactly(name: str, pattern: str, wanted: str) -> Callable[[str], str]:
-    """Return a parser of an answer that is one text of a pattern, with or without a line end."""
+    """Return a parser of output that matches one pattern, with an optional line end."""
     expression = re.compile(f"({pattern})\n?")
 
     def parse(text: str) -> str:
@@ -72,13 +78,16 @@ def exactly(name: str, pattern: str, wanted: str) -> Callable[[str], str]:
 
 
 def last_lines(errors: str) -> list[str]:
-    """Return the last lines of what a script wrote to standard error, fit to be shown."""
+    """Return the last lines of a script's standard error, made safe to display."""
     lines = [line for line in errors.splitlines() if line.strip()]
     return [printable(line, ERROR_LINE) for line in lines[-ERROR_LINES:]]
 
 
 BOOT_ID_FORM = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-"""Linux, drivers/char/random.c (proc_do_uuid)."""
+"""Pattern of a boot ID (Linux, drivers/char/random.c, proc_do_uuid)."""
 BOOT_ID = Channel("boot-id", SHORT, exactly("boot id", BOOT_ID_FORM, "a UUID"))
 NOTHING: Channel[[], None] = Channel("nothing", ANSWER, lambda _: None)
-"""Of scripts whose status alone counts: what they print is for people who run them by hand."""
+"""Channel of scripts for which only the exit status counts.
+
+Their output is for people who run the scripts by hand.
+"""

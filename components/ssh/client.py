@@ -1,4 +1,4 @@
-"""A host by SSH: one connection, its key checked, and what a script prints there."""
+"""SSH client for hosts: connections with checked host keys, and scripts run on a host."""
 
 from __future__ import annotations
 
@@ -19,50 +19,70 @@ MODERN: dict[str, Any] = {
     "mac_algs": "-hmac-sha1*",
     "signature_algs": "-ssh-rsa",
 }
-"""What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
+"""Algorithms of a connection: AsyncSSH's defaults without SHA-1, as in OpenSSH since 8.8."""
 KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
-"""A connection over which nothing is answered for 5 s × 3 is lost; `sshd` answers by itself, also
-while a command there takes its time."""
+"""Keepalive settings: a connection without a reply for 3 × 5 s is lost.
+
+`sshd` itself replies to keepalive messages, even while a command is running.
+"""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 
 
 class Endpoint(Protocol):
-    """Where one logs in; `host_key` is the public key that it must show."""
+    """SSH server to log in to: its address, user name and public host key."""
 
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Return the host name or IP address."""
+        ...
+
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """Return the TCP port."""
+        ...
+
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """Return the user name of the login."""
+        ...
+
     @property
-    def host_key(self) -> str: ...
+    def host_key(self) -> str:
+        """Return the public key that the server must present."""
+        ...
 
 
 class Target(Endpoint, Protocol):
-    """A host, behind its bastion where it has one."""
+    """Host that is reached over SSH, through a bastion if it has one."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name of the host."""
+        ...
+
     @property
-    def bastion(self) -> Endpoint | None: ...
+    def bastion(self) -> Endpoint | None:
+        """Return the server to connect through; None if the host is reached directly."""
+        ...
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):
-    """A host or bastion shows another key than the declared one.
+    """Error of a host or bastion that presents another host key than the declared one.
 
     Attributes:
-        to: where it was.
-        shown, declared: the fingerprints, as `ssh-keygen -l` prints them.
+        to: Address and user of the login.
+        shown: Fingerprint of the presented key, as `ssh-keygen -l` prints it.
+        declared: Fingerprint of the declared key, as `ssh-keygen -l` prints it.
     """
 
     def __init__(self, to: Endpoint, shown: str, declared: str) -> None:
+        """Create the error from both fingerprints."""
         super().__init__(f"shows {shown}, declared is {declared}")
         self.to, self.shown, self.declared = to, shown, declared
 
 
 class _Client(asyncssh.SSHClient):
-    """Notes a key that is not the declared one; trusts none."""
+    """SSH client that records a host key other than the declared one, and trusts none."""
 
     shown = ""
 
@@ -75,10 +95,11 @@ class _Client(asyncssh.SSHClient):
 
 @contextlib.asynccontextmanager
 async def reached(host: Target, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """Connect to one host, through its bastion where it has one.
+    """Connect to one host, through its bastion if it has one.
 
     Raises:
-        OSError, asyncssh.Error, ValueError: no connection, another host key, no log-in, no key.
+        OSError, asyncssh.Error, ValueError: No connection, another host key, a rejected login, or
+            an unusable private key.
     """
     key = read_key(private_key)
     async with contextlib.AsyncExitStack() as stack:
@@ -92,10 +113,10 @@ async def reached(host: Target, private_key: str) -> AsyncIterator[asyncssh.SSHC
 async def connect(
     to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """Connect to a host or bastion that shows the declared key.
+    """Connect to a host or bastion that presents the declared host key.
 
     Raises:
-        OSError, asyncssh.Error: no connection, another host key, no log-in.
+        OSError, asyncssh.Error: No connection, another host key, or a rejected login.
     """
     trusted, client = asyncssh.import_public_key(to.host_key), _Client()
     try:
@@ -125,11 +146,11 @@ async def connect(
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
-    """What a script printed on a host; its text is read by its channel only.
+    """Result of a script on a host; only its channel can read the output.
 
     Attributes:
-        status: exit status; None where the connection ended before.
-        errors: the last lines of standard error, fit to be shown.
+        status: Exit status. None: the connection ended before the script.
+        errors: Last lines of standard error, made safe to display.
     """
 
     status: int | None
@@ -138,10 +159,10 @@ class Answer(Generic[T]):
     _channel: Channel[[], T] = field(repr=False)
 
     def read(self) -> T:
-        """Return the value of standard output.
+        """Return the value parsed from standard output.
 
         Raises:
-            ValueError: the channel doesn't take it.
+            ValueError: The channel rejects the output.
         """
         return self._channel.read(self._text)
 
@@ -149,11 +170,12 @@ class Answer(Generic[T]):
 async def printed(
     host: Target, private_key: str, script: str, limit: float, channel: Channel[[], T]
 ) -> T:
-    """What a script of ours prints on a host.
+    """Run a script on a host and return the parsed output.
 
     Raises:
-        OSError, asyncssh.Error, TimeoutError: no connection, another host key, no log-in, no end.
-        ValueError: the channel doesn't take it.
+        OSError, asyncssh.Error, TimeoutError: No connection, another host key, a rejected login, or
+            the time limit has passed.
+        ValueError: The channel rejects the output.
     """
     async with asyncio.timeout(limit), reached(host, private_key) as connection:
         answer = await run(connection, shell(host, limit), script, channel)
@@ -161,7 +183,7 @@ async def printed(
 
 
 def shell(host: Endpoint, limit: float) -> str:
-    """The command that runs a script from standard input, ended when it outlasts the limit."""
+    """Return the command that runs a script from standard input, and ends it after the limit."""
     command = f"timeout -k 1 {limit:.0f} sh -s"
     return command if host.user == "root" else f"sudo -n {command}"
 
@@ -173,20 +195,20 @@ async def run(
     channel: Channel[[], T],
     opening: float | None = None,
 ) -> Answer[T]:
-    """What a script printed, and its status; a host that doesn't stop is left.
+    """Run a script and return its status and output; a host that prints too much is abandoned.
 
-    A key that is tied to the probe runs the host's own copy, whatever it is given.
+    A login with the probe's own key runs the host's copy of the probe, whatever script is sent.
 
     Args:
-        connection: to the host.
-        command: runs the script, its standard input.
-        script: what it runs.
-        channel: what is read of its standard output.
-        opening: seconds until the host says that the command has begun; None: no limit.
+        connection: Connection to the host.
+        command: Command that runs the script from standard input.
+        script: Text of the script.
+        channel: Parser of standard output.
+        opening: Seconds until the host must have started the command. None: no limit.
 
     Raises:
-        TimeoutError: it did not begin.
-        ValueError: more bytes than the channel takes.
+        TimeoutError: The command did not start in time.
+        ValueError: The host printed more bytes than the channel allows.
     """
 
     async def read(stream: asyncssh.SSHReader[bytes], limit: int) -> str:

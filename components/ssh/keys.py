@@ -1,4 +1,4 @@
-"""SSH keys: read once, shown by their fingerprint, and as short as they can be."""
+"""SSH keys: parsing with a cache, fingerprints, and the shortest encoding."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ from cryptography.hazmat.primitives.serialization import (
 
 @functools.cache
 def read_key(private_key: str) -> asyncssh.SSHKey:
-    """Return an SSH private key, read once: an RSA key with 4,096 bits takes 0.2 s.
+    """Return the parsed SSH private key; cached, because an RSA key with 4,096 bits takes 0.2 s.
 
     Raises:
-        asyncssh.KeyImportError, ValueError: it can't be used. The error repeats nothing of it.
+        asyncssh.KeyImportError, ValueError: The key can't be used. The error repeats nothing of the
+            key.
     """
     return asyncssh.import_private_key(private_key)
 
 
 def fingerprint(key: asyncssh.SSHKey) -> str:
-    """Return a key's type and fingerprint, such as ``ssh-ed25519 SHA256:…``."""
+    """Return a key's type and fingerprint, such as `ssh-ed25519 SHA256:…`."""
     return f"{key.get_algorithm()} {key.get_fingerprint()}"
 
 
 def shortest(key: str) -> str:
-    """Return the same key in PKCS#8, where that is shorter: for Ed25519 119 characters, not 399.
+    """Return the same private key in PKCS#8 if that is shorter, as it is for Ed25519 keys.
 
-    The state holds it four times for each host. What isn't OpenSSH's own format, without a
-    passphrase, stays as it is: whether it can be used is for the inspection to say. The command
-    plugin reads either (golang.org/x/crypto v0.48.0, ssh/keys.go, ParseRawPrivateKey).
+    An Ed25519 key has 119 characters in PKCS#8 and 399 in OpenSSH's format. The shorter form is
+    used because the state holds the key four times for each host. A key with a passphrase, or in
+    another format than OpenSSH's, is returned unchanged; the inspection checks whether it can be
+    used. The command plugin reads both formats (golang.org/x/crypto v0.48.0, ssh/keys.go,
+    ParseRawPrivateKey).
     """
     try:
         read = load_ssh_private_key(key.encode(), None)

@@ -1,4 +1,4 @@
-"""Says why a host can't be reached, and what to do: pure."""
+"""Explanations of why a host can't be reached, and what to do. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import asyncssh
 from components.ssh.client import Endpoint, OtherHostKey
 
 REFUSED = (asyncssh.HostKeyNotVerifiable, asyncssh.PermissionDenied, asyncssh.KeyImportError)
-"""Errors of a host that was reached and not trusted, or that rejects the login."""
+"""Errors of a host that was reached but not trusted, or that rejects the login."""
 PUBLIC_KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
-"""Where OpenSSH keeps a host's public key (sshd_config(5), HostKey)."""
+"""Default file of a host's public key in OpenSSH (sshd_config(5), HostKey)."""
 _KEY_FILES = {
     "ssh-ed25519": PUBLIC_KEY,
     "ssh-rsa": "/etc/ssh/ssh_host_rsa_key.pub",
@@ -24,11 +24,13 @@ _KEY_FILES = {
 
 @dataclass(frozen=True)
 class Unreached:
-    """Why a host can't be reached.
+    """Explanation of why a host can't be reached.
 
     Attributes:
-        found: what happened; `wanted`: what must be there; `cure`: what to do.
-        refused: the host was reached and not trusted, or it rejects the login.
+        found: What happened.
+        wanted: What was expected.
+        cure: What to do.
+        refused: Whether the host was reached but not trusted, or rejects the login.
     """
 
     found: str
@@ -38,12 +40,12 @@ class Unreached:
 
 
 def unreached(error: BaseException, to: Endpoint, limit: float) -> Unreached:
-    """Return why a host or bastion can't be reached.
+    """Explain why a host or bastion can't be reached.
 
     Args:
-        error: of the connection.
-        to: where it led.
-        limit: seconds that it was given.
+        error: Error of the connection.
+        to: Address and user of the login.
+        limit: Maximum number of seconds that the connection was given.
     """
     refused = isinstance(error, REFUSED)
     if isinstance(error, OtherHostKey):

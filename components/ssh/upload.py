@@ -1,4 +1,4 @@
-"""The files that a host's declarations name, copied to where root alone can write."""
+"""Upload of script files to a folder on a host that only root can write."""
 
 from __future__ import annotations
 
@@ -17,19 +17,28 @@ from policies.faults import Fault
 from policies.printable import printable
 
 FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
-"""Seconds between two dials, as pulumi-command waits (pulumi sdk/go/common/util/retry)."""
+"""Shortest pause, factor and longest pause between two connection attempts.
+
+The pauses, in seconds, equal pulumi-command's (pulumi sdk/go/common/util/retry).
+"""
 
 STEPS = "/var/lib/gpu-cluster/steps"
-"""Where they land: a declaration reads them there, for its undo too."""
+"""Folder of the files on a host, from which a script reads them, also for its undo."""
 TAKE = Path(__file__).with_suffix(".sh")
-"""The function ``take_files``, which takes them."""
+"""File with the shell function `take_files`, which receives the files on the host."""
 FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
-"""What the next dial would meet again."""
+"""Errors that another connection attempt can't resolve."""
 
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """Attributes: dials in all, seconds for one, seconds for the copying."""
+    """Limits of an upload.
+
+    Attributes:
+        dials: Maximum number of connection attempts.
+        dial: Maximum number of seconds for one connection attempt.
+        copying: Maximum number of seconds for copying the files.
+    """
 
     dials: int
     dial: float
@@ -43,15 +52,15 @@ async def upload(
     limits: UploadLimits,
     gate: asyncio.Semaphore,
 ) -> Fault | None:
-    """Copy what a host's commands will read; return what went wrong, or None.
+    """Copy the files that a host's commands will read; return a fault, or None.
 
     Args:
-        host: where to.
-        private_key: an SSH private key.
-        files: texts by name.
-        limits: of it all.
-        gate: each dial passes it, and the copying after it. Who waits for the next dial is outside,
-            so that hosts that don't answer keep no other ones out.
+        host: The host.
+        private_key: SSH private key.
+        files: Texts of the files, by name.
+        limits: Limits of the upload.
+        gate: Limits the parallel uploads. A pause between two attempts is outside the gate, so that
+            unreachable hosts don't block others.
     """
     delay = FIRST_DELAY
     for dials in range(1, limits.dials + 1):
@@ -85,13 +94,13 @@ async def _send(
     files: Mapping[str, str],
     limits: UploadLimits,
 ) -> Fault | None:
-    """Copy over a connection; return what went wrong on the host, or None.
+    """Copy the files over a connection; return a fault of the host, or None.
 
-    One command, whatever the number of files: a copy by SFTP takes some round trips for each.
+    One command copies all files, because SFTP needs several round trips for each file.
 
     Raises:
-        OSError, asyncssh.Error, TimeoutError, ValueError: the connection ended or says nothing, the
-            copying took too long, or more than an answer came.
+        OSError, asyncssh.Error, TimeoutError, ValueError: The connection ended, the copying took
+            too long, or the host printed too much.
     """
     command = shell(host, limits.copying)
     async with asyncio.timeout(limits.copying):
@@ -105,9 +114,9 @@ async def _send(
 
 
 def taking(files: Mapping[str, str]) -> str:
-    """A script that takes files: texts, each after a line with its name.
+    """Return a script that creates files from texts, each text after a line with the file's name.
 
-    No text holds such a line, nor the one that ends them all.
+    No text contains such a line or the final line.
     """
     texts = "".join(f"=== {name}\n{text}" for name, text in files.items())
     return f"{TAKE.read_text()}take_files <<'=== files'\n{texts}=== end\n=== files\n"

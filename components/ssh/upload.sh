@@ -1,12 +1,12 @@
 # shellcheck shell=sh
-# Takes files of the steps from standard input, whole or not at all: a line `=== <file>` before each,
-# `=== end` after the last one. Of what was copied before stays what a phase was applied with, for its
-# undo; all of it, where a phase has lost the list.
+# take_files: receives step files on standard input, all of them or none. A line `=== <file>`
+# precedes each file, and `=== end` follows the last one. Older files are kept if a phase was
+# applied with them, because its undo needs them; all files are kept if a phase has lost its list.
 take_files() {
     umask 077
     steps=${GPU_CLUSTER_ROOT-}/var/lib/gpu-cluster/steps
     mkdir -p "$steps/.new" && exec 9<"$steps" && flock -w 60 9 && cd "$steps/.new" || exit
-    for file in *; do # of a copy that was cut off
+    for file in *; do # Files of an interrupted upload are removed.
         [ ! -e "$file" ] || rm -f -- "$file"
     done
     awk '/^=== [a-z0-9_]+-[0-9a-f]+[.]sh$/ { file = $2; next } /^=== end$/ { whole = 1; exit }

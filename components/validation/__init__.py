@@ -1,0 +1,1 @@
+"""Validation of GPUs: kernels on each GPU, and user-defined tests."""

@@ -1,8 +1,9 @@
-"""Runs a kernel on each declared GPU: N of N of each node, shown by UUID.
+"""Component that validates GPUs: it runs a kernel on each declared GPU and reports the UUIDs.
 
-Owns a namespace, a PriorityClass and one Command per pool, under `dra` a claim template, too. The
-pods are the program's (`components.validation.validation`): one per node that is new or has
-changed, gone when they have passed. What they proved is on the nodes.
+The component owns a namespace, a PriorityClass, one Command per pool and, with `dra`, a
+ResourceClaimTemplate. The program `components.validation.validation` creates the pods: one for each
+node that is new or has changed; they are deleted when they have passed. The results are recorded on
+the nodes.
 """
 
 from __future__ import annotations
@@ -24,20 +25,23 @@ from components.requests import write
 from components.validation import selection
 
 PRIORITY = -1000
-"""Below cluster-autoscaler's cutoff of -10 (its flag expendable-pods-priority-cutoff): our pods
-neither add nodes nor keep any."""
+"""Priority of validation pods, below cluster-autoscaler's cutoff of -10.
+
+With such a priority (flag expendable-pods-priority-cutoff) the pods neither add nodes nor keep
+nodes from being removed.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationArgs:
-    """What `Validation` needs.
+    """Arguments of the component `Validation`.
 
     Attributes:
-        validation: what is validated, and how.
-        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
-        findings: which nodes must be validated and why, by pool.
-        private_key: an SSH private key, a secret, that logs in to the hosts; read for the lines
-            that the driver wrote into their kernel's log.
+        validation: Settings of the validation.
+        registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
+        findings: Which nodes must be validated and why, by pool.
+        private_key: SSH private key of the hosts, a secret, used to read the driver's lines in the
+            kernel log.
     """
 
     validation: DesiredValidation
@@ -47,7 +51,7 @@ class ValidationArgs:
 
 
 def priority_class(name: str) -> dict[str, Any]:
-    """Return the PriorityClass of validation pods: anybody preempts them, they preempt nobody."""
+    """Return the PriorityClass of validation pods: any pod preempts them, they preempt no pod."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -59,9 +63,10 @@ def priority_class(name: str) -> dict[str, Any]:
 
 
 def _with_key(pool: PoolValidation, key: pulumi.Input[str] | None) -> pulumi.Input[str]:
-    """Return a Command's input, with the hosts' key if there are hosts.
+    """Return a Command's input, with the hosts' SSH key if the pool has hosts.
 
-    Never by the environment: every child inherits that, and the same user's processes read it.
+    The key is never passed in the environment: child processes inherit the environment, and other
+    processes of the same user can read it.
     """
     if key is None or not pool.hosts:
         return write(pool)
@@ -69,18 +74,19 @@ def _with_key(pool: PoolValidation, key: pulumi.Input[str] | None) -> pulumi.Inp
 
 
 class Validation(pulumi.ComponentResource):
-    """The kernels, by one Command per pool with GPUs."""
+    """The validation of all pools with GPUs: one Command per pool."""
 
     TYPE = "gpucluster:index:Validation"
 
     nodes: pulumi.Output[list[dict[str, Any]]]
-    """One entry per node (`node_result.of_node`), with ``pool``."""
+    """Result of each node (`node_result.of_node`), with the key `pool` for its pool."""
     tests: pulumi.Output[list[dict[str, Any]]]
-    """What user-defined tests measured, the slowest first (`components.validation.measurement`)."""
+    """Measurements of user-defined tests, slowest first (`components.validation.measurement`)."""
 
     def __init__(
         self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the objects that validation pods need, and the Commands."""
         super().__init__(self.TYPE, name, None, opts)
         validation = args.validation
         needed = self._needed(name, args)
@@ -95,7 +101,7 @@ class Validation(pulumi.ComponentResource):
                 update=line,
                 delete=command_line("validation", "forget"),
                 environment=environment,
-                # What it waits for is shown as it waits; its result is in the outputs.
+                # Standard error shows what the program waits for; the result is in the outputs.
                 logging=command.local.Logging.STDERR,
                 stdin=_with_key(pool, args.private_key),
                 add_previous_output_in_env=False,
@@ -105,7 +111,8 @@ class Validation(pulumi.ComponentResource):
             results.append(
                 parsed(ran.stdout).apply(
                     lambda result: [
-                        # A node with GPUs left out is validated in a part of its pool.
+                        # A node with excluded GPUs is validated in a sub-pool, so its declared pool
+                        # is looked up.
                         {**node, "pool": validation.pool_of.get(node["name"], result["pool"])}
                         for node in result.get("nodes", [])
                     ]
@@ -120,7 +127,7 @@ class Validation(pulumi.ComponentResource):
     def _tests(
         self, name: str, args: ValidationArgs, needed: list[pulumi.Resource]
     ) -> pulumi.Output[list[dict[str, Any]]]:
-        """One Command for all user-defined tests, after the kernels; none where there is none."""
+        """Declare one Command for all user-defined tests; no Command if there are no tests."""
         measuring = args.validation.measuring
         if not measuring.tests:
             return pulumi.Output.from_input([])
@@ -132,13 +139,13 @@ class Validation(pulumi.ComponentResource):
         line = command_line("tests", "measure")
         environment, ignored = repair(_asked_tests())
         ran = command.local.Command(
-            f"{name}.tests",  # no pool's name has a dot
+            f"{name}.tests",  # A pool's name contains no dot, so the names can't collide.
             create=line,
             update=line,
             environment=environment,
             logging=command.local.Logging.STDERR,
             stdin=write(measuring),
-            # What was measured before stays until it is measured anew.
+            # Earlier measurements are kept until a test is run again.
             add_previous_output_in_env=True,
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=[*needed, *claims], ignore_changes=ignored
@@ -147,7 +154,11 @@ class Validation(pulumi.ComponentResource):
         return parsed(ran.stdout).apply(lambda result: list(result.get("tests", [])))
 
     def _needed(self, name: str, args: ValidationArgs) -> list[pulumi.Resource]:
-        """What the pods need: their namespace, priority, pull secret, claim template."""
+        """Declare the objects that validation pods need, and return them.
+
+        The objects are the namespace, the PriorityClass, the pull secret and the
+        ResourceClaimTemplate.
+        """
         validation = args.validation
         space = validation.namespace
         given = NamespaceArgs(
@@ -166,7 +177,7 @@ class Validation(pulumi.ComponentResource):
 
 
 def _asked_tests() -> Findings:
-    """Return the tests that are asked for; none where none is."""
+    """Return a finding for each test that the environment variable requests."""
     return tuple(
         Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
         for name in selection.tests()

@@ -1,4 +1,4 @@
-"""What a validation pod's containers prove: which device ran a kernel. Pure functions."""
+"""Results of a validation pod's containers: which device ran a kernel. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from components.validation.pod import CONTAINER
 from policies.printable import printable
 
 PASSED = "Test PASSED"
-"""What vectorAdd prints when each element of its sum is right (NVIDIA/cuda-samples,
-Samples/0_Introduction/vectorAdd)."""
-SIMULATED = "[simulated:"
-"""How the embedded cluster's logs begin: no kernel ran."""
-SHOWN = 160
-"""Characters of a log's line that a message shows."""
+"""Line that vectorAdd prints if each element of its sum is right.
 
-#: Lines of ``nvidia-smi -L``: a GPU, and below it its MIG devices.
+Source: NVIDIA/cuda-samples, Samples/0_Introduction/vectorAdd.
+"""
+SIMULATED = "[simulated:"
+"""Beginning of the logs in the embedded cluster, where no kernel runs."""
+SHOWN = 160
+"""Maximum number of characters of a log line that a message shows."""
+
+# Lines of `nvidia-smi -L`: a GPU, followed by its MIG devices.
 _GPU = re.compile(r"GPU +[0-9]+: .{0,200}\(UUID: (GPU-[0-9a-fA-F-]{8,64})\)")
 _MIG = re.compile(r" +MIG .{0,200}\(UUID: (MIG-[0-9a-zA-Z/-]{8,128})\)")
 _OURS = re.compile(rf"{CONTAINER}-[0-9]+")
@@ -25,14 +27,14 @@ _OURS = re.compile(rf"{CONTAINER}-[0-9]+")
 
 @dataclass(frozen=True)
 class ContainerResult:
-    """What one container proves.
+    """Result of one container in a validation pod.
 
     Attributes:
-        container: its name.
-        gpu: UUID of the GPU that it was given; empty where it can't be told.
-        instance: UUID of the MIG device that it was given; empty for a whole GPU.
-        problem: why its device does not count; empty where a kernel ran and passed.
-        simulated: whether no real kernel ran.
+        container: Name of the container.
+        gpu: UUID of the GPU that the container was given. Empty if unknown.
+        instance: UUID of the MIG device that the container was given. Empty for a whole GPU.
+        problem: Why the device counts as failed. Empty if a kernel ran and passed.
+        simulated: Whether the kernel was only simulated.
     """
 
     container: str
@@ -43,18 +45,18 @@ class ContainerResult:
 
     @property
     def uuid(self) -> str:
-        """UUID of the device."""
+        """Return the UUID of the MIG device, or of the GPU if there is no MIG device."""
         return self.instance or self.gpu
 
 
 def statuses(pod: Json) -> list[Json]:
-    """Statuses of our containers; an injected sidecar's is none of them."""
+    """Return the statuses of the validation containers, without injected sidecars."""
     listed = pod.get("status", {}).get("containerStatuses") or []
     return [status for status in listed if _OURS.fullmatch(status["name"])]
 
 
 def has_ended(pod: Json) -> bool:
-    """Whether all of our containers have ended, whatever others in the pod do."""
+    """Return whether all validation containers have ended, whatever injected containers do."""
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return True
     ours = [
@@ -65,7 +67,10 @@ def has_ended(pod: Json) -> bool:
 
 
 def refusal(pod: Json) -> str:
-    """Why a pod failed before its containers ran, such as at the kubelet's admission."""
+    """Return why a pod failed before its containers ran, such as at the kubelet's admission.
+
+    The result is empty if the pod did not fail in that way.
+    """
     status = pod["status"]
     if status.get("phase") != "Failed" or any(
         status.get("state", {}).get("terminated") for status in statuses(pod)
@@ -76,11 +81,11 @@ def refusal(pod: Json) -> str:
 
 
 def read_result(status: Json, log: str) -> ContainerResult:
-    """What a container that has ended proves by its log.
+    """Return the result of a container that has ended, from its log.
 
     Args:
-        status: its status.
-        log: what it printed.
+        status: Status of the container.
+        log: Output of the container.
     """
     lines = log.splitlines()
     gpus = [match[1] for line in lines if (match := _GPU.match(line))]
@@ -109,7 +114,7 @@ def _last(lines: list[str]) -> str:
 
 
 def twice(results: list[ContainerResult]) -> str:
-    """Which exclusive device two containers were given; empty where each has its own."""
+    """Return which devices several containers were given; empty if each container has its own."""
     by_uuid: dict[str, list[str]] = {}
     for result in results:
         if result.uuid:
@@ -123,7 +128,7 @@ def twice(results: list[ContainerResult]) -> str:
 
 
 def failures(results: list[ContainerResult]) -> str:
-    """Why devices do not count, each by its UUID."""
+    """Return the problems of all devices as text, each with the device's UUID."""
     return "; ".join(
         f"{result.uuid or f'container {result.container}'}: {result.problem}"
         for result in results

@@ -1,4 +1,4 @@
-"""Which nodes must be validated, and why. Pure."""
+"""Nodes that must be validated, with the reasons. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,30 @@ from components.nodes.inspect import shortfall
 from components.validation.selection import is_asked
 
 SHOWN = 60
-"""Characters of a fact's value."""
+"""Maximum number of characters of a fact's value in a finding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationDifference:
-    """What was found of the nodes' validations. `pools`: findings by pool, as they are counted."""
+    """Findings about the validations of nodes.
+
+    Attributes:
+        pools: Findings by pool.
+    """
 
     pools: Mapping[str, Findings] = field(default_factory=dict)
 
     @property
     def findings(self) -> Findings:
-        """All that was found."""
+        """Return the findings of all pools."""
         return tuple(finding for found in self.pools.values() for finding in found)
 
 
 def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findings:
-    """Return why a node's last validation doesn't hold; none where it does.
+    """Return why a node's last validation is no longer valid; empty if it is valid.
 
-    None of it is called drift: what is observed now may come of a run of the stack that was killed.
+    None of these findings is a drift, because a killed run of this stack may have caused the
+    change.
     """
     name, kept = str(node["metadata"]["name"]), record.decode(node)
     if kept is None:
@@ -63,5 +68,5 @@ def _facts(name: str, kept: record.ValidationRecord, facts: dict[str, str]) -> I
 
 
 def due(node: str, why: str, *, first: bool = False) -> Finding:
-    """Return that a node must be validated."""
+    """Return the finding that a node must be validated."""
     return Finding(kind=Kind.DUE, subject=Subject.NODE, name=node, what=why, first=first)

@@ -1,4 +1,4 @@
-"""What the inspection asks the cluster about the validation of a pool's nodes; read-only."""
+"""Read-only inspection: which of a pool's nodes must be validated, and why."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from components.validation.difference import compare, due
 
 
 async def _freed(client: Client, node: Json, pool: PoolValidation) -> str:
-    """Whether GPUs that a validation left out may be free now.
+    """Return a reason to validate again if GPUs that were held may be free now; else empty.
 
-    As long as the same pods hold them nothing can be gained, and the run changes nothing.
+    As long as the same pods hold the GPUs, another validation could prove nothing more, so the run
+    changes nothing.
     """
     kept = record.decode(node)
     if kept is None or not kept.missing:
@@ -31,7 +32,7 @@ def _may_be_free(node: Json, pool: PoolValidation, holders: list[gpu_holders.Hol
 async def deferred(
     client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
 ) -> dict[str, str]:
-    """Return who holds the GPUs that no run has validated, by node.
+    """Return which pods hold the GPUs that no run has validated, by node.
 
     Nodes that this run validates are left out.
     """
@@ -55,7 +56,7 @@ async def deferred(
 async def findings(
     client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
 ) -> Findings:
-    """Return which nodes of a pool must be validated, and why; none where all records hold."""
+    """Return which nodes of a pool must be validated, and why; empty if all records are valid."""
     found: list[Finding] = []
     for node in members:
         every = compare(node, pool, daemon_sets)

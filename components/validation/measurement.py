@@ -1,4 +1,4 @@
-"""A user-defined test on one node: its pod, and what its log proves. Pure functions."""
+"""A user-defined test on one node: its pod, and the result in its log. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from components.validation.pod import CAPABILITIES, NODE, only
 from policies.printable import printable
 
 TEST = "gpu-cluster/test"
-"""Annotation of a test's pod: its name."""
+"""Annotation of a test's pod with the name of the test."""
 CONTAINER = "test"
 LONGEST = 253
-"""Characters of a pod's name."""
+"""Maximum number of characters of a pod's name."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a test found on a node.
+    """Result of a test on a node.
 
     Attributes:
-        test: its name.
-        node, pool: where.
-        figure: what was measured; None where nothing was, or where the exit code alone counts.
-        minimum: the least that it may be; None where anything may.
-        problem: why the test failed; empty where it passed or did not run.
-        skipped: why it did not run; empty where it ran.
-        simulated: whether no GPU ran it.
-        at: when, in UTC.
+        test: Name of the test.
+        node: Name of the node.
+        pool: Name of the node's pool.
+        figure: Measured value. None if nothing was measured, or if only the exit code counts.
+        minimum: Least value that passes. None: any value passes.
+        problem: Why the test failed. Empty if it passed or did not run.
+        skipped: Why the test did not run. Empty if it ran.
+        simulated: Whether the test was only simulated.
+        at: Time of the result, UTC.
     """
 
     test: str
@@ -47,13 +48,17 @@ class Outcome:
     at: str = ""
 
     def __str__(self) -> str:
+        """Return the node's name with the measured value, the problem or why it was skipped."""
         said = self.problem or self.skipped
         shown = f"{self.figure:g}" if self.figure is not None else "passed"
         return f"{self.node} {said or shown}"
 
 
 def slowest_first(outcomes: list[Outcome]) -> list[Outcome]:
-    """By test; failed ones without a figure first, those that did not run last."""
+    """Return the results sorted by test and value.
+
+    Within a test, failures without a value come first, and skipped tests come last.
+    """
 
     def order(outcome: Outcome) -> tuple[str, bool, float, str]:
         return (
@@ -67,7 +72,7 @@ def slowest_first(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def read(kept: Any) -> Outcome | None:
-    """An outcome of an earlier run; None where it isn't one."""
+    """Return a result of an earlier run, or None if the data is not a result."""
     try:
         return Outcome(**kept)
     except TypeError:
@@ -75,12 +80,12 @@ def read(kept: Any) -> Outcome | None:
 
 
 def plain(outcomes: list[Outcome]) -> list[Json]:
-    """Outcomes as JSON."""
+    """Return results as JSON-compatible dictionaries."""
     return [asdict(outcome) for outcome in outcomes]
 
 
 def name_of(test: str, node: str) -> str:
-    """Name of a test's pod on a node."""
+    """Return the name of a test's pod on a node."""
     name = f"test-{test}-{node}"
     if len(name) <= LONGEST:
         return name
@@ -88,12 +93,12 @@ def name_of(test: str, node: str) -> str:
 
 
 def pod(test: MeasuredTest, pool: MeasuredPool, node: str) -> Json:
-    """The pod of a test: one container with all of its GPUs, on one node.
+    """Return the pod of a test: one container that requests all of the test's GPUs, on one node.
 
     Args:
-        test: the test.
-        pool: the node's pool.
-        node: its name.
+        test: The test.
+        pool: The node's pool.
+        node: Name of the node.
     """
     offer = pool.offers[0]
     claim = test.claim_template
@@ -114,7 +119,7 @@ def pod(test: MeasuredTest, pool: MeasuredPool, node: str) -> Json:
             "allowPrivilegeEscalation": False,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        # NCCL's ranks share memory there; a runtime's own has 64 MiB.
+        # NCCL's ranks share memory in /dev/shm; the container runtime's default is only 64 MiB.
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108
     }
     return {
@@ -122,7 +127,7 @@ def pod(test: MeasuredTest, pool: MeasuredPool, node: str) -> Json:
         "kind": "Pod",
         "metadata": {
             "name": name_of(test.name, node),
-            # A pool's name has no dot: its validation takes this pod for none of its own.
+            # A pool's name has no dot, so the pool's validation ignores this pod.
             "labels": {
                 POOL: f"{pool.pool}.test",
                 **LABELS,
@@ -148,18 +153,18 @@ def pod(test: MeasuredTest, pool: MeasuredPool, node: str) -> Json:
 def evaluate(
     test: MeasuredTest, pool: str, node: str, code: int | None, log: str, at: str
 ) -> Outcome:
-    """What a test that has ended found.
+    """Return the result of a test that has ended.
 
     Args:
-        test: the test.
-        pool: its name.
-        node: its name.
-        code: exit code; None where its container did not run to an end.
-        log: the end of what it printed.
-        at: when it ended.
+        test: The test.
+        pool: Name of the pool.
+        node: Name of the node.
+        code: Exit code. None if the container did not run to its end.
+        log: End of the container's log.
+        at: Time when the test ended.
     """
     lines = log.splitlines()
-    # What a program that failed has printed measures nothing.
+    # The output of a failed program is not a measurement.
     measured = figure(test.pattern, log) if test.pattern and code == 0 else None
     least, last = test.minimum, next((line for line in reversed(lines) if line.strip()), "")
     problem = ""

@@ -1,4 +1,4 @@
-"""The validation of one node, step by step, without disturbing who uses it."""
+"""Validation of one node, step by step, without disturbing the pods that use its GPUs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,38 @@ from components.validation.pod import pod, pod_name
 from policies.printable import printable
 
 LOG_BYTES = 64 * 1024
-"""Bytes of one container's log that are read."""
+"""Maximum number of bytes of one container's log that are read."""
 WIDE = 128
-"""Containers of the one pod that looks for GPUs which shared devices did not show at first."""
+"""Maximum number of containers in the later pods for shared GPUs.
+
+The first pod may not get every GPU, so later pods request more devices.
+"""
 ROUNDS = 3
-"""Pods for one node whose GPUs are shared: the plugin gives out the least used first."""
+"""Maximum number of pods for one node with shared GPUs.
+
+Several pods are needed, because the device plugin assigns the least used device first.
+"""
 
 
 @dataclass
 class NodeCheck:
-    """One node on its way: ``problem`` says why it failed, ``waits`` what it waits for.
+    """Validation of one node in progress.
 
-    ``cure`` says what to do about the problem, if that is known.
-
-    ``uid`` is that of the pod that was made for it: no other one's logs prove anything.
+    Attributes:
+        client: Client of the cluster.
+        pool: The node's pool.
+        node: The Node.
+        facts: Facts under which the validation will be valid.
+        done: Whether the validation has finished.
+        problem: Why the node failed. Empty: it has not failed.
+        cure: How to resolve the problem, if known.
+        waits: What the validation is waiting for.
+        asked: Devices that the current pod requests, by resource. Empty: there is no pod.
+        uid: UID of the pod created for this validation; logs of any other pod prove nothing.
+        rounds: Number of pods created so far.
+        devices: UUIDs of the GPUs that ran a kernel, each with the UUIDs of its MIG devices.
+        simulated: Whether a kernel was only simulated.
+        ran: Whether a pod has ended in this run.
     """
 
     client: Client
@@ -55,51 +73,55 @@ class NodeCheck:
     ran: bool = False
 
     def __post_init__(self) -> None:
+        """Take over the devices of an earlier validation if its facts are still valid."""
         kept = record.decode(self.node)
         if kept and not record.changes(kept, self.facts):
-            # What ran under the same facts counts, and only the rest is asked for.
+            # Results under the same facts still count, so only the missing devices are requested.
             self.devices = {} if not kept.missing else dict(kept.devices)
             self.simulated = kept.simulated and bool(self.devices)
 
     @property
     def name(self) -> str:
-        """The node's name."""
+        """Return the node's name."""
         return str(self.node["metadata"]["name"])
 
     @property
     def needs_node(self) -> bool:
-        """Whether the node is not asked for GPUs yet, so that what it offers matters."""
+        """Return whether the Node must be read again, because no GPU is requested yet."""
         return not self.asked
 
     @property
     def wanted(self) -> int:
-        """Devices that must run a kernel."""
+        """Return the number of devices that must run a kernel."""
         return self.pool.devices
 
     @property
     def missing(self) -> int:
-        """Devices that have run no kernel yet."""
+        """Return the number of devices that have run no kernel yet."""
         return self.wanted - record.ValidationRecord(devices=self.devices).count
 
     async def step(self, existing: Json | None) -> None:
-        """One look at the node's pod, and what follows from it.
+        """Check the node's pod once and take the next step.
 
         Args:
-            existing: its validation pod; None where it has none.
+            existing: The node's validation pod. None: the node has none.
         """
         if existing and existing["metadata"].get("deletionTimestamp"):
             return
         if not self.asked:
             if existing:
-                await self._remove()  # a killed run's, or the last one's that failed
+                # A pod of a killed run, or of the last run that failed, is deleted.
+                await self._remove()
             elif short := shortfall(self.node, self.pool.gpus, self.pool.resources):
                 self.waits = short
             else:
                 await self._ask()
         elif existing is None:
-            self.asked = {}  # preempted or removed: who has the GPUs now is looked at again
+            # The pod was preempted or deleted, so the holders of the GPUs are inspected again.
+            self.asked = {}
         elif existing["metadata"]["uid"] != self.uid:
-            self.asked = {}  # somebody else's under its name: it goes, and ours comes again
+            # Another pod has this name: it is deleted, and the validation creates its pod again.
+            self.asked = {}
         elif has_ended(existing):
             await self._judge(existing)
         else:
@@ -142,7 +164,7 @@ class NodeCheck:
         )
 
     async def _give_way(self) -> None:
-        """Asks for less where somebody was faster; without that the pod waits on."""
+        """Request fewer devices if another pod has taken some; otherwise keep waiting."""
         if self.pool.busy != "defer":
             return
         holders = await self._holders()
@@ -187,7 +209,7 @@ class NodeCheck:
         return read_result(status, log)
 
     async def _finish(self, holders: list[gpu_holders.Holder]) -> None:
-        """Keeps what was proved; what others hold is left to a later run."""
+        """Record the result on the node; devices that other pods hold are left to a later run."""
         self.done = True
         held = [holder for holder in holders if holder.amounts]
         kept = record.decode(self.node)
@@ -198,7 +220,8 @@ class NodeCheck:
             )
             return
         if self.missing <= 0:
-            # Before the record: a run that is killed here is taken up by the next one.
+            # The taint is removed before the record is written, so that the next run finishes a
+            # killed run.
             await startup_taint.remove_startup_taint(self.client, self.node)
         now = record.now() if self.devices else ""
         await annotate(
@@ -221,7 +244,7 @@ class NodeCheck:
         self.done, self.problem = True, problem
 
     async def give_up(self) -> None:
-        """Time is up: says why, and leaves no pod that waits."""
+        """Stop waiting after the time limit: report why, and delete the waiting pod."""
         await self._remove()
         holders = await self._holders()
         held = [holder for holder in holders if holder.amounts]
@@ -258,7 +281,7 @@ class NodeCheck:
 
 
 def _is_disrupted(pod: Json) -> bool:
-    """Whether a pod ended because a more important one needed its place."""
+    """Return whether a pod ended because it was preempted or evicted."""
     return any(
         condition["type"] == "DisruptionTarget" and condition["status"] == "True"
         for condition in pod["status"].get("conditions") or []

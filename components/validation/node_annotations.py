@@ -1,4 +1,4 @@
-"""What the validation of a node reads and writes of it beside its pod."""
+"""Access to a node for its validation: the record's annotation, and causes of missing GPUs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from policies.printable import printable
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 GONE = 404
-"""HTTP status of what is not there any more."""
+"""HTTP status of an object that no longer exists."""
 TEST_FAILED = 422
-"""HTTP status of a JSON patch whose ``test`` fails (kubernetes v1.34.4,
-staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go, applyJSPatch)."""
+"""HTTP status of a JSON patch whose `test` fails.
+
+Source: kubernetes v1.34.4, staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go,
+applyJSPatch.
+"""
 CAUSES = 3
-"""Containers of a node's other pods whose messages explain a shortfall."""
+"""Maximum number of messages of a node's other containers that explain missing GPUs."""
 
 
 async def annotate(client: Client, name: str, kept: record.ValidationRecord | None) -> None:
-    """Writes a node's record, or takes it away; a node that is gone has none."""
+    """Write a node's validation record, or remove it; ignore a node that no longer exists."""
     value = record.encode(kept) if kept else None
     body = {"metadata": {"annotations": {record.RECORD: value}}}
     try:
@@ -31,15 +34,16 @@ async def annotate(client: Client, name: str, kept: record.ValidationRecord | No
 
 
 async def exchange(client: Client, node: Json, kept: record.ValidationRecord | None) -> bool:
-    """Replace a node's record, or remove it, unless the record has changed since it was read.
+    """Replace or remove a node's record, unless the record has changed since the node was read.
 
     Commands of several pools run in parallel. When a node moves from one pool to another, the
-    former pool's Command removes the record that it has read while the new pool's writes its own.
+    former pool's Command removes the record that it has read while the new pool's Command writes
+    its own record.
 
     Args:
-        client: of the cluster.
-        node: the Node as it was read, with a record.
-        kept: the new record; None removes the record.
+        client: Client of the cluster.
+        node: The Node as it was read, with a record.
+        kept: The new record. None removes the record.
 
     Returns:
         Whether the node still had the record.
@@ -62,7 +66,7 @@ async def exchange(client: Client, node: Json, kept: record.ValidationRecord | N
 
 
 async def cause_of(client: Client, node: str) -> str:
-    """What the pods of a node say of themselves: messages of containers that don't run."""
+    """Return the messages of containers on a node that don't run; they may explain missing GPUs."""
     causes = []
     for pod in await client.list("pods", fieldSelector=f"spec.nodeName={node}"):
         for status in pod["status"].get("containerStatuses", []):
@@ -75,11 +79,13 @@ async def cause_of(client: Client, node: str) -> str:
 
 
 async def can_validate(client: Client, pool: PoolValidation) -> bool:
-    """Return whether the cluster has what validation pods need: it may be new, or change now.
+    """Return whether the cluster has the namespace and the RuntimeClass that validation pods need.
+
+    The cluster may be new, or about to change.
 
     Args:
-        client: of the cluster.
-        pool: how the node is validated.
+        client: Client of the cluster.
+        pool: Validation settings of the node's pool.
     """
     if await client.find(f"namespaces/{pool.namespace}") is None:
         return False

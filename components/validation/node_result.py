@@ -1,4 +1,4 @@
-"""What a pool's nodes offer and have proved, from their objects alone. Pure functions."""
+"""GPUs that a pool's nodes advertise and have validated, read from the Node objects. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from components.nodes.inspect import gpus as amount
 from policies.printable import printable
 
 NAMED = 100
-"""Nodes of a pool whose GPUs the result names by UUID; of a larger one their records do alone."""
+"""Maximum number of nodes of a pool for which the result lists GPU UUIDs.
+
+In a larger pool only the nodes' records list them.
+"""
 
 
 def instances(pool: Advertised) -> int:
-    """Return the MIG devices of each GPU; 0 if GPUs are whole."""
+    """Return the number of MIG devices per GPU; 0 if the GPUs are not partitioned."""
     return 0 if pool.devices == pool.gpus else pool.devices // pool.gpus
 
 
 def of_node(pool: Advertised, node: Json) -> Json:
-    """Return the GPUs of a node: declared, offered, computed, simulated, deferred and by whom."""
+    """Return a node's GPUs: declared, advertised, computed, simulated and deferred with holders."""
     kept = record.decode(node) or record.ValidationRecord()
     ran = min(kept.gpus(instances(pool)), pool.gpus)
     return {
@@ -35,9 +38,10 @@ def of_node(pool: Advertised, node: Json) -> Json:
 
 
 def output(pool: Advertised, members: list[Json]) -> Json:
-    """The program's result: one entry per node, in the pool's order.
+    """Return the program's result: one entry per node, in the pool's order.
 
-    It becomes part of the state and of the outputs: 800 nodes' UUIDs would take 300 kB there.
+    The result becomes part of the state and of the outputs, so UUIDs are left out in large pools:
+    those of 800 nodes would take 300 kB.
     """
     unnamed: Json = {"devices": {}} if len(members) > NAMED else {}
     return {

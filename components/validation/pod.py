@@ -1,7 +1,8 @@
-"""The pod that validates a node: one container per device. Pure functions.
+"""The pod that validates a node, with one container per device. Pure functions.
 
-Containers, not init containers: the kubelet gives an init container's devices to the next one again
-(kubernetes v1.34 pkg/kubelet/cm/devicemanager/manager.go, devicesToReuse).
+The pod has containers, not init containers, because the kubelet reuses an init container's devices
+for the next init container (kubernetes v1.34 pkg/kubelet/cm/devicemanager/manager.go,
+devicesToReuse).
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from components.kubernetes.labels import LABELS
 Json = dict[str, Any]
 
 NODE = "gpu-cluster/node"
-"""Annotation of validation pods: the node; a label's value could not hold each node's name."""
+"""Annotation of validation pods with the node's name, which may be too long for a label value."""
 CONTAINER = "gpu"
-"""Containers are named by it and their number."""
+"""Prefix of the containers' names; a number follows."""
 LONGEST = 253
-"""Characters of a pod's name."""
+"""Maximum number of characters of a pod's name."""
 
 CAPABILITIES = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}
 
-#: A CUDA context and two arrays of 200 kB; memory's limit is its request, so that a node that runs
-#: short doesn't end these pods first.
+# Enough for a CUDA context and two arrays of 200 kB. The memory limit equals the request, so that
+# these pods are not the first to be killed when a node runs out of memory.
 REQUESTS = {"cpu": "100m", "memory": "1Gi"}
 
 
 def pod_name(node: str) -> str:
-    """Name of the pod that validates a node."""
+    """Return the name of the pod that validates a node."""
     name = f"validate-{node}"
     if len(name) <= LONGEST:
         return name
@@ -40,9 +41,9 @@ def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     """Return a validation pod.
 
     Args:
-        pool: the node's pool.
-        node: the node that it is for.
-        ask: devices of each resource, each of which gets a container.
+        pool: The node's pool.
+        node: Name of the node.
+        ask: Number of devices to request, by resource. Each device gets a container.
     """
     wanted = [name for name, number in ask.items() for _ in range(number)]
     common, claim = pool.pod, pool.pod["claimTemplate"]
@@ -95,7 +96,10 @@ def _device(name: str, claim: str | None) -> Json:
 
 
 def only(node: str) -> Json:
-    """Affinity for one node by its name, as DaemonSet pods have it: labels may be anything."""
+    """Return the affinity for one node by its name, as pods of DaemonSets have it.
+
+    Labels are not used, because they may have any value.
+    """
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [{"matchFields": [field]}]
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}

@@ -1,8 +1,7 @@
-"""Runs user-defined tests on nodes with GPUs, and keeps what they measured: ``measure``.
+"""Program that runs user-defined tests on nodes with GPUs and keeps the results: action `measure`.
 
-Only tests that the environment names run (`components.validation.selection`); what earlier runs
-measured is in ``PULUMI_COMMAND_STDOUT`` and stays until it is measured anew.
-
+Only tests that an environment variable names are run (`components.validation.selection`). Results
+of earlier runs come from `PULUMI_COMMAND_STDOUT` and are kept until the test is run again.
 Input: `components.desired.validation.Measuring`.
 """
 
@@ -32,16 +31,16 @@ from policies.printable import printable
 
 INTERVAL = 0.5
 TOLD = 10.0
-"""Seconds between two lines that say what is waited for."""
+"""Seconds between two progress messages."""
 NAMED = 20
-"""Nodes that one message names; the others are counted."""
+"""Maximum number of nodes that one message names; other nodes are only counted."""
 KEPT = 2000
-"""Outcomes that are kept, the slowest of each test first."""
+"""Maximum number of results that are kept, the slowest of each test first."""
 
 
 @dataclass
 class Trial:
-    """One test on one node."""
+    """One user-defined test on one node."""
 
     client: Client
     request: Measuring
@@ -53,11 +52,11 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The node's name."""
+        """Return the node's name."""
         return str(self.node["metadata"]["name"])
 
     async def run(self) -> Outcome:
-        """Runs the test once its GPUs are free; its pod is gone afterwards."""
+        """Run the test once its GPUs are free, and delete its pod afterwards."""
         if why := await self._without():
             return self._skipped(why)
         while held := await self._held():
@@ -86,7 +85,7 @@ class Trial:
         return ""
 
     async def _held(self) -> str:
-        """Who keeps the test's GPUs from being free; empty where they are."""
+        """Return which pods hold the test's GPUs; empty if enough GPUs are free."""
         holders = await gpu_holders.holders(
             self.client, self.name, self.pool.resources, self.pool.namespace
         )
@@ -164,7 +163,7 @@ class Trial:
 
 
 async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:
-    """The outcomes; says now and then what is waited for."""
+    """Return the results; until then print regularly what the tests are waiting for."""
     while not (await asyncio.wait([running], timeout=TOLD))[0]:
         open_trials = [one for one in trials if one.waits]
         for one in open_trials[:NAMED]:
@@ -173,7 +172,7 @@ async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> 
 
 
 async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[Outcome]:
-    """One test on all nodes that it is asked for, at once: each has its own GPUs."""
+    """Run one test on all selected nodes in parallel; each node has its own GPUs."""
     nodes = await with_devices(
         client, await client.list("nodes"), [pool.resources for pool in request.pools]
     )
@@ -187,7 +186,7 @@ async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[O
 
 
 def _earlier(request: Measuring) -> list[Outcome]:
-    """What earlier runs measured of tests and nodes that are still declared."""
+    """Return earlier results of tests and nodes that are still declared."""
     try:
         kept = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")["tests"]
         outcomes = [measurement.read(outcome) for outcome in kept]
@@ -217,10 +216,10 @@ def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
 
 
 async def measure(request: Measuring) -> Json:
-    """Runs the tests that were asked for; gives back what is known of all tests, slowest first.
+    """Run the requested tests; return the latest results of all tests, the slowest first.
 
     Raises:
-        ClusterError: a test failed, or a name that no test has.
+        ClusterError: A test failed, or a requested name is not a test.
     """
     wanted = selection.tests()
     tests = {test.name: test for test in request.tests}

@@ -1,9 +1,8 @@
-"""Runs a kernel on each GPU of a pool's new and changed nodes, and keeps the proof on each node.
+"""Program that runs a kernel on each GPU of new and changed nodes, and records the results.
 
-A node is validated anew where what its record stands for has changed (`components.validation.
-record`), where GPUs are missing in it, or where the user asked for it. Its pod has one container
-per device; each names its GPU's UUID and runs a kernel on it.
-
+A node is validated again if a fact in its record has changed (`components.validation.record`), if
+GPUs are missing in the record, or if the user requests it. The node's pod has one container per
+device; each container prints the UUID of its GPU and runs a kernel on it.
 Input: `components.desired.validation.PoolValidation`.
 """
 
@@ -30,18 +29,18 @@ from components.validation.selection import is_asked
 from policies.faults import Fault
 
 INTERVAL = 0.5
-"""Seconds between two looks at the pods."""
+"""Seconds between two checks of the pods."""
 NODES_A_SECOND = 400
-"""Above it the looks become rarer, so that a large pool's lists don't fill the API server."""
+"""Nodes checked per second; larger pools are checked less often, to limit the API server's load."""
 TOLD = 10.0
-"""Seconds between two lines that say what is waited for."""
+"""Seconds between two progress messages."""
 CLOSED = f"it takes no pods (taint {startup_taint.TAINT['key']})"
 EXPLAINED = 10
-"""Nodes that one message explains; the others are counted."""
+"""Maximum number of nodes that one message explains; other nodes are only counted."""
 
 
 def due(node: Json, pool: PoolValidation, facts: dict[str, str]) -> bool:
-    """Whether a node must be validated in this run."""
+    """Return whether a node must be validated in this run."""
     kept = record.decode(node)
     return (
         kept is None
@@ -61,20 +60,20 @@ class _Run:
         self.told = time.monotonic()
 
     async def nodes(self) -> list[Json]:
-        """The pool's nodes as they are now."""
+        """Return the pool's nodes as they are now."""
         nodes = await with_devices(
             self.client, await self.client.list("nodes"), [self.pool.resources]
         )
         return pool_members(nodes, self.pool)
 
     async def pods(self) -> dict[str, Json]:
-        """The pool's validation pods by name: an annotation of its own names any node."""
+        """Return the pool's validation pods, by pod name."""
         url = f"namespaces/{self.pool.namespace}/pods"
         pods = await self.client.list(url, labelSelector=f"{POOL}={self.pool.pool}")
         return {pod["metadata"]["name"]: pod for pod in pods}
 
     async def look(self) -> bool:
-        """One step of each open node; true when none is open."""
+        """Take one step for each unfinished node; return whether all nodes are finished."""
         open_checks = [check for check in self.checks if not check.done]
         if not open_checks:
             return True
@@ -87,7 +86,7 @@ class _Run:
         return all(check.done for check in self.checks)
 
     async def wait(self) -> None:
-        """Steps until each node is done or time is up."""
+        """Repeat the steps until each node is finished or the time limit is reached."""
         deadline = time.monotonic() + self.pool.timeout_seconds
         pause = max(INTERVAL, len(self.checks) / NODES_A_SECOND)
         while not await self.look() and time.monotonic() < deadline:
@@ -96,7 +95,7 @@ class _Run:
         await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
 
     async def tell(self) -> None:
-        """Says now and then what is waited for, and what the nodes' hosts report."""
+        """Print regularly what the nodes are waiting for, with XID lines of their hosts."""
         waiting = [check for check in self.checks if not check.done and check.waits]
         if not waiting or time.monotonic() - self.told < TOLD:
             return
@@ -135,11 +134,11 @@ def _failure(
 
 
 async def validate(pool: PoolValidation) -> Json:
-    """Validates what is new or changed; gives back what each node of the pool offers and proved.
+    """Validate new and changed nodes; return the GPUs of each node in the pool.
 
     Raises:
-        ClusterError: nodes whose GPUs did not all run a kernel, each with its devices and why; the
-            other nodes have their records by then.
+        ClusterError: Not all GPUs of some nodes ran a kernel; the error names the devices and the
+            reasons. The other nodes have their records by then.
     """
     async with connect(pool.context) as client:
         run = _Run(client, pool)
@@ -167,8 +166,8 @@ async def validate(pool: PoolValidation) -> Json:
 async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[Json]:
     """Take over valid records of nodes that come from another pool; return the pool's nodes.
 
-    The other pool's Command removes the records that are still its own. A record that it removes
-    in this moment can't be taken over: the node is validated.
+    The other pool's Command removes records that are still its own. If it removes a record at the
+    same moment, the record can't be taken over and the node is validated.
     """
     pool = run.pool
     moved = {}
@@ -192,10 +191,10 @@ def _with_record(node: Json, kept: record.ValidationRecord) -> Json:
 
 
 async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) -> None:
-    """Validates some nodes of a pool, whatever their records say.
+    """Validate the named nodes of a pool, whatever their records contain.
 
     Raises:
-        ClusterError: nodes whose GPUs did not all run a kernel.
+        ClusterError: Not all GPUs of some nodes ran a kernel.
     """
     run = _Run(client, pool)
     sets = await _daemon_sets(client)
@@ -213,9 +212,9 @@ async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) 
 
 
 async def _forget_others(client: Client, pool: PoolValidation, members: set[str]) -> None:
-    """Takes records away from nodes that have left the pool, but for those in maintenance.
+    """Remove the records of nodes that have left the pool, except nodes in maintenance.
 
-    A record that another pool's Command has written meanwhile stays.
+    A record that another pool's Command has written in the meantime is kept.
     """
     for node in await client.list("nodes"):
         kept = record.decode(node)
@@ -226,7 +225,7 @@ async def _forget_others(client: Client, pool: PoolValidation, members: set[str]
 
 
 async def forget(pool: PoolValidation) -> Json:
-    """Takes the records of a pool away, for a stack that is destroyed."""
+    """Remove the records of a pool's nodes, when the stack is destroyed."""
     async with connect(pool.context) as client:
         await _forget_others(client, pool, set())
     return {}

@@ -1,4 +1,4 @@
-"""Why a validation pod does not run. Pure functions."""
+"""Reasons why a validation pod does not run. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from components.validation.pod import CONTAINER
 from policies.printable import printable
 
 SHOWN = 400
-"""Characters of one message."""
+"""Maximum number of characters of one message."""
 
 
 def is_unscheduled(pod: Json) -> bool:
-    """Whether the scheduler has found no place for a pod."""
+    """Return whether the scheduler has not assigned the pod to a node."""
     return not pod["spec"].get("nodeName")
 
 
 def reason(pod: Json, prefix: str = CONTAINER) -> str:
-    """What keeps a pod from running: the scheduler's message, or its containers' own.
+    """Return what keeps a pod from running: a message of the scheduler or of its containers.
+
+    Failed image pulls, volumes, sandboxes and injected containers all show in the container
+    statuses (kubernetes v1.34 pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime).
 
     Args:
-        pod: the pod.
-        prefix: how the names of our containers begin.
-
-    Image pulls that fail, volumes, sandboxes and injected containers all show in the statuses
-    (kubernetes v1.34 pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime).
+        pod: The pod.
+        prefix: Prefix of the names of the pod's own containers.
     """
     status = pod.get("status", {})
     if is_unscheduled(pod):
@@ -41,14 +41,15 @@ def reason(pod: Json, prefix: str = CONTAINER) -> str:
             text = f"{waiting['reason']}: {waiting.get('message') or 'no message'}"
             reasons.append(printable(text, SHOWN))
     if reasons:
-        return "; ".join(dict.fromkeys(reasons))  # containers of one image say the same
+        # Containers with the same image have the same message.
+        return "; ".join(dict.fromkeys(reasons))
     if added := injected(pod, prefix):
         return f"runs beside containers that it did not ask for: {', '.join(added)}"
     return "its containers have not ended yet"
 
 
 def injected(pod: Json, prefix: str = CONTAINER) -> list[str]:
-    """Containers that somebody put into our pod, such as a service mesh's sidecar."""
+    """Return the names of containers that others injected, such as a service mesh's sidecar."""
     spec = pod["spec"]
     both = [*(spec.get("initContainers") or []), *spec["containers"]]
     names = [container["name"] for container in both]

@@ -1,7 +1,7 @@
-"""XID lines of hosts: what NVIDIA's driver says in the kernel's log of a GPU that failed.
+"""XID lines of hosts: errors of a GPU that NVIDIA's driver writes to the kernel log.
 
-Read over SSH where hosts are declared, a few lines each, while a validation waits and when it
-fails. What can't be read stops nothing.
+The lines are read over SSH from declared hosts, a few lines per host, while a validation waits and
+when it fails. A log that can't be read stops nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from components.ssh.answers import SHORT, Channel, Unreadable
 from components.ssh.client import printed
 from policies.printable import printable
 
-#: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
-#: src/nvidia/arch/nvalloc/unix/src/os.c).
+# A line is "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
+# src/nvidia/arch/nvalloc/unix/src/os.c).
 MARK = "NVRM: Xid"
 LINES = 3
 SCRIPT = f"dmesg 2>/dev/null | grep -a '{MARK}' | tail -n {LINES}\n"
 SHOWN = 160
-"""Characters of one line."""
+"""Maximum number of characters that are kept of an XID line."""
 LIMIT = 10.0
-"""Seconds for one host."""
+"""Maximum number of seconds to read the log of one host."""
 
 
 def _lines(text: str) -> list[str]:
-    """Return what `SCRIPT` prints, fit to be shown."""
+    """Return the lines that `SCRIPT` printed, made safe to display.
+
+    Raises:
+        Unreadable: The output contains other lines, or too many.
+    """
     found = text.splitlines()
     if len(found) > LINES or not all(MARK in line for line in found):
         raise Unreadable(f"xid: found other lines; wanted: at most {LINES} with {MARK!r}")
@@ -39,12 +43,12 @@ XID = Channel("xid", LINES * SHORT, _lines)
 
 
 async def lines(hosts: Mapping[str, Target], key: str, nodes: list[str]) -> dict[str, str]:
-    """Return what the hosts of nodes report, by node; nodes without a line are left out.
+    """Return the XID lines of the nodes' hosts, by node; nodes without a line are left out.
 
     Args:
-        hosts: how hosts are reached, by node.
-        key: an SSH private key that logs in to them; empty: none is asked.
-        nodes: names of the nodes.
+        hosts: SSH targets by node name.
+        key: SSH private key of the hosts. Empty: no host is read.
+        nodes: Names of the nodes.
     """
     asked = [name for name in nodes if name in hosts] if key else []
     found = await gather(lambda name: _of_host(hosts[name], key), asked)

@@ -1,1 +1,1 @@
-"""The folder that the engine runs as the policy pack."""
+"""The folder that the Pulumi engine runs as a policy pack."""

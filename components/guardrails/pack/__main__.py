@@ -1,4 +1,4 @@
-"""Starts the policy pack, which reads this project's stacks; the engine runs this folder."""
+"""Entry point of the policy pack, which reads this project's stacks."""
 
 import sys
 from pathlib import Path

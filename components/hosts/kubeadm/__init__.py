@@ -1,0 +1,1 @@
+"""Clusters that the stack creates with kubeadm."""

@@ -1,11 +1,11 @@
-"""Read what the control-plane host of a new cluster prints: a token, hashes and a kubeconfig.
+"""Parser of the output of a new cluster's control-plane host: token, hashes and kubeconfig.
 
-The host is the least trusted party here. A kubeconfig can name a program that the next client runs
+The host is the least trusted party. A kubeconfig can name a program that the next client runs
 (`exec`), a proxy, or files of the engineer's machine (k8s.io/client-go v0.34
-tools/clientcmd/api/v1/types.go). So four values are taken, each is checked, and any other key
-refuses the host.
-
-The form is that of kubeadm v1.34 (cmd/kubeadm/app/util/kubeconfig/kubeconfig.go, CreateWithCerts).
+tools/clientcmd/api/v1/types.go). So only four values are read, each value is checked, and any other
+key is an error.
+The expected form is that of kubeadm v1.34 (cmd/kubeadm/app/util/kubeconfig/kubeconfig.go,
+CreateWithCerts).
 """
 
 from __future__ import annotations
@@ -32,17 +32,23 @@ from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable
 
 SIZE_LIMIT: Final = 64 * 1024
-"""Characters of all that the host prints; kubeadm's admin.conf has some 5,600."""
+"""Maximum number of characters of the host's output; kubeadm's admin.conf has about 5,600."""
 DATA_LIMIT: Final = 16 * 1024
-"""Characters of one value in base64."""
+"""Maximum number of characters of one base64 value."""
 CERTIFICATES: Final = 4
-"""Certificates in one value: two while an authority is replaced by hand."""
+"""Maximum number of certificates in one value.
+
+Two are usual while a certificate authority is being replaced by hand.
+"""
 NAME_LIMIT: Final = 253
-"""Characters of the names that the kubeconfig gives to its cluster, user and context."""
+"""Maximum number of characters of the cluster, user and context names in the kubeconfig."""
 _SHOWN: Final = 60
 
 _FIRST_LINE = re.compile(r"([a-z0-9]{6}\.[a-z0-9]{16})((?: sha256:[0-9a-f]{64}){1,4})")
-"""A bootstrap token and the hashes of the authority's public keys, as `access.sh` prints them."""
+"""Pattern of the first line that `access.sh` prints.
+
+The line has a bootstrap token and the hashes of the certificate authority's public keys.
+"""
 _KEY = re.compile(
     r"-----BEGIN ((?:RSA |EC )?PRIVATE KEY)-----\n(?:[A-Za-z0-9+/=]{1,64}\n)+-----END \1-----\n?"
 )
@@ -51,13 +57,13 @@ _TOP = frozenset({"apiVersion", "kind", "clusters", "users", "contexts", "curren
 
 @dataclass(frozen=True)
 class Administrator:
-    """How an administrator reaches the cluster: all that is taken of a kubeconfig.
+    """Administrator's access to the cluster: everything that is read from the kubeconfig.
 
     Attributes:
-        server: the API server's URL, as declared.
-        authority: the cluster's certificate authority, PEM in base64.
-        certificate: the client certificate, PEM in base64.
-        key: the client key in base64. `check_key` reads it.
+        server: URL of the API server, as declared.
+        authority: The cluster's certificate authority, PEM in base64.
+        certificate: Client certificate, PEM in base64.
+        key: Client key in base64. The function `check_key` checks it.
     """
 
     server: str
@@ -67,23 +73,23 @@ class Administrator:
 
     @property
     def cluster(self) -> dict[str, str]:
-        """Return the kubeconfig's entry of the cluster."""
+        """Return the kubeconfig's entry for the cluster."""
         return {"server": self.server, "certificate-authority-data": self.authority}
 
     @property
     def user(self) -> dict[str, str]:
-        """Return the kubeconfig's entry of the user."""
+        """Return the kubeconfig's entry for the user."""
         return {"client-certificate-data": self.certificate, "client-key-data": self.key}
 
 
 @dataclass(frozen=True)
 class Access:
-    """What others need to come into a new cluster.
+    """Values that give access to a new cluster.
 
     Attributes:
         token: kubeadm's bootstrap token.
-        hashes: of the public keys of the cluster's authority, ``sha256:…``.
-        administrator: the administrator's kubeconfig.
+        hashes: Hashes of the public keys of the cluster's authority, each `sha256:…`.
+        administrator: Administrator's access to the cluster.
     """
 
     token: str = field(repr=False)
@@ -92,16 +98,16 @@ class Access:
 
 
 def _read(text: str, host: str, endpoint: str) -> Access:
-    """Read the standard output of `access_script`.
+    """Parse the standard output of `access_script`.
 
     Args:
-        text: what the host printed.
-        host: its name, for errors.
-        endpoint: the declared host:port of the API server.
+        text: Output of the host.
+        host: Name of the host, for errors.
+        endpoint: Declared host:port of the API server.
 
     Raises:
-        FaultError: the output isn't exactly what a control-plane host prints. Nothing of it that
-            may be secret is repeated.
+        FaultError: The output isn't exactly what a control-plane host prints. The error repeats
+            nothing that may be secret.
     """
     line, _, kubeconfig = text.partition("\n")
     first = _FIRST_LINE.fullmatch(line)
@@ -147,13 +153,13 @@ ACCESS = Channel("access", SIZE_LIMIT, _read)
 
 
 def check_key(administrator: Administrator) -> None:
-    """Check that the client key is one, and belongs to the client certificate.
+    """Check that the client key is valid and belongs to the client certificate.
 
-    Where previews read the state, a placeholder stands in its place, so this comes when the
-    kubeconfig is written, and not when the program reads it.
+    If a preview reads the state, a placeholder replaces the secret key. So the key is only checked
+    when the kubeconfig is written, not when the program parses the output.
 
     Raises:
-        FaultError: it isn't.
+        FaultError: The key is not valid or does not belong to the certificate.
     """
     refused = FaultError(
         Fault(
@@ -182,7 +188,7 @@ def _fields(
     wanted: frozenset[str],
     optional: frozenset[str] = frozenset(),
 ) -> Mapping[str, Any]:
-    """Return a mapping that has all of the wanted keys, and no others."""
+    """Return a mapping after checking that it has the wanted keys and no unknown key."""
     if not isinstance(value, dict):
         raise _refused(host, f"no mapping in the place of {place}", "a mapping")
     for key in value:
@@ -197,7 +203,7 @@ def _fields(
 def _single(
     top: Mapping[str, Any], kind: str, name: str, host: str, wanted: frozenset[str]
 ) -> Mapping[str, str]:
-    """Return what the one entry of a list of the kubeconfig says; all of it is text."""
+    """Return the content of a kubeconfig list's single entry; all of its values are text."""
     entries = top[kind]
     if not isinstance(entries, list) or len(entries) != 1:
         raise _refused(host, f"not one entry in {kind} of the kubeconfig", "exactly one")
@@ -232,13 +238,13 @@ def _certificates(content: Mapping[str, str], key: str, host: str) -> list[x509.
 
 
 def _encoded(certificates: list[x509.Certificate]) -> str:
-    """Return certificates as a kubeconfig has them, without what stood around them."""
+    """Return certificates in the form of a kubeconfig, without any text around them."""
     pem = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
     return base64.b64encode(pem).decode()
 
 
 def _hash(certificate: x509.Certificate, host: str) -> str:
-    """Return the public key's hash (kubernetes v1.34 cmd/kubeadm/app/util/pubkeypin)."""
+    """Return the hash of a public key (kubernetes v1.34 cmd/kubeadm/app/util/pubkeypin)."""
     try:
         return f"sha256:{hashlib.sha256(_spki(certificate.public_key())).hexdigest()}"
     except (ValueError, UnsupportedAlgorithm):

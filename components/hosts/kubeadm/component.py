@@ -1,8 +1,8 @@
-"""A cluster that the stack makes itself: `kubeadm init`, the network add-on, `kubeadm join`.
+"""Component that creates a cluster: `kubeadm init`, the network add-on, `kubeadm join`.
 
-Owns the cluster's etcd: to destroy it is to lose it, so the engine refuses that until
-`kubernetesPackages.init.protect` is false. Owns one context of the kubeconfig on this machine.
-Refuses to own a second control-plane host; the upgrade of the first is the rollout's.
+The component owns the cluster's etcd. Destroying the component loses the etcd data, so the engine
+refuses that until `kubernetesPackages.init.protect` is false. It also owns one context in this
+machine's kubeconfig. It supports a single control-plane host, which a rollout upgrades.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ UNKNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class KubeadmClusterArgs:
-    """What `KubeadmCluster` needs.
+    """Arguments of the component `KubeadmCluster`.
 
     Attributes:
-        cluster: the cluster.
-        hosts: how hosts are reached; ``after``: by host, the command that comes before.
-        there: whether this machine has the cluster's context.
+        cluster: The cluster to create.
+        hosts: Access to the hosts; its field `after` has the preceding command of each host.
+        there: Whether this machine's kubeconfig has the cluster's context.
     """
 
     cluster: DesiredKubeadmCluster
@@ -59,7 +59,7 @@ class KubeadmClusterArgs:
 
 
 class KubeadmCluster(pulumi.ComponentResource):
-    """The control plane, the network add-on and the nodes, in that order."""
+    """A cluster created with kubeadm: first the control plane, then network add-on and nodes."""
 
     TYPE = "gpucluster:index:KubeadmCluster"
 
@@ -71,6 +71,7 @@ class KubeadmCluster(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: KubeadmClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare control plane, kubeconfig context, network add-on and joining nodes."""
         super().__init__(self.TYPE, name, None, opts)
         cluster, hosts = args.cluster, args.hosts
         first, init = cluster.first, cluster.init
@@ -105,7 +106,7 @@ class KubeadmCluster(pulumi.ComponentResource):
         joined = host_commands(
             self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
             more=pulumi.ResourceOptions(depends_on=network),
-            # A new token for a new host is nothing to those that have joined.
+            # A new token for a new host must not change the hosts that have already joined.
             kept=["stdin"],
         )  # fmt: skip
         self.nodes = {**initialized, **joined}
@@ -114,7 +115,7 @@ class KubeadmCluster(pulumi.ComponentResource):
     def _context(
         self, name: str, context: str, said: pulumi.Output[Access], there: bool
     ) -> command.local.Command:
-        """The context on this machine, made again where the machine hasn't got it."""
+        """Declare the context in this machine's kubeconfig; rewrite it if the machine lacks it."""
         gone = Finding(
             kind=Kind.DUE,
             subject=Subject.OBJECT,
@@ -142,7 +143,11 @@ class KubeadmCluster(pulumi.ComponentResource):
     def _network(
         self, name: str, cluster: DesiredKubeadmCluster, control_plane: pulumi.Resource
     ) -> list[pulumi.Resource]:
-        """The add-on; nothing waits for its end in a cluster that ends with it."""
+        """Declare the network add-on.
+
+        It is marked as deleted with the control plane, so that destroying the cluster does not
+        delete it first.
+        """
         network = cluster.init.network
         options = pulumi.ResourceOptions(
             parent=self, provider=self.provider, deleted_with=control_plane
@@ -165,11 +170,13 @@ class KubeadmCluster(pulumi.ComponentResource):
                     name=chart.chart,
                     namespace=chart.namespace,
                     values=plain(chart.values),
-                    # Its pods begin when nodes take them; Ready nodes come of it.
+                    # The add-on's pods only start once nodes accept them, and nodes only become
+                    # Ready with the add-on.
                     skip_await=True,
                     **source.arguments,
                 ),
-                # A refused destroy would forget it, and Helm refuses a name that is in use.
+                # After a refused destroy, Pulumi would forget the release, and Helm rejects a name
+                # that is in use.
                 pulumi.ResourceOptions.merge(
                     options, pulumi.ResourceOptions(protect=cluster.init.protect)
                 ),
@@ -180,17 +187,17 @@ class KubeadmCluster(pulumi.ComponentResource):
 def _waiting(
     cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
 ) -> dict[str, Findings]:
-    """Return why the token must be good again: hosts that have not joined in any run."""
+    """Return the findings that need a fresh token: about hosts that never joined."""
     found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
     waiting = tuple(finding for finding in found if finding.first)
     return {cluster.first.name: waiting} if waiting else {}
 
 
 def manifests(path: str) -> list[dict[str, Any]]:
-    """The objects of a file of the project.
+    """Return the Kubernetes objects in a YAML file of the project.
 
     Raises:
-        RunError: the file can't be read, or something in it is no object.
+        RunError: The file can't be read, or a document in it is not a Kubernetes object.
     """
     place = f"kubernetesPackages.init.network.manifest {path}"
     try:
@@ -210,7 +217,7 @@ def manifests(path: str) -> list[dict[str, Any]]:
 
 
 def kubeconfig(administrator: Administrator, context: str) -> str:
-    """Return a whole kubeconfig with this one context."""
+    """Return a complete kubeconfig with one context."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""Configurations that kubeadm reads, as JSON, which is YAML."""
+"""Configuration files for kubeadm, written as JSON, which is valid YAML."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ SOCKETS: Mapping[Engine, str] = {
     Engine.DOCKER: "unix:///var/run/cri-dockerd.sock",
     Engine.CRI_O: "unix:///var/run/crio/crio.sock",
 }
-"""kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go. Always named: kubeadm refuses to
-choose where it finds two, and Docker brings containerd's with it (app/util/runtime/runtime.go)."""
+"""Sockets of the container engines.
+
+Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go. The socket is always set,
+because kubeadm refuses to choose between two, and Docker installs containerd's socket, too
+(app/util/runtime/runtime.go).
+"""
 PLACE = "@TOKEN@"
-"""In an InitConfiguration, where the host puts the token that it makes."""
+"""Placeholder in an InitConfiguration that the host replaces by the token that it creates."""
 LIFE = "24h0m0s"
-"""How long the token of a new cluster is good: kubeadm's own default (v1.34 cmd/kubeadm/app/
-constants/constants.go, DefaultTokenDuration)."""
+"""Lifetime of a new cluster's token: kubeadm's default.
+
+Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants.go, DefaultTokenDuration.
+"""
 
 
 def join_configuration(
@@ -35,15 +41,15 @@ def join_configuration(
     engine: Engine,
     more: Mapping[str, Any] | None = None,
 ) -> str:
-    """A JoinConfiguration: a secret, for the token is in it.
+    """Return a JoinConfiguration, which is a secret because it contains the token.
 
     Args:
-        version: of Kubernetes.
-        join: the cluster.
-        host: who joins.
-        token: a bootstrap token.
-        engine: the host's container engine.
-        more: of ``nodeRegistration``.
+        version: Version of Kubernetes.
+        join: The cluster to join.
+        host: The host that joins.
+        token: Bootstrap token.
+        engine: The host's container engine.
+        more: Additional fields of `nodeRegistration`.
     """
     registration = {**plain(more or {}), **_registration(host, engine)}
     document = {
@@ -64,15 +70,16 @@ def join_configuration(
 def init_configuration(
     version: str, init: Init, host: DesiredHost, runtime: RuntimeSettings
 ) -> str:
-    """What `kubeadm init` reads, as documents of YAML: no secret, as `PLACE` stands in it.
+    """Return the YAML documents for `kubeadm init`.
 
-    Source: kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
+    They contain no secret: the placeholder `PLACE` stands for the token. Source: kubernetes v1.34
+    cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
 
     Args:
-        version: of Kubernetes.
-        init: the declaration.
-        host: the control-plane host.
-        runtime: its container engine.
+        version: Version of Kubernetes.
+        init: Declared settings of the cluster.
+        host: The control-plane host.
+        runtime: Settings of the host's container engine.
     """
     port = int(init.endpoint.rpartition(":")[2])
     local: dict[str, Any] = {"bindPort": port}
@@ -104,10 +111,10 @@ def init_configuration(
 
 
 def token_configuration(version: str) -> str:
-    """What `kubeadm token create` reads.
+    """Return the configuration for `kubeadm token create`.
 
-    With the version, as kubeadm asks the internet for one otherwise (kubernetes v1.34
-    cmd/kubeadm/app/util/version.go).
+    The configuration contains the Kubernetes version, because kubeadm otherwise looks it up on the
+    internet (kubernetes v1.34 cmd/kubeadm/app/util/version.go).
     """
     return _documents(_initialize(version), _cluster(version))
 
@@ -140,5 +147,8 @@ def _registration(host: DesiredHost, engine: Engine) -> dict[str, Any]:
 
 
 def _api(version: str) -> str:
-    """v1beta4 since Kubernetes 1.31 (kubeadm reference)."""
+    """Return the API version of kubeadm's configuration: v1beta4 since Kubernetes 1.31.
+
+    Source: kubeadm reference.
+    """
     return "v1beta4" if int(version.split(".")[1]) >= 31 else "v1beta3"

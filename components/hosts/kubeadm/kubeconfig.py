@@ -1,10 +1,10 @@
-"""The kubeconfig of a cluster that the stack made: its context on this machine, put and taken.
+"""Program that writes the context of a cluster created by the stack: actions `apply` and `undo`.
 
-Owns one context, with a cluster and a user of the same name, in the file that kubectl would write
-to: the first that ``KUBECONFIG`` names, else ``~/.kube/config``. Refuses a context of that name
-that it didn't write. A file that it made goes with the context.
-
-Input: a `KubeconfigRequest`. No other key of a kubeconfig can come through.
+The program owns one context, with a cluster and a user, in the kubeconfig file that kubectl would
+write to: the first file in `KUBECONFIG`, else `~/.kube/config`. It does not overwrite a context of
+the same name that it did not write. When it removes the context and nothing else is in the file, it
+deletes the file.
+Input: a `KubeconfigRequest`. No other fields of a kubeconfig can be passed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from components.program import main
 from policies.faults import Fault
 
 OURS = "gpu-cluster/"
-"""Before the context's name: the names of its cluster and its user."""
+"""Prefix of the cluster's and the user's name; the context's name follows."""
 LOCK_SECONDS = 20
-"""Seconds to wait for another program that changes the file."""
+"""Seconds to wait for another program that is changing the file."""
 EMPTY: Json = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
 
 
 @dataclass(frozen=True, kw_only=True)
 class KubeconfigRequest:
-    """The context of a cluster that the stack makes.
+    """Context of a cluster that the stack creates.
 
     Attributes:
-        context: its name.
-        administrator: how it reaches the cluster.
+        context: Name of the context.
+        administrator: Access to the cluster.
     """
 
     context: str
@@ -48,16 +48,17 @@ Change = Callable[[KubeconfigRequest], Coroutine[Any, Any, Json]]
 
 
 def path() -> Path:
-    """The file that kubectl writes to (k8s.io/client-go v0.34 tools/clientcmd/config.go)."""
+    """Return the file that kubectl writes to (k8s.io/client-go v0.34 tools/clientcmd/config.go)."""
     named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     return Path(named[0]) if named else Path.home() / ".kube" / "config"
 
 
 def exclusive(change: Change) -> Change:
-    """Return a change of the kubeconfig that runs while its lock file is held.
+    """Return a function that changes the kubeconfig while it holds the file's lock.
 
-    The lock is that of kubectl: a file of the same name and ``.lock``, which must not exist
-    (k8s.io/client-go v0.34 tools/clientcmd/loader.go, lockFile). kubectl fails then; this waits.
+    The lock is kubectl's: a file with the suffix `.lock` that must not exist (k8s.io/client-go
+    v0.34 tools/clientcmd/loader.go, lockFile). If the file exists, kubectl fails, but this function
+    waits.
     """
 
     async def locked(wanted: KubeconfigRequest) -> Json:
@@ -92,7 +93,7 @@ async def _take(lock: Path) -> None:
 
 
 def is_there(context: str) -> bool:
-    """Whether any file of this machine's kubeconfig has the context."""
+    """Return whether a file of this machine's kubeconfig has the context."""
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
     files = [Path(name) for name in named if name] or [path()]
     return any(_named(_read(file), "contexts", context) for file in files)
@@ -100,11 +101,11 @@ def is_there(context: str) -> bool:
 
 @exclusive
 async def apply(wanted: KubeconfigRequest) -> Json:
-    """Writes the context.
+    """Write the context.
 
     Raises:
-        FaultError: the client key is none, somebody else's context has that name, or the file
-            can't be read.
+        FaultError: The client key is not valid, a context of that name belongs to somebody else, or
+            the file can't be read.
     """
     name, given = wanted.context, wanted.administrator
     check_key(given)
@@ -135,7 +136,7 @@ async def apply(wanted: KubeconfigRequest) -> Json:
 
 @exclusive
 async def undo(wanted: KubeconfigRequest) -> Json:
-    """Takes the context away, and the file where nothing else is in it."""
+    """Remove the context, and delete the file if nothing else is in it."""
     name, file = wanted.context, path()
     ours, found = OURS + name, _read(file)
     there = _named(found, "contexts", name)
@@ -145,7 +146,7 @@ async def undo(wanted: KubeconfigRequest) -> Json:
         found[kind] = [other for other in found.get(kind) or [] if other["name"] != entry]
     if found.get("current-context") == name:
         found["current-context"] = ""
-    # A link is somebody's choice of a place, and stays.
+    # A symbolic link is the user's choice of a location, so it is kept.
     if file.is_symlink() or any(found[kind] for kind in ("clusters", "users", "contexts")):
         _write(file, found)
     else:
@@ -170,7 +171,10 @@ def _read(file: Path) -> Json:
 
 
 def _write(file: Path, document: Json) -> None:
-    """Write the file whole, by one rename, for its owner alone: a key is in it. Follow a link."""
+    """Write the file atomically by a rename, following a symbolic link.
+
+    Only the owner can read the file, because it contains a key.
+    """
     target = file.resolve()
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = target.with_name(f"{target.name}.gpu-cluster-new")

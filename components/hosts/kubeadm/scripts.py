@@ -1,4 +1,4 @@
-"""The scripts of phase ``cluster``: a host makes the stack's own cluster, or joins it."""
+"""Scripts of phase `cluster`: a host creates the stack's cluster, or joins it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("library/init",))
 ACCESS = Bundle("access", ("library/access",))
 JOINING = (LIBRARY, MEMBER)
-"""What a host that joins reads."""
+"""Bundles that the script of a joining host reads."""
 RESET_LIMIT = 300
-"""Seconds for `kubeadm reset` (``steps/library/joined.sh``)."""
+"""Seconds for `kubeadm reset` (`steps/library/joined.sh`)."""
 
 
 def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
-    """The script of the one control-plane host.
+    """Return the script that runs `kubeadm init` on the single control-plane host.
 
     Args:
-        host: the control-plane host.
-        inline: as in `assemble`.
+        host: The control-plane host.
+        inline: Whether the script contains the text of its files, as in `assemble`.
     """
     init, runtime = _init(host), host.sections.runtime
     version = host.sections.kubernetes_packages.version or ""
@@ -42,12 +42,12 @@ def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
 
 
 def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Declaration:
-    """The script of a host that joins: a secret, for the token is in it.
+    """Return the script of a joining host, which is a secret because it contains the token.
 
     Args:
-        host: who joins.
-        token: what `access_script` printed.
-        hashes: of the cluster's authority, ``sha256:…``.
+        host: The host that joins.
+        token: Bootstrap token that `access_script` printed.
+        hashes: Hashes of the cluster's authority, each `sha256:…`.
     """
     init, runtime = _init(host), host.sections.runtime
     join = Join(endpoint=init.endpoint, ca_cert_hashes=hashes)
@@ -63,14 +63,14 @@ def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Decla
 def access_script(
     host: DesiredHost, joining: Iterable[str], *, inline: bool = False
 ) -> Declaration:
-    """The script that prints a token and a hash, then the administrator's kubeconfig.
+    """Return the script that prints a token and hashes, then the administrator's kubeconfig.
 
-    It runs again where another host joins: the names are in it.
+    The script contains the names of the joining nodes, so that it runs again if a host is added.
 
     Args:
-        host: the control-plane host.
-        joining: names of the nodes that join.
-        inline: as in `assemble`.
+        host: The control-plane host.
+        joining: Names of the nodes that join.
+        inline: Whether the script contains the text of its files, as in `assemble`.
     """
     version = host.sections.kubernetes_packages.version or ""
     settings = {
@@ -83,7 +83,7 @@ def access_script(
 
 
 def member_seconds(host: DesiredHost) -> int:
-    """Seconds that kubeadm may take: after one that was killed, a reset comes first."""
+    """Return the seconds that kubeadm may take, including a reset after a run that was killed."""
     return _init(host).timeout_seconds + RESET_LIMIT
 
 

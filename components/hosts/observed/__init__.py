@@ -1,0 +1,1 @@
+"""Inspection of hosts: the probe, its parser, and the table of results."""

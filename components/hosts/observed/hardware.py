@@ -1,7 +1,7 @@
-"""What a host's hardware and firmware do to GPU jobs: read only, and advice.
+"""Warnings about hardware and firmware settings that affect GPU jobs. Pure functions.
 
-Pure, over the lines of the probe (`HostFacts.gpus`, `rdma`, `memory`, `rows`). What a line doesn't
-say clearly is unknown, and nothing is said of it.
+The input is the probe's lines (`HostFacts.gpus`, `rdma`, `memory`, `rows`). A value that is not
+clearly stated there counts as unknown and causes no warning.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from components.hosts.compatibility import version
 from policies.faults import Fault, Severity
 from policies.printable import shortened
 
-#: Hosts that one piece of advice names; the rest are counted.
+# Maximum number of hosts that one warning names; the rest are only counted.
 NAMED = 5
-#: Memory of GPUs for RDMA without nvidia-peermem: open kernel modules and Linux 5.12
-#: (NVIDIA GPU Operator documentation, "GPUDirect RDMA", DMA-BUF).
+# Linux 5.12 with open kernel modules gives RDMA devices access to GPU memory without nvidia-peermem
+# (NVIDIA GPU Operator documentation, "GPUDirect RDMA", DMA-BUF).
 DMA_BUF = (5, 12)
 _GPU = re.compile(
     r"(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<width>\d{1,2}|-) "
@@ -31,15 +31,17 @@ _TRUTH = {"yes": True, "1": True, "no": False, "0": False}
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU on the PCI bus; None is unknown.
+    """A GPU on the PCI bus; a field is None if its value is unknown.
 
     Attributes:
-        address: domain, bus, device and function.
-        width, widest: lanes of its link now, and at most.
-        speed, fastest: GT/s; a GPU without work lowers its own.
-        numa: its NUMA node; -1 where the firmware names none.
-        iommu: type of its IOMMU group (``identity``, ``DMA``, ``DMA-FQ``); empty without one.
-        acs: bridges above it that redirect what goes from peer to peer.
+        address: PCI domain, bus, device and function.
+        width: Current number of PCIe lanes.
+        widest: Largest number of PCIe lanes.
+        speed: Current link speed in GT/s; an idle GPU lowers it.
+        fastest: Highest link speed in GT/s.
+        numa: NUMA node; -1 if the firmware names none.
+        iommu: Type of the IOMMU group (`identity`, `DMA`, `DMA-FQ`). Empty without an IOMMU.
+        acs: Number of bridges above the GPU that redirect peer-to-peer traffic.
     """
 
     address: str
@@ -53,7 +55,7 @@ class Gpu:
 
 
 def gpus(facts: HostFacts) -> list[Gpu]:
-    """The GPUs whose lines are well formed."""
+    """Return the GPUs whose lines are well formed."""
     matches = filter(None, map(_GPU.fullmatch, facts.gpus))
     return [
         Gpu(
@@ -75,7 +77,7 @@ def _whole(text: str) -> int | None:
 
 
 def _truths(lines: tuple[str, ...], column: int, words: Mapping[str, bool]) -> list[bool]:
-    """What a column of nvidia-smi says; what is neither yes nor no (``[N/A]``) is left out."""
+    """Return the boolean values in a column of nvidia-smi's output; skip others (`[N/A]`)."""
     rows = (line.split(",") for line in lines)
     values = (row[column].strip().lower() for row in rows if len(row) > column)
     return [words[value] for value in values if value in words]
@@ -86,7 +88,7 @@ def _ecc(facts: HostFacts) -> list[bool]:
 
 
 def cells(facts: HostFacts) -> tuple[str, str, str, str]:
-    """PCIe, ECC, RDMA and IOMMU of a host for the table; ``-`` is unknown or none."""
+    """Return a host's PCIe, ECC, RDMA and IOMMU cells for the table; `-` is unknown or none."""
     seen, ecc = gpus(facts), _ecc(facts)
     links = sorted({f"x{gpu.width} {gpu.speed} GT/s" for gpu in seen if gpu.width})
     states = [line.split()[1:] for line in facts.rdma]
@@ -101,7 +103,7 @@ def cells(facts: HostFacts) -> tuple[str, str, str, str]:
 
 
 def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
-    """Advice about all hosts, each piece once with the hosts that it is for."""
+    """Return the warnings about all hosts, each text once with all hosts that it concerns."""
     hosts_by_advice: dict[tuple[str, str, str], list[str]] = {}
     for name, facts in hosts.items():
         if not facts.error:
@@ -114,7 +116,7 @@ def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
 
 
 def place(names: list[str]) -> str:
-    """Hosts as a finding names them."""
+    """Return host names as a fault shows them."""
     return f"host{'s' if names[1:] else ''} {shortened(names, NAMED)}"
 
 
@@ -122,9 +124,13 @@ Text = tuple[str, str, str]
 
 
 def _links(facts: HostFacts) -> Iterator[Text]:
-    """The width alone: a GPU without work lowers its link's speed on its own."""
+    """Yield a warning for each GPU with fewer PCIe lanes than it supports.
+
+    The link's speed is ignored, because an idle GPU lowers it.
+    """
     for gpu in gpus(facts):
-        # Zero lanes mean no link: then nothing is known (Linux, drivers/pci/pci-sysfs.c).
+        # Zero lanes mean that there is no link, so nothing is known (Linux,
+        # drivers/pci/pci-sysfs.c).
         if gpu.width and gpu.widest and gpu.width < gpu.widest:
             yield (
                 f"GPU {gpu.address} with {gpu.width} of {gpu.widest} PCIe lanes",
@@ -156,7 +162,7 @@ def _memory(facts: HostFacts) -> Iterator[Text]:
 
 
 def _peers(facts: HostFacts) -> Iterator[Text]:
-    """What stands between GPUs, and between them and the network."""
+    """Yield warnings about slow traffic between GPUs, or between GPUs and the network."""
     seen = gpus(facts)
     if any(gpu.iommu.startswith("DMA") for gpu in seen):
         yield (

@@ -1,4 +1,4 @@
-"""A read-only look at hosts by SSH: one connection, one command each, all at once."""
+"""Read-only inspection of hosts over SSH: one connection and one command per host, in parallel."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ from policies.faults import Fault, FaultError
 from policies.printable import printable
 
 PROBE_LIMIT = 10.0
-"""Seconds for one host: connection, log-in and probe together."""
+"""Seconds for one host: connection, login and probe together."""
 AT_ONCE = 64
-"""Hosts that are looked at together."""
+"""Maximum number of hosts that are inspected in parallel."""
 PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
-"""Variable with the file of a key that hosts tie to the probe (`make probe-key`), used before the
-stack's: previews have no other."""
+"""Environment variable with the file of the probe's own SSH key.
+
+Hosts restrict this key to the probe (`make probe-key`). It is used in preference to the stack's
+key, so that previews can run with this key alone.
+"""
 
 
 Tunnel = asyncssh.SSHClientConnection | HostFacts | None
-"""A connection to a bastion, why there is none, or no bastion."""
+"""A connection to a bastion, the reason why there is none, or None without a bastion."""
 
 
 async def observe_hosts(
@@ -39,16 +42,17 @@ async def observe_hosts(
     limit: float = PROBE_LIMIT,
     registries: Sequence[str] = (),
 ) -> dict[str, HostFacts]:
-    """Look at every host, in parallel, each host's key checked against its ``host_key``.
+    """Inspect all hosts in parallel, and return the facts of each host by name.
 
-    Never raises for a host: what went wrong is the ``error`` of its facts. No user or system SSH
-    configuration, agent or known_hosts file is read.
+    Each host's key is checked against its `host_key`. A host that can't be inspected never raises:
+    the reason is in the `error` of its facts. No SSH configuration, agent or known_hosts file of
+    the user or the system is read.
 
     Args:
-        hosts: those with the same bastion share one connection to it.
-        private_key: an SSH private key.
-        limit: seconds for each host; also for the connection to a bastion.
-        registries: ``host:port`` that hosts are asked whether they reach.
+        hosts: Hosts to inspect. Hosts with the same bastion share one connection to the bastion.
+        private_key: SSH private key.
+        limit: Seconds for each host, and for the connection to a bastion.
+        registries: Registries (`host:port`) that each host tries to reach.
     """
     if not hosts:
         return {}
@@ -79,7 +83,7 @@ async def _tunnels(
     limit: float,
     connections: contextlib.AsyncExitStack,
 ) -> dict[Endpoint, Tunnel]:
-    """Connect to the bastions of hosts, once to each; ``connections`` ends that."""
+    """Connect once to each bastion of the hosts; `connections` closes the connections."""
 
     async def dial(bastion: Endpoint) -> Tunnel:
         try:
@@ -94,13 +98,13 @@ async def _tunnels(
 
 
 def inspecting_key(private_key: str) -> str:
-    """Return the key that an inspection logs in with: the probe's where one is named.
+    """Return the SSH key for the inspection: the probe's own key if it is configured.
 
     Args:
-        private_key: the stack's.
+        private_key: The stack's SSH private key.
 
     Raises:
-        FaultError: it can't be used.
+        FaultError: The key can't be read.
     """
     path = os.environ.get(PROBE_KEY_FILE)
     try:

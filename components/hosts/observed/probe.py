@@ -1,7 +1,8 @@
-"""The probe: what a host is, and whether what its phases expect still holds; and what it found.
+"""The probe: a script that reports facts about a host, and the parser of its output.
 
-Reads only. What it looks for lies beside the step that expects it: the end of that step's file,
-after `MARK`, is part of the probe too.
+The script only reads. It reports what the host is, and whether the files and values that each phase
+has applied are unchanged. A step's script file can extend the probe: the part of the file after
+`MARK` becomes part of the probe.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ from components.ssh.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
 from policies.printable import printable
 
 MARK = "# --- found later: the probe has this part too ---\n"
-"""Before the functions ``found_<kind>``, ``list_<kind>`` and what they call."""
+"""Line in a step's script after which the functions for the probe begin.
+
+The functions are `found_<kind>`, `list_<kind>` and those that they call.
+"""
 HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
-"""Keys of the lines about single devices, which `components.hosts.observed.hardware` reads, and of
-registries."""
+"""Keys of repeated lines about single devices and about registries.
+
+`components.hosts.observed.hardware` parses the lines about devices.
+"""
 DEVICES = 64
-"""How many of each kind are taken."""
+"""Maximum number of lines of each kind that are kept."""
 SHOWN = 60
-"""Characters that an error shows of a value."""
+"""Maximum number of characters of a value that an error shows."""
 LONGEST = 1024
-"""Characters of one value of it."""
+"""Maximum number of characters of one value that are kept."""
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _PHASE = r"[a-z_-]{1,32}"
 _COUNT, _YES = r"[0-9]{1,15}", r"(?:yes|no)?"
@@ -57,12 +63,12 @@ FORMS: Mapping[str, re.Pattern[str]] = {
         "end": "ok",
     }.items()
 }
-"""What the values of keys look like; those that aren't here are text, shown and cut."""
+"""Pattern of the values by key; a value of another key is free text, which is truncated."""
 
 
 @functools.cache
 def probe() -> str:
-    """The script that `components.hosts.observed.inspect` sends to each host."""
+    """Return the script that `components.hosts.observed.inspect` runs on each host."""
     text = (Path(__file__).parent / "probe.sh").read_text()
     head, gap, rest = text.partition("\n\n")
     parts = [file.read_text().partition(MARK)[2] for file in sorted(FOLDER.rglob("*.sh"))]
@@ -70,9 +76,12 @@ def probe() -> str:
 
 
 def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
-    """The probe's lines as facts, read when this machine's clock showed ``now``.
+    """Return the facts in the probe's output lines. Unknown keys are ignored.
 
-    Unknown keys are passed over.
+    Args:
+        lines: Lines of the form `key=value`.
+        now: Time of this machine's clock when the probe ended, to compute the skew. None: unknown
+            skew.
     """
     single: dict[str, str] = {}
     kept = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
@@ -144,12 +153,13 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
 
 
 def answer(text: str) -> HostFacts:
-    """Return the facts of a whole answer of the probe, which ended just now.
+    """Return the facts in the complete output of a probe that has just ended.
 
-    Unknown keys are passed over: a host may have another release's copy (`make probe-key`).
+    Unknown keys are ignored, because a host may run another release's copy of the probe (`make
+    probe-key`).
 
     Raises:
-        Unreadable: it didn't end, or a value isn't what the probe prints for its key.
+        Unreadable: The output is truncated, or a value does not fit the pattern of its key.
     """
     lines = text.split("\n")
     if lines[-2:] != ["end=ok", ""]:
@@ -159,7 +169,7 @@ def answer(text: str) -> HostFacts:
         if key in FORMS and not FORMS[key].fullmatch(value):
             shown = printable(value, SHOWN)
             raise Unreadable(f"the probe's answer has {key}={shown}, which the probe never prints")
-    # The host's clock was read at the end of the probe; the answer took less than a second.
+    # The probe reads the clock at its end, and the output arrives in less than a second.
     return parse(lines, time.time())
 
 
@@ -172,7 +182,7 @@ def _split(text: str, parts: int) -> tuple[str, ...]:
 
 
 def _devices(lines: list[str]) -> tuple[str, ...]:
-    """In one order: some are told by programs that run beside the probe."""
+    """Return the lines in sorted order, because programs in the background print some of them."""
     return tuple(sorted(lines)[:DEVICES])
 
 

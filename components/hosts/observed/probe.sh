@@ -1,12 +1,13 @@
 #!/bin/sh
-# Tells what a host is, as key=value lines. Reads only; every path is prefixed by
+# Prints facts about a host as key=value lines. The probe only reads; every path is prefixed by
 # GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
 root=${GPU_CLUSTER_ROOT-}
-# As in base.sh.
+# The same PATH as in base.sh.
 PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 
-# One line each, whatever the value holds, all of them told at the end: each write is a packet. A look
-# waits for the slowest host, so nothing here starts a process that the shell can do without.
+# say KEY VALUE: adds a line to $told, which is printed at the end, because each write is sent as a
+# separate network packet. The inspection waits for the slowest host, so the probe starts as few
+# processes as possible.
 told=
 say() {
     key=$1
@@ -39,7 +40,7 @@ nvidia_devices() {
             0x10de-0x0680*) switches=$((switches + 1)) ;;
         esac
     done
-    # Fourth generation: behind InfiniBand devices (steps/fabric.sh).
+    # NVSwitches of the fourth generation are behind InfiniBand devices (steps/library/fabric.sh).
     for device in "$root"/sys/class/infiniband/*/device/vpd; do
         [ ! -r "$device" ] || ! grep -q SW_MNG "$device" || switches=$((switches + 1))
     done
@@ -47,14 +48,14 @@ nvidia_devices() {
     say nvswitches "$switches"
 }
 
-# first FILE: its first line as $line, "-" where there is none to read.
+# first FILE: sets $line to the file's first line, or to "-" if the file can't be read.
 first() {
     line=
     [ ! -r "$1" ] || read -r line 2>/dev/null <"$1" || :
     line=${line:--}
 }
 
-# gpu=ADDRESS WIDTH WIDEST SPEED FASTEST NUMA IOMMU ACS of each GPU. Sources: Linux,
+# Prints gpu=ADDRESS WIDTH WIDEST SPEED FASTEST NUMA IOMMU ACS for each GPU. Sources: Linux,
 # Documentation/ABI/testing/sysfs-bus-pci and sysfs-kernel-iommu_groups (type).
 gpus() {
     for device in "$root"/sys/bus/pci/devices/*; do
@@ -73,9 +74,9 @@ gpus() {
     done
 }
 
-# find_redirected DEVICE: how many bridges above a device send what goes from peer to peer up to the
-# root, as $redirected: bits 2 and 3 of ACS control, extended capability 0xd (Linux,
-# include/uapi/linux/pci_regs.h). Their registers are for root to read: "-" where one can't be read.
+# find_redirected DEVICE: sets $redirected to the number of bridges above a device that redirect
+# peer-to-peer traffic to the root: bits 2 and 3 of ACS control, extended capability 0xd (Linux,
+# include/uapi/linux/pci_regs.h). Only root can read the registers; "-" if one can't be read.
 find_redirected() {
     redirected=-
     cd -P "$1" 2>/dev/null || return 0
@@ -103,8 +104,8 @@ count_redirecting() {
         END { print short ? "-" : count + 0 }'
 }
 
-# rdma=NAME STATE...: InfiniBand and RoCE devices with the state of each port; those in front of
-# NVSwitches (steps/fabric.sh) carry no pod's traffic.
+# Prints rdma=NAME STATE... for each InfiniBand and RoCE device with the state of each port. Devices
+# in front of NVSwitches (steps/library/fabric.sh) are skipped, because they carry no pod's traffic.
 rdma() {
     for device in "$root"/sys/class/infiniband/*; do
         [ -d "$device/ports" ] || continue
@@ -125,8 +126,8 @@ rdma() {
     esac
 }
 
-# memory=BUS_ID,ECC and rows=BUS_ID,PENDING,FAILURE of each GPU, in the words of nvidia-smi
-# (--help-query-gpu, --help-query-remapped-rows). It may take seconds, so it runs beside the rest.
+# Prints memory=BUS_ID,ECC and rows=BUS_ID,PENDING,FAILURE for each GPU, from nvidia-smi
+# (--help-query-gpu, --help-query-remapped-rows). It may take seconds, so it runs in the background.
 memory() {
     [ -r "$root/proc/driver/nvidia/version" ] && command -v nvidia-smi >/dev/null 2>&1 || return 0
     csv=--format=csv,noheader
@@ -135,15 +136,15 @@ memory() {
         2>/dev/null | pass rows &
 }
 
-# pass KEY: each line of standard input that begins as a bus id.
+# pass KEY: prints KEY=LINE for each line of standard input that begins with a bus ID.
 pass() {
     while IFS= read -r line; do
         case $line in [0-9A-Fa-f]*:*,*) printf '%s=%.200s\n' "$1" "$line" ;; esac
     done
 }
 
-# unreached=HOST:PORT of each registry in GC_REGISTRIES that doesn't answer from here, all at once.
-# Without a program that can ask, nothing is said of it; simulated hosts have no network.
+# Prints unreached=HOST:PORT for each registry in GC_REGISTRIES that can't be reached, all in
+# parallel. It prints nothing without curl and bash, or on simulated hosts, which have no network.
 registries() {
     [ ! -e "$root/run/gpu-cluster-simulated" ] || return 0
     for place in ${GC_REGISTRIES-}; do
@@ -157,7 +158,7 @@ registries() {
     done
 }
 
-# UEFI, GetVariable: four bytes of attributes, then one byte, 1 where Secure Boot is on.
+# UEFI, GetVariable: four bytes of attributes, then one byte, which is 1 if Secure Boot is on.
 secure_boot() {
     enabled=
     for variable in "$root"/sys/firmware/efi/efivars/SecureBoot-*; do
@@ -170,13 +171,13 @@ secure_boot() {
     say secure_boot "$enabled"
 }
 
-# As in base.sh: a program of Go's that only answers starts sooner on one thread and without
-# collector.
+# As in base.sh: a Go program with a short task starts faster with one thread and without garbage
+# collection.
 ask() {
     GOGC=off GOMAXPROCS=1 timeout "$@"
 }
 
-# How the NVIDIA runtime brings devices into containers, as its own table of config.toml says.
+# Reads the mode of the NVIDIA container runtime from its table in config.toml.
 runtime_mode() {
     runtime_mode=
     [ -r "$root/etc/nvidia-container-runtime/config.toml" ] || return 0
@@ -189,8 +190,8 @@ runtime_mode() {
     done <"$root/etc/nvidia-container-runtime/config.toml"
 }
 
-# version NAME PROGRAM TEXT: the word after the one that begins with TEXT in what the program says
-# of itself.
+# version NAME PROGRAM TEXT: reports the word after the one that begins with TEXT in the output of
+# PROGRAM --version.
 version() {
     said=
     ! command -v "$2" >/dev/null 2>&1 || said=$(ask 5 "$2" --version 2>/dev/null)
@@ -202,8 +203,8 @@ version() {
     say "$1" "$found"
 }
 
-# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>"; of open kernel modules "Open
-# Kernel Module for x86_64  595.91.07  Release Build".
+# Formats: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>", and for open kernel
+# modules "Open Kernel Module for x86_64  595.91.07  Release Build".
 driver() {
     [ -r "$root/proc/driver/nvidia/version" ] || return 0
     number=
@@ -214,11 +215,11 @@ driver() {
         done
     done <"$root/proc/driver/nvidia/version"
     say driver "$number"
-    # Where a driver container mounts its root (NVIDIA/gpu-driver-container, _mount_rootfs).
+    # A driver container mounts its root here (NVIDIA/gpu-driver-container, _mount_rootfs).
     [ ! -d "$root/run/nvidia/driver/usr" ] || say driver_container yes
 }
 
-# disk PATH: "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
+# disk PATH: df prints "Filesystem 1024-blocks Used Available Capacity Mounted on", then numbers.
 disk() {
     blocks=$(df -Pk "$1" | { read -r _ && read -r _ _ _ free _ && echo "$free"; })
     say disk_free_mib "$((blocks / 1024))"
@@ -271,9 +272,9 @@ fi
 if [ -e "$root/run/reboot-required" ]; then say reboot_required yes; fi
 if [ -e "$root/run/gpu-cluster-simulated" ]; then say simulated yes; fi
 
-# What the phases said that must be found besides files: each kind is known by a function beside the
-# step that expects it (found_<kind>), some list all of their kind by one process (list_<kind>). A
-# kind that is unknown here is passed over.
+# expected FILE PHASE: checks values other than files that a phase has recorded. The step that
+# records a kind of value has a function to check it (found_<kind>) and may have one that reads all
+# values of the kind with one process (list_<kind>). Unknown kinds are skipped.
 expected() {
     [ -r "$1" ] || return 0
     kinds=" "
@@ -296,8 +297,8 @@ expected() {
     done <"$1"
 }
 
-# What our scripts wrote, and the files of their steps, whose names end in their sums: one process
-# reads all, and those that it can't read are missing in what it prints.
+# Compute the checksums of all files that the scripts wrote and of all step files, with one process.
+# Files that it can't read are missing in its output.
 kept=$root/var/lib/gpu-cluster
 end='
 '
@@ -314,7 +315,7 @@ done
 sums=
 [ $# -eq 0 ] || sums=$end$(sha256sum -- "$@" 2>/dev/null)$end
 
-# find_sum FILE: as $sum.
+# find_sum FILE: sets $sum to the checksum of a file, or to "missing".
 find_sum() {
     sum=missing
     case $sums in
@@ -325,7 +326,8 @@ find_sum() {
     esac
 }
 
-# written FILE PHASE: whether what a phase wrote is still so; the last line of a path counts.
+# written FILE PHASE: reports the files of a phase that have changed; the last line of a path
+# counts.
 written() {
     lines=
     while IFS= read -r line; do
@@ -353,16 +355,16 @@ for folder in "$kept"/*/; do
             say disrupts "$phase $line"
         done <"$folder/disrupts"
     fi
-    # Other settings were being applied, or the first ones.
+    # The phase was interrupted while other settings, or the first ones, were being applied.
     [ -r "$folder/settings" ] && [ ! -e "$folder/unfinished" ] || say unfinished "$phase"
     if [ -r "$folder/settings" ]; then
-        say setting "$phase" # there may be no line
+        say setting "$phase" # The settings may have no line.
         while IFS= read -r line; do
             say setting "$phase $line"
         done <"$folder/settings"
     fi
     expected "$folder/expected" "$phase"
-    # Gone or changed: a declaration reads no other ones for its undo, and the list keeps them there.
+    # The list or a step file was deleted or changed. An undo reads only the files of this list.
     [ -r "$folder/steps" ] || { say drift "$phase the list of its steps" && continue; }
     while IFS= read -r step; do
         say step "$phase $step"

@@ -1,4 +1,4 @@
-"""The preflight as a table in the terminal: one row per host, all facts side by side."""
+"""Table of the hosts' facts for the terminal: one row per host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HEAD = (
     "PCIe", "ECC", "RDMA", "IOMMU",
 )  # fmt: skip
 
-#: Seconds by which clocks that are in step may seem to differ on a busy machine.
+# Largest skew in seconds that counts as no skew, because a busy machine measures inexactly.
 IN_STEP = 10.0
 
 
 def cells(host: Target, facts: HostFacts) -> tuple[str, ...]:
-    """One host's row; a host that did not answer has its error in place of facts."""
+    """Return a host's row; a host that could not be inspected has its error instead of facts."""
     if facts.error:
         return (host.name, host.role.value, facts.error, *[""] * (len(HEAD) - 3))
     engines = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}
@@ -47,7 +47,10 @@ def cells(host: Target, facts: HostFacts) -> tuple[str, ...]:
 
 
 def _clock(skew: float) -> str:
-    """Below a second or two nobody knows: the answer took as long."""
+    """Return the clock's skew as text.
+
+    A skew of a few seconds can't be measured, because the probe's output takes time to arrive.
+    """
     return "in step" if abs(skew) < IN_STEP else f"{skew:+.0f} s"
 
 
@@ -60,10 +63,10 @@ def table(
     facts: Mapping[str, HostFacts],
     origins: Mapping[str, Mapping[str, str]],
 ) -> str:
-    """The table as text; below it each value that a pool or a host overrides, and which of them.
+    """Return the table as text, followed by the values that a pool or a host overrides.
 
-    A column in which all hosts are alike is shown once, above the table, so that it stays readable
-    with many hosts; ``(simulated)`` marks hosts that say so of themselves.
+    A column in which all hosts are equal is printed once, above the table, so that the table stays
+    readable with many hosts. Hosts that report to be simulated are counted below the table.
     """
     seen = [host for host in hosts if host.name in facts]
     rows = [cells(host, facts[host.name]) for host in seen]
@@ -82,7 +85,7 @@ def table(
     shown = [column for column in range(len(HEAD)) if column not in alike]
     bad = any(facts[host.name].error for host in seen)
     if bad and 2 not in shown:
-        shown = sorted([*shown, 2])  # where errors stand
+        shown = sorted([*shown, 2])  # Errors are in the third column.
     grid = [[HEAD[column] for column in shown], *([row[c] for c in shown] for row in rows)]
     widths = [max(len(line[n]) for line in grid) for n in range(len(shown))]
     if len(shown) > 1:

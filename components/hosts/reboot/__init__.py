@@ -1,0 +1,1 @@
+"""Reboots of hosts in waves."""

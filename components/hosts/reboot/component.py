@@ -1,8 +1,8 @@
-"""Reboots of hosts whose preparation needs one, in waves, between preparation and runtime.
+"""Component that reboots hosts whose preparation needs a reboot, before the runtime is configured.
 
-One command for the whole stack, from the engineer's machine: a connection to a host does not
-outlive its reboot, and who may be down depends on the others. Refuses to own a reboot that nobody
-asked for: it is there only with ``reboot.when: required``.
+One Command on the engineer's machine covers the whole stack, because a connection to a host does
+not survive the reboot, and because whether a host may be down depends on the other hosts. The
+Command exists only with `reboot.when: required`, so nothing is rebooted without consent.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from components.requests import write
 
 @dataclass(frozen=True, kw_only=True)
 class RebootArgs:
-    """What `Reboot` needs.
+    """Arguments of the component `Reboot`.
 
     Attributes:
-        hosts: the hosts that may be rebooted.
-        rollout: how nodes are taken out of use.
-        private_key: an SSH private key, a secret.
-        findings: why hosts must be rebooted, by host.
+        hosts: Hosts that may be rebooted.
+        rollout: Settings for taking nodes out of use.
+        private_key: SSH private key, a secret.
+        findings: Reasons why hosts must be rebooted, by host.
     """
 
     hosts: tuple[DesiredHost, ...]
@@ -40,7 +40,7 @@ class RebootArgs:
 
 
 def reboot_request(args: RebootArgs, private_key: str) -> RebootRequest:
-    """Return the request of the program ``reboot``."""
+    """Return the request of the program `reboot`."""
     hosts = working(args.hosts)
     scripts = "\0".join(prepare_script(host) for host in hosts)
     return RebootRequest(
@@ -52,7 +52,10 @@ def reboot_request(args: RebootArgs, private_key: str) -> RebootRequest:
 
 
 class Reboot(pulumi.ComponentResource):
-    """One command, or none. ``done``: what it printed; empty without it."""
+    """The reboots of all hosts: one Command, or none.
+
+    The output `done` is the Command's standard output; it is empty without a Command.
+    """
 
     TYPE = "gpucluster:index:Reboot"
 
@@ -61,6 +64,7 @@ class Reboot(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: RebootArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
+        """Declare the Command if hosts may be rebooted."""
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.rollout.boots and args.hosts:

@@ -1,10 +1,9 @@
-"""Reboots the hosts whose preparation asked for it: ``apply``.
+"""Program that reboots the hosts whose preparation requested a reboot: action `apply`.
 
-A host asks by ``/run/gpu-cluster/reboot-required``, which a boot takes away. Its node is drained
-before and given back after; the boot id before and after is compared, so that no host is rebooted
-twice and none counts as rebooted that was not. After the first host that does not come back no
-other one is touched.
-
+A host requests a reboot with the file `/run/gpu-cluster/reboot-required`, which disappears at boot.
+The host's node is drained before the reboot and uncordoned after it. The boot IDs before and after
+are compared, so that no host is rebooted twice or wrongly counts as rebooted. After the first host
+that does not come back, no other host is rebooted.
 Input: `components.desired.rollout.RebootRequest`.
 """
 
@@ -32,16 +31,22 @@ from policies.faults import Fault
 from policies.printable import printable
 
 DIAL = 10.0
-"""Seconds for one attempt to reach a host that boots."""
+"""Seconds for one attempt to connect to a booting host."""
 KUBELET = "/etc/kubernetes/kubelet.conf"
-"""Credentials of a host that is a node."""
+"""The kubelet's credentials, which exist if the host is a node of a cluster."""
 MEMBER = Channel("member", SHORT, exactly("member", "(?:node)?", "`node`, or nothing"))
 READ_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True)
 class RebootLimits:
-    """Seconds until a host answers again and until a node's pods are gone; what these may lose."""
+    """Limits of one host's reboot.
+
+    Attributes:
+        boot: Seconds until the host must respond again.
+        drain: Seconds until the node's pods must be gone.
+        consent: Losses of pods that the user accepts (`rollout.evict`).
+    """
 
     boot: float
     drain: float
@@ -49,19 +54,23 @@ class RebootLimits:
 
 
 class Turns:
-    """Who may be down: at most so many hosts, of the control plane one; nobody after a failure."""
+    """Limits how many hosts are down at a time; only one of them may be a control-plane host.
+
+    After a failure no other host gets a turn.
+    """
 
     def __init__(self, at_once: int) -> None:
+        """Create the limit for `at_once` hosts."""
         self._all = asyncio.Semaphore(at_once)
         self._control_plane = asyncio.Semaphore(1)
         self.failed = ""
 
     @contextlib.asynccontextmanager
     async def turn(self, name: str, role: Role) -> AsyncIterator[None]:
-        """A host's turn.
+        """Wait for a host's turn, and hold it while the context is open.
 
         Raises:
-            ClusterError: another host failed before.
+            ClusterError: Another host has failed before.
         """
         async with contextlib.AsyncExitStack() as stack:
             if role.is_control_plane:
@@ -79,9 +88,10 @@ class Turns:
 
 
 def reboot_command(user: str, boot_id: str) -> str:
-    """Reboots the system if it still is the one that was looked at.
+    """Return the command that reboots a host if its boot ID is still the inspected one.
 
-    The boot id was read from a host, so it is an argument of the script and no part of it.
+    The boot ID was read from a host, so it is an argument of the shell script and not part of its
+    text.
     """
     guarded = f'[ "$({READ_BOOT_ID})" = "$1" ] && exec systemctl reboot'
     line = shlex.join(["sh", "-c", guarded, "reboot", boot_id])
@@ -89,23 +99,23 @@ def reboot_command(user: str, boot_id: str) -> str:
 
 
 async def boot_id_of(host: Target, key: str) -> str:
-    """The boot id that a host shows now; empty where it can't be asked."""
+    """Return the host's current boot ID; empty if the host can't be reached."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
         return await printed(host, key, f"{READ_BOOT_ID}\n", DIAL, BOOT_ID)
     return ""
 
 
 async def restart(host: Target, key: str, before: str, limit: float) -> str:
-    """Reboots one host and waits for its next boot; gives back the new boot id.
+    """Reboot one host, wait for its next boot, and return the new boot ID.
 
     Raises:
-        ClusterError: nobody knows which boot it is now; or the host does not answer, or shows the
-            old boot id, after ``limit`` seconds.
+        ClusterError: The boot ID before the reboot is unknown, or the host does not respond with a
+            new boot ID within `limit` seconds.
     """
     if not before:
         found, cure = "no boot id in its answer to the probe", "look at /proc on its console"
         raise ClusterError(Fault(f"host {host.name}", found, "one, to know a reboot by", cure))
-    # The connection ends with the system: that isn't a failure.
+    # The connection ends when the system goes down; that is not a failure.
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
         async with asyncio.timeout(DIAL), reached(host, key) as connection:
             await run(connection, reboot_command(host.user, before), "", NOTHING)
@@ -130,10 +140,11 @@ async def restart(host: Target, key: str, before: str, limit: float) -> str:
 
 
 async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
-    """The host's Node; None where it is in no cluster yet.
+    """Return the host's Node, or None if the host is not in a cluster yet.
 
     Raises:
-        ClusterError: the host is a node of a cluster that can't be asked here, or doesn't answer.
+        ClusterError: The host is a node of a cluster that can't be reached from here, or the host
+            can't be reached.
     """
     if client is not None:
         return await drain.node_of(client, host.node)
@@ -152,7 +163,10 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
 
 @contextlib.asynccontextmanager
 async def cluster_of(rollout: DesiredRollout) -> AsyncIterator[Client | None]:
-    """Connect to the cluster; None if the stack makes it and this machine has no context of it."""
+    """Connect to the cluster.
+
+    The client is None if the stack creates the cluster and this machine has no context for it yet.
+    """
     if rollout.makes_cluster and not is_there(rollout.context):
         yield None
         return
@@ -161,7 +175,11 @@ async def cluster_of(rollout: DesiredRollout) -> AsyncIterator[Client | None]:
 
 
 async def give_back(client: Client | None, node: Json | None, limit: float) -> None:
-    """Waits until a node that we cordoned is ready again, and uncordons it."""
+    """Wait until a node that this program cordoned is ready again, and uncordon it.
+
+    Raises:
+        ClusterError: The node is not ready after `limit` seconds.
+    """
     if client is None or node is None or not drain.cordoned_by_us(node):
         return
     name = node["metadata"]["name"]
@@ -169,7 +187,7 @@ async def give_back(client: Client | None, node: Json | None, limit: float) -> N
 
     async def back() -> bool:
         nonlocal found
-        # The API server may be on the host that boots.
+        # The API server may run on the host that is booting.
         with contextlib.suppress(ClusterError, OSError):
             found = await drain.node_of(client, name)
         return found is not None and drain.ready(found)
@@ -189,7 +207,7 @@ async def give_back(client: Client | None, node: Json | None, limit: float) -> N
 async def one(
     client: Client | None, host: Target, key: str, before: str, limits: RebootLimits
 ) -> Json:
-    """Drains, reboots and gives back one host."""
+    """Drain, reboot and uncordon one host."""
     node = await node_of(client, host, key)
     if client is not None and node is not None:
         await drain.cordon(client, node, before)
@@ -206,10 +224,10 @@ async def one(
 
 
 async def apply(request: RebootRequest) -> Json:
-    """Reboots what must be rebooted, gives back nodes that an earlier run left cordoned.
+    """Reboot the hosts that need it, and uncordon nodes that an earlier run left cordoned.
 
     Raises:
-        ClusterError: what failed, by host; the hosts after it were left alone.
+        ClusterError: A host failed; hosts after it were not rebooted.
     """
     key, hosts, rollout = request.private_key, request.hosts, request.rollout
     waits = rollout.boot_timeout_seconds, rollout.drain_timeout_seconds

@@ -1,4 +1,4 @@
-"""The steps of hosts, found by their names: `STEP` in each module here, its script beside it."""
+"""Steps of hosts, discovered by name: each module has a `STEP` and a script of its name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from components.hosts.step import Phase, Step
 
 @cache
 def every() -> Mapping[str, Step]:
-    """Return all steps by name, each behind the one that it comes after.
+    """Return all steps by name, in an order in which each step follows the one in its `after`.
 
     Raises:
-        TypeError: a module holds no `STEP`.
-        ValueError: a step comes after one that isn't there.
+        TypeError: A module has no `STEP`.
+        ValueError: A step's `after` names no step of its phase.
     """
     found = {
         name: _step(name) for name in sorted(each.name for each in pkgutil.iter_modules(__path__))
@@ -34,7 +34,7 @@ def every() -> Mapping[str, Step]:
 
 
 def of_phase(phase: Phase) -> dict[str, Step]:
-    """Return the steps of a phase by name, in their order."""
+    """Return the steps of a phase by name, in order."""
     return {name: step for name, step in every().items() if step.phase == phase}
 
 

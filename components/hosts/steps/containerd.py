@@ -1,4 +1,4 @@
-"""The NVIDIA runtime in containerd."""
+"""Step that configures the NVIDIA runtime in containerd."""
 
 from __future__ import annotations
 

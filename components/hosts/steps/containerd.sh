@@ -1,12 +1,13 @@
-# containerd, as an engine of runtime.sh: the NVIDIA runtime as a drop-in, made by the host's own
-# nvidia-ctk from the root configuration, judged by containerd's merged view before and after.
+# Configures the NVIDIA runtime in containerd, with the functions that runtime.sh calls. The host's
+# own nvidia-ctk writes a drop-in from the root configuration; containerd's merged configuration
+# before and after decides whether the result is right.
 #
-# Facts behind the decisions (containerd 1.6.20 to 2.4.2 and nvidia-ctk 1.20.2, as run):
-# - containerd 1.x replaces a plugin's whole section by the drop-in's, 2.x merges them. nvidia-ctk
-#   therefore copies the section; what another drop-in adds to it would be lost on 1.x.
-# - a section that names any runtime loses the built-in runc, so runc is always written out.
-# - imports of the root file alone count, and a file without version is version 1.
-# - 2.3 does not start with a drop-in of a version above the root file's.
+# Facts behind the decisions (seen with containerd 1.6.20 to 2.4.2 and nvidia-ctk 1.20.2):
+# - containerd 1.x replaces a plugin's whole section by the drop-in's section, 2.x merges them.
+#   nvidia-ctk therefore copies the section; what another drop-in adds to it would be lost on 1.x.
+# - A section that names any runtime loses the built-in runc, so runc is always written out.
+# - Only imports of the root file count, and a file without a version has version 1.
+# - containerd 2.3 does not start if a drop-in has a later version than the root file.
 
 unit=containerd
 config=/etc/containerd/config.toml
@@ -24,8 +25,9 @@ require_engine() {
         1.[6-9] | [2-9].*) ;;
         *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
     esac
-    # What a new root file is written in, the newest version that is read, CRI's own section. An
-    # older containerd starts with a newer file and passes over what it does not know (seen: 1.6).
+    # Set the version of a new root file (format), the newest version that containerd reads
+    # (newest), and the name of CRI's section (cri). An older containerd starts with a newer file
+    # and ignores what it does not know (seen with 1.6).
     format=3 newest=3 cri='plugins."io.containerd.cri.v1.runtime".containerd'
     case $major.$minor in
         1.*) format=2 newest=2 cri='plugins."io.containerd.grpc.v1.cri".containerd' ;;
@@ -48,7 +50,7 @@ require_engine() {
 }
 
 make_wanted() {
-    make_folder "$dropin" # below that of $config
+    make_folder "$dropin" # also creates the folder of $config, which is above it
     make_texts
 }
 
@@ -57,7 +59,7 @@ check_wanted() {
     ! differs || check_texts
 }
 
-# The daemon is restarted only where what it reads from all files together changes.
+# Restart the daemon only if the merged configuration changes.
 needed_action() {
     if [ -f "$scratch/before" ] && cmp -s "$scratch/before" "$scratch/after"; then
         action=none
@@ -73,17 +75,18 @@ judge_applied() {
     }
 }
 
-# view RESULT: what the daemon reads now.
+# engine_view RESULT: writes the configuration that the daemon reads now.
 engine_view() {
     have containerd && [ -f "$root$config" ] && find_version && dump "$root$config" "$1"
 }
 
-# One container with the NVIDIA runtime from an image: nvidia-smi inside it, nothing left after it.
+# Runs nvidia-smi in one container with the NVIDIA runtime, and removes the container and the image.
 smi_in_container() {
     pulled=no
     if [ -z "$(timeout 60 ctr -n gpu-cluster images ls -q "name==$1")" ]; then
         pulled=yes
-        # ctr reads no hosts.toml on its own: mirrors are CRI's (containerd 1.7.29, cmd/ctr/commands).
+        # ctr does not read hosts.toml by itself: only CRI uses the mirrors (containerd 1.7.29,
+        # cmd/ctr/commands).
         dump "$root$config" "$scratch/registries"
         hosts=$(sed -n 's/.*registry\.config_path = "\([^:"]\{1,\}\).*/\1/p' "$scratch/registries" | head -n 1)
         timeout 300 ctr -n gpu-cluster images pull ${hosts:+--hosts-dir "$hosts"} "$1" >"$scratch/pull" 2>&1 ||
@@ -98,12 +101,12 @@ smi_in_container() {
 
 # --- found later: the probe has this part too ---
 
-# In the merged configuration of the containerd that is there, whose version the probe has found. 2.0's
-# `dump` leaves out what a file of version 2 says about CRI; its `migrate` shows it.
+# Checks containerd's merged configuration, for the version that the probe has found. In 2.0 `config
+# dump` omits what a file of version 2 sets for CRI; `config migrate` shows it.
 found_runtime() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted=$1
-    # shellcheck disable=SC2154 # found by the probe
+    # shellcheck disable=SC2154 # the probe sets this variable
     case $containerd in 2.0.* | "") verbs='dump migrate' ;; *) verbs=dump ;; esac
     for verb in $verbs; do
         case $(ask 5 containerd --config "$root/etc/containerd/config.toml" config "$verb" 2>/dev/null) in

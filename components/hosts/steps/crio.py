@@ -1,4 +1,4 @@
-"""The NVIDIA runtime in CRI-O."""
+"""Step that configures the NVIDIA runtime in CRI-O."""
 
 from __future__ import annotations
 

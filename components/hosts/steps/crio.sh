@@ -1,6 +1,7 @@
-# CRI-O, as an engine of runtime.sh: a drop-in beside crio.conf. Sources: crio.conf.d(5) and
-# crio.conf(5): drop-ins are read in order of their names after crio.conf, tables are merged, and
-# runtimes need a restart; nvidia-ctk 1.20.0 `runtime configure --runtime=crio`.
+# Configures the NVIDIA runtime in CRI-O with a drop-in, with the functions that runtime.sh calls.
+# Sources: crio.conf.d(5) and crio.conf(5): drop-ins are read after crio.conf in the order of their
+# names, tables are merged, and new runtimes need a restart; nvidia-ctk 1.20.0 `runtime configure
+# --runtime=crio`.
 
 unit=crio
 dropin=/etc/crio/crio.conf.d/99-nvidia.toml
@@ -19,7 +20,7 @@ require_engine() {
         "one that loads" "mend it (crio config names the place)"
 }
 
-# merged RESULT: CRI-O's own view of all its files, one "table.key = value" a line.
+# merged RESULT: writes CRI-O's own view of all its files, one "table.key = value" per line.
 merged() {
     ask 90 crio config >"$scratch/dump" 2>"$scratch/judgement" || return 1
     awk '
@@ -35,16 +36,16 @@ merged() {
 make_wanted() {
     make_folder "$dropin"
     mkdir "$scratch/etc" || fail "can't make folders in $scratch"
-    # All files together: packages of CRI-O have their runtimes in a drop-in, and nvidia-ctk takes
-    # the options of nvidia from them.
+    # Use the merged configuration, because CRI-O's packages define their runtimes in a drop-in, and
+    # nvidia-ctk copies the options of the nvidia runtime from them.
     cp -- "$scratch/dump" "$scratch/etc/crio.conf"
     set -- --runtime=crio --config-source=file --config="$scratch/etc/crio.conf" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
     ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
         fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
-    # CRI-O reads CDI by itself since 1.23. With the cgroup manager cgroupfs conmon can't be in a
-    # slice of systemd (crio.conf(5)).
+    # CRI-O uses CDI by default since 1.23. With the cgroup manager cgroupfs, conmon can't run in a
+    # systemd slice (crio.conf(5)).
     awk -v cgroup="$GC_SYSTEMD_CGROUP" '
         function manager() {
             print "    cgroup_manager = \"" (cgroup == "true" ? "systemd" : "cgroupfs") "\""
@@ -85,7 +86,7 @@ engine_view() {
     have crio && merged "$1"
 }
 
-# The configuration refuses checkImage here: neither runs a container without a pod.
+# The settings reject checkImage for CRI-O, because it runs no container without a pod.
 smi_in_container() {
     printf 'no container without a pod\n' >"$scratch/smi"
     return 1

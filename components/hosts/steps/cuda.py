@@ -1,4 +1,4 @@
-"""The CUDA toolkit on the host."""
+"""Step that installs the CUDA Toolkit on a host."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-# The CUDA toolkit on the host: by packages, or by its runfile without the driver inside it.
-# Source: CUDA Installation Guide for Linux, "Runfile Installation" (--silent, --toolkit, --toolkitpath,
-# --no-man-page, --override), "Uninstallation" (bin/cuda-uninstaller).
+# Installs the CUDA Toolkit on the host from packages, or from its runfile without the driver in it.
+# Source: CUDA Installation Guide for Linux, "Runfile Installation" (--silent, --toolkit,
+# --toolkitpath, --no-man-page, --override), "Uninstallation" (bin/cuda-uninstaller).
 
-# each_cuda_location COMMAND: the declared rows; a declaration that has some says so itself.
+# each_cuda_location COMMAND: calls COMMAND for each location; a declaration with locations
+# redefines it.
 each_cuda_location() { :; }
 
 check_cuda() {
@@ -12,7 +13,7 @@ check_cuda() {
 apply_cuda() {
     each_repository step_repository
     if [ "$GC_CUDA_SOURCE" = package ]; then
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         install_packages $GC_CUDA_PACKAGES
         return 0
     fi
@@ -23,7 +24,7 @@ apply_cuda() {
     else
         have_runfile "CUDA toolkit" "$GC_CUDA_SHA256" each_cuda_location
         effect program "$path/bin/cuda-uninstaller --silent"
-        # --toolkit alone: the driver inside the same file is never installed.
+        # Only --toolkit: the driver in the same file is never installed.
         bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" --silent --toolkit --override --no-man-page \
             "--toolkitpath=$root$path" || fail "the CUDA toolkit's installer failed (its own log is /var/log/cuda-installer.log): $(log_end)"
         [ -x "$root$path/bin/cuda-uninstaller" ] ||

@@ -1,4 +1,4 @@
-"""The NVIDIA runtime in Docker, and Docker's own settings."""
+"""Step that configures the NVIDIA runtime in Docker, and Docker's own settings."""
 
 from __future__ import annotations
 

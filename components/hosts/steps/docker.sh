@@ -1,9 +1,10 @@
-# Docker, as an engine of runtime.sh: daemon.json merged, never replaced; the result judged by what
-# the running daemon says about itself. Sources: dockerd reference ("Daemon configuration file",
-# "Configuration reload behavior"), Docker docs "OverlayFS storage driver" and "Packet filtering".
+# Configures the NVIDIA runtime in Docker, with the functions that runtime.sh calls. daemon.json is
+# merged, never replaced; `docker info` of the running daemon decides whether the result is right.
+# Sources: dockerd reference ("Daemon configuration file", "Configuration reload behavior"), Docker
+# docs "OverlayFS storage driver" and "Packet filtering".
 #
-# State: data-root (where the data were and where they went), moving (a move that is not finished),
-# members (users put into the group), forward (the policy that was there).
+# State: data-root (old and new place of Docker's data), moving (an unfinished move), members (users
+# added to the group docker), forward (the previous policy of the chain FORWARD).
 
 unit=docker
 config=/etc/docker/daemon.json
@@ -43,7 +44,8 @@ make_wanted() {
     choose_storage
     cdi=$GC_CDI
     case $version in
-        2[0-4].*) cdi=false ;; # 25 has it: devices come by the nvidia runtime alone
+        # Docker has CDI since 25; in earlier versions devices come only from the nvidia runtime.
+        2[0-4].*) cdi=false ;;
     esac
     printf '%s' "$GC_DOCKER_MIRRORS" >"$scratch/mirrors"
     merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
@@ -75,7 +77,7 @@ check_wanted() {
 }
 
 judge_applied() {
-    again 20 0.5 judge_once # a reload is taken over some time after the signal
+    again 20 0.5 judge_once # The daemon applies a reload some time after the signal.
 }
 
 judge_once() {
@@ -84,7 +86,7 @@ judge_once() {
         return 1
     want_default=$(value_of default-runtime "$root$config")
     want_driver=$(value_of storage-driver "$root$config")
-    # shellcheck disable=SC2086 # words of our own format
+    # shellcheck disable=SC2086 # words, split on purpose
     set -- $found
     case ,$4 in
         *,nvidia,*) ;;
@@ -179,9 +181,9 @@ smi_in_container() {
 
 # --- found later: the probe has this part too ---
 
-# For the probe.
+# found_member NAME GROUP: called by the probe; returns true if the user is in the group.
 found_member() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted="$1 not in the group $2"
     case " $(id -nG "$1" 2>/dev/null) " in
         *" $2 "*) return 0 ;;
@@ -190,7 +192,7 @@ found_member() {
 }
 
 found_forward() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted="iptables FORWARD not $1"
     timeout 5 iptables -w -S FORWARD 2>/dev/null | grep -qx -e "-P FORWARD $1"
 }

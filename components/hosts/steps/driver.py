@@ -1,4 +1,4 @@
-"""NVIDIA's driver on the host; where a container brings it, what is removed for it."""
+"""Step that installs NVIDIA's driver, or removes it if a container provides the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ ExecStopPost=/bin/rm -rf /var/run/nvidia-persistenced
 [Install]
 WantedBy=multi-user.target
 """
-"""For runfile drivers, which bring the daemon and no unit (README, "nvidia-persistenced")."""
+"""Systemd unit for drivers from a runfile, which contains the daemon but no unit.
+
+Source: NVIDIA driver README, "nvidia-persistenced".
+"""
 UVM_UNIT = """[Unit]
 Description=gpu-cluster: /dev/nvidia-uvm before the first program asks for it
 After=systemd-udevd.service
@@ -40,13 +43,16 @@ WantedBy=multi-user.target
 
 
 def driver_of(host: DesiredHost) -> DriverSettings | None:
-    """Return the driver that the preparation installs or removes; None: it does neither."""
+    """Return the driver that the preparation installs or removes; None if it does neither."""
     acts = host.sections.driver.by_preparation or host.sections.driver.remove_earlier
     return host.sections.driver if host.role.has_gpus and acts else None
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """The step also removes what was there, and builds modules for two kernels."""
+    """Return the step's inputs.
+
+    The number of runs includes removing an earlier driver and building modules for two kernels.
+    """
     driver = driver_of(host)
     if driver is None:
         return None
@@ -89,7 +95,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             found = f"driver {facts.driver} on the host, its module already loaded"
             yield fault(host, found, "none", cure, Severity.WARNING)
     elif driver.source is not DriverSource.PREINSTALLED:
-        pass  # the preparation brings it
+        pass  # The preparation installs the driver.
     elif facts.driver is None:
         cure = "install the driver, or declare another driver.source"
         yield fault(host, "no NVIDIA driver loaded", "a driver", cure)
@@ -104,13 +110,13 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterator[Fault]:
-    """Yield a fault where a driver runs no programs of a CUDA version.
+    """Yield a fault if a driver can't run programs of a CUDA version.
 
     Args:
-        host: the host.
-        driver: the driver's version; empty: nobody knows.
-        where: what declares the CUDA version.
-        cuda: the CUDA version; empty: none is declared.
+        host: The host.
+        driver: Version of the driver. Empty: unknown.
+        where: Setting that declares the CUDA version.
+        cuda: CUDA version. Empty: not declared.
     """
     if driver and not runs(cuda, driver):
         cure = f"declare that driver, or an older CUDA in {where}"
@@ -129,8 +135,9 @@ def _kernel(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if facts.secure_boot and facts.driver is None:
-        # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
-        # issue 266. Precompiled ones are signed where their distribution signs them.
+        # The GPU Operator's driver container does not sign the modules that it builds
+        # (NVIDIA/gpu-operator issue 266). Precompiled modules are signed if their distribution
+        # signs them.
         built = host.sections.driver.managed_by_operator and not host.sections.driver.precompiled
         severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"

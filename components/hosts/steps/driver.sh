@@ -1,8 +1,9 @@
-# The NVIDIA driver: by packages or by NVIDIA's self-extracting installer; its daemons; its devices.
-# Sources: NVIDIA Driver Installation Guide r595 (nvidia-persistenced, "Removing the driver"); README
-# chapter "nvidia-modprobe" (-u makes /dev/nvidia-uvm).
+# Installs the NVIDIA driver from packages or from NVIDIA's runfile, with its daemons and devices.
+# Sources: NVIDIA Driver Installation Guide r595 (nvidia-persistenced, "Removing the driver");
+# README chapter "nvidia-modprobe" (-u creates /dev/nvidia-uvm).
 
-# each_driver_location COMMAND: the declared rows; a declaration that has some says so itself.
+# each_driver_location COMMAND: calls COMMAND for each location; a declaration with locations
+# redefines it.
 each_driver_location() { :; }
 
 persistenced=nvidia-persistenced
@@ -46,7 +47,7 @@ apply_driver() {
         package) driver_packages ;;
         runfile)
             driver_runfile
-            # Without nouveau, after the boot that was asked for.
+            # The runfile is only installed once nouveau is gone, after the requested reboot.
             [ -x "$root$program" ] || return 0
             ;;
         *)
@@ -60,12 +61,13 @@ apply_driver() {
     driver_services
 }
 
-# The installed driver for the kernel that runs, empty where there is none.
+# Prints the version of the driver installed for the running kernel, or nothing.
 driver_installed() {
     timeout 10 modinfo -F version "$(module_name)" 2>/dev/null | head -n 1
 }
 
-# A module that is there for another kernel only is built for the one that runs, and for the pinned one.
+# Builds the driver's module for the running and for the pinned kernel if it exists only for another
+# kernel.
 driver_rebuild() {
     built=$(module_name)
     for release in "$(uname -r)" ${GC_KERNEL_RELEASE-}; do
@@ -75,8 +77,9 @@ driver_rebuild() {
                 note "kernel $release has no build files: the driver is not built for it"
                 continue
             }
-            # By its result: its status speaks for all modules of the host, and is good where ours was left
-            # out (dell/dkms 3.1.8, dkms.in, autoinstall).
+            # Check the result, not the exit status of dkms: the status covers all modules of the
+            # host, and is 0 even if the NVIDIA module was skipped (dell/dkms 3.1.8, dkms.in,
+            # autoinstall).
             bounded "$GC_PACKAGE_RUN_LIMIT" dkms autoinstall -k "$release"
             timeout 10 modinfo -k "$release" "$built" >/dev/null 2>&1 ||
                 fail "the driver can't be built for kernel $release (dkms): $(log_end)"
@@ -116,9 +119,9 @@ driver_load() {
         fail "found driver $wanted installed; wanted $GC_DRIVER_VERSION; look at dkms status and the packages"
 }
 
-# A daemon that runs is not yet the mode: Ubuntu's unit starts it with --no-persistence-mode. The mode
-# is set now by the daemon, and by a drop-in from the next boot on: a reload of systemd's manager
-# would take the GPUs from running containers.
+# A running daemon does not mean that persistence mode is on: Ubuntu's unit starts the daemon with
+# --no-persistence-mode. nvidia-smi turns the mode on now, and a drop-in does from the next boot on,
+# because a reload of systemd would take the GPUs from running containers.
 persistence_mode() {
     for unit in /etc/systemd/system /lib/systemd/system /usr/lib/systemd/system; do
         [ -f "$root$unit/$persistenced.service" ] || continue
@@ -147,9 +150,10 @@ persistence_off() {
 
 driver_services() {
     when=
-    # Programs of another version than the loaded module's end at once: NVML's and libnvidia-cfg's
-    # (NVIDIA/open-gpu-kernel-modules 30e15d7, kernel-open/nvidia/nv.c, NV_ESC_CHECK_VERSION_STR), fabric
-    # manager and IMEX (their guides). They start with the boot that was asked for.
+    # Programs exit at once if their version differs from the loaded module's: those that use NVML
+    # or libnvidia-cfg (NVIDIA/open-gpu-kernel-modules 30e15d7, kernel-open/nvidia/nv.c,
+    # NV_ESC_CHECK_VERSION_STR), Fabric Manager and IMEX (their guides). So they are started by the
+    # requested reboot.
     running=$(driver_loaded)
     [ -n "$running" ] && [ "$running" = "$(driver_installed)" ] || when=later
     if [ "$GC_DRIVER_PERSISTENCE" = true ]; then
@@ -162,11 +166,12 @@ driver_services() {
     fi
     fabric_on $when
     imex_on $when
-    # At each boot, because nothing else makes the device before the first CUDA program of root.
+    # Runs at each boot, because nothing else creates the device before root's first CUDA program.
     step_file "/etc/systemd/system/$uvm_unit.service" "$GC_UVM_UNIT"
     unit_on "$uvm_unit" $when
     if [ -z "$when" ] && [ ! -e "$root/dev/nvidia-uvm" ]; then
-        # It ends without a word (NVIDIA/nvidia-modprobe 610.43.03, nvidia-modprobe.c).
+        # nvidia-modprobe fails without a message (NVIDIA/nvidia-modprobe 610.43.03,
+        # nvidia-modprobe.c).
         bounded 60 nvidia-modprobe -u -c 0 ||
             fail "/dev/nvidia-uvm can't be made by nvidia-modprobe -u -c 0; look at modprobe nvidia-uvm and dmesg"
         did "/dev/nvidia-uvm"

@@ -1,4 +1,4 @@
-"""The container engine, where a host has none."""
+"""Step that installs the container engine, if the settings declare its installation."""
 
 from __future__ import annotations
 

@@ -1,21 +1,25 @@
-# A container engine for a host that has none, as kubelet needs it: containerd with CRI, or Docker with
-# cri-dockerd. What was there before stays as it is. Sources:
-# - Docker's containerd.io disables CRI in its own file (docker/containerd-packaging
-#   common/containerd.toml), and Debian's looks for CNI plugins in /usr/lib/cni only, where neither
-#   Kubernetes' packages nor network add-ons put them (Debian 12, containerd 1.6.20
-#   /etc/containerd/config.toml). So the root file is written whole, and CNI is in its default place.
-# - 1.7's built-in runc has sandbox_mode, which a section of its own would lose (containerd_config.sh).
-# - cri-dockerd: an archive with cri-dockerd/cri-dockerd (Mirantis/cri-dockerd packaging/static/Makefile),
-#   the socket that kubeadm knows (kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go).
-# - The sandbox's image is the engine's own setting alone: kubelet's flag of that name is gone
-#   (kubernetes CHANGELOG-1.35). 2.0 has moved it (containerd v2.3.1 docs/cri/config.md,
+# Installs a container engine on a host that has none, as the kubelet needs it: containerd with CRI,
+# or Docker with cri-dockerd. An engine that was on the host before is left unchanged. Sources:
+# - Docker's containerd.io disables CRI in its configuration (docker/containerd-packaging
+#   common/containerd.toml), and Debian's containerd looks for CNI plugins only in /usr/lib/cni,
+#   where neither Kubernetes' packages nor network add-ons install them (Debian 12, containerd
+#   1.6.20 /etc/containerd/config.toml). So the root file is replaced as a whole, and CNI keeps its
+#   default folder.
+# - The built-in runc of containerd 1.7 has sandbox_mode, which an explicit section would lose
+#   (containerd_config.sh).
+# - cri-dockerd: the archive contains cri-dockerd/cri-dockerd (Mirantis/cri-dockerd
+#   packaging/static/Makefile); its socket is the one that kubeadm knows (kubernetes v1.34
+#   cmd/kubeadm/app/constants/constants_unix.go).
+# - Only the engine sets the sandbox image: the kubelet's flag was removed (kubernetes
+#   CHANGELOG-1.35). containerd 2.0 has moved the setting (containerd v2.3.1 docs/cri/config.md,
 #   pinned_images); cri-dockerd has a flag (its config/options.go).
 
 adapter=/usr/local/bin/cri-dockerd
 adapter_unit=/etc/systemd/system/cri-docker.service
 adapter_socket=/run/cri-dockerd.sock
 
-# each_adapter_location COMMAND: the declared rows; a declaration that has some says so itself.
+# each_adapter_location COMMAND: calls COMMAND for each location; a declaration with locations
+# redefines it.
 each_adapter_location() { :; }
 
 check_engine() {
@@ -26,7 +30,7 @@ check_engine() {
         "take cri off disabled_plugins in /etc/containerd/config.toml, or remove that containerd"
 }
 
-# Also for a host that joins a cluster with an engine that it has (kubernetes.sh).
+# Also called for a host that joins a cluster with an engine of its own (kubernetes.sh).
 cri_is_off() {
     [ -f "$root/etc/containerd/config.toml" ] &&
         ask 90 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
@@ -36,7 +40,7 @@ cri_is_off() {
 fetch_engine() {
     engine_was_there || {
         each_repository step_repository
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         fetch_packages $GC_ENGINE_PACKAGES
     }
     [ -z "$GC_ADAPTER_SHA256" ] || [ "$(cat "$state/adapter" 2>/dev/null)" = "$GC_ADAPTER_SHA256" ] ||
@@ -48,9 +52,9 @@ apply_engine() {
         note "$GC_ENGINE was on this host before and stays as it is"
     else
         each_repository step_repository
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         install_packages $GC_ENGINE_PACKAGES
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         [ "$GC_ENGINE_HOLD" = false ] || hold_packages $GC_ENGINE_HELD
         [ "$GC_ENGINE" != containerd ] || configure_containerd
         unit_on "$GC_ENGINE"
@@ -59,7 +63,7 @@ apply_engine() {
     [ "$GC_ENGINE" != docker ] || adapter_on
 }
 
-# Somebody else's: no run of ours has brought it, nor was killed while it did.
+# Returns true if the engine was not installed by these scripts, not even by a run that was killed.
 engine_was_there() {
     case $GC_ENGINE in docker) daemon=dockerd ;; *) daemon=$GC_ENGINE ;; esac
     have "$daemon" && ! grep -q '^engine package ' "$state/effects" 2>/dev/null &&
@@ -94,7 +98,8 @@ SystemdCgroup = $GC_SYSTEMD_CGROUP
 "
 }
 
-# pending_file PATH TEXT: as step_file; a daemon that runs reads it by a restart, also after a kill.
+# pending_file PATH TEXT: like step_file, and marks that a running daemon must be restarted, even
+# after a kill.
 pending_file() {
     same_text "$1" "$2" || : >"$state/engine-pending"
     step_file "$1" "$2"
@@ -136,7 +141,8 @@ WantedBy=multi-user.target
         fail "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
 }
 
-# The archive is kept by its sum in the state: the program alone doesn't say which one it came from.
+# The checksum of the archive is recorded, because the program does not show which archive it came
+# from.
 place_adapter() {
     effect file "$adapter"
     if [ "$(cat "$state/adapter" 2>/dev/null)" = "$GC_ADAPTER_SHA256" ] && [ -x "$root$adapter" ] &&

@@ -1,4 +1,4 @@
-"""GPUs that the driver leaves out."""
+"""Step that makes the driver ignore excluded GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's firewall: off, or open for what its role in the cluster needs."""
+"""Step that turns the host's firewall off, or opens the ports that the host's role needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from components.settings.hosts.system import Firewall
 
 CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "10259/tcp")
 WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")
-"""Kubernetes documentation, "Ports and Protocols"."""
+"""Ports of worker nodes (Kubernetes documentation, "Ports and Protocols")."""
 
 
 def ports_of(role: Role) -> tuple[str, ...]:
-    """Return the ports that a role needs, some of them twice."""
+    """Return the ports that a role needs, with duplicates for a host with both roles."""
     control_plane = CONTROL_PLANE_PORTS if role.is_control_plane else ()
     return control_plane + (WORKER_PORTS if role.is_worker else ())
 

@@ -1,6 +1,7 @@
-# The host's firewall: firewalld or ufw. Nothing is ever flushed: kube-proxy and the CNI have their
-# rules in the same tables. Ports: Kubernetes docs, "Ports and Protocols".
-# State: ports (tool and port that we opened), firewalls (tool and what it was). --no-reload: as unit_on.
+# Configures the host's firewall: firewalld or ufw. No rule table is ever flushed, because
+# kube-proxy and the CNI have their rules in the same tables. Ports: Kubernetes docs, "Ports and
+# Protocols". State: ports (tool and port that these scripts opened), firewalls (tool and its
+# previous state). For --no-reload see unit_on.
 
 apply_firewall() {
     case $GC_FIREWALL in
@@ -46,7 +47,7 @@ open_ports() {
     done
 }
 
-# port_change TOOL add|remove PORT: now and for every boot.
+# port_change TOOL add|remove PORT: changes the port now and for every boot.
 port_change() {
     case $1-$2 in
         firewalld-*)
@@ -58,7 +59,7 @@ port_change() {
     esac
 }
 
-# close_ports KEPT: closes what we opened, but for the ports that are still wanted.
+# close_ports KEPT: closes the ports that these scripts opened, except for the KEPT ones.
 close_ports() {
     [ -f "$state/ports" ] || return 0
     : >"$state/draft" || fail "can't write $state/draft"
@@ -70,8 +71,8 @@ close_ports() {
                 ;;
         esac
         have firewall-cmd || have ufw || continue
-        # Without the daemon firewall-cmd says nothing about its files either (firewalld 2.5.0,
-        # src/firewall-cmd.in, NOT_RUNNING).
+        # Without its daemon, firewall-cmd can't read the permanent configuration either (firewalld
+        # 2.5.0, src/firewall-cmd.in, NOT_RUNNING).
         if [ "$tool" = firewalld ] && have firewall-cmd && ! firewalld_runs; then
             note "firewalld doesn't run, so $port stays open in its files: firewall-offline-cmd --remove-port=$port closes it"
             continue
@@ -132,13 +133,13 @@ port_open() {
     esac
 }
 
-# ufw(8) writes ranges with a colon.
+# ufw(8) writes port ranges with a colon.
 ufw_port() {
     printf '%s' "$1" | tr - :
 }
 
 found_port() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted="port $2"
     case $1 in
         firewalld) timeout 5 firewall-cmd -q --query-port="$2" ;;

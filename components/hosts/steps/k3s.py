@@ -1,4 +1,7 @@
-"""The NVIDIA runtime in K3s and RKE2, which choose CDI and cgroup driver themselves."""
+"""Step that configures the NVIDIA runtime in K3s and RKE2.
+
+Both choose CDI and the cgroup driver themselves.
+"""
 
 from __future__ import annotations
 

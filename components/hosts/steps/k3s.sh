@@ -1,8 +1,9 @@
-# K3s and RKE2, as engines of runtime.sh. Both write containerd's configuration at each start and
-# find nvidia-container-runtime by themselves (k3s pkg/agent/containerd/nvidia.go); what is left to
-# say is the default runtime. A template of ours would replace what they generate and break the node
-# at its next upgrade (NVIDIA/gpu-operator#992, #473), so none is written. Sources: K3s docs,
-# "Advanced options" (NVIDIA container runtime, config.yaml.d, containerd templates).
+# Configures the default runtime in K3s and RKE2, with the functions that runtime.sh calls. Both
+# generate containerd's configuration at each start and find nvidia-container-runtime by themselves
+# (k3s pkg/agent/containerd/nvidia.go), so only the default runtime must be set. A template would
+# replace the generated configuration and break the node at its next upgrade
+# (NVIDIA/gpu-operator#992, #473), so none is written. Sources: K3s docs, "Advanced options" (NVIDIA
+# container runtime, config.yaml.d, containerd templates).
 
 case $GC_ENGINE in
     k3s) units="k3s k3s-agent" ;;
@@ -47,7 +48,7 @@ make_wanted() {
     printf '# gpu-cluster\ndefault-runtime: nvidia\n' >"$scratch/drafts$files"
 }
 
-# A toolkit that came after the daemon's start is found at its next one.
+# A toolkit that was installed after the daemon's start is only found at the daemon's next start.
 check_wanted() {
     judge_generated || action=restart
 }
@@ -74,7 +75,7 @@ engine_view() {
     cat -- "$root$files" >"$1" 2>/dev/null || : >"$1"
 }
 
-# The configuration refuses checkImage here: neither runs a container without a pod.
+# The settings reject checkImage for K3s and RKE2, because they run no container without a pod.
 smi_in_container() {
     printf 'no container without a pod\n' >"$scratch/smi"
     return 1

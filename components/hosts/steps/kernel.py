@@ -1,4 +1,4 @@
-"""A pinned kernel."""
+"""Step that installs and pins a kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def _given(host: DesiredHost) -> Given | None:
 
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Judge the declared kernel, which cures an older one, or the one that runs."""
+    """Yield a fault if the declared kernel, or else the running one, is too old.
+
+    A declared kernel replaces an old running kernel, so only the declared one is checked.
+    """
     kernel = host.sections.kernel.release or facts.kernel
     if version(kernel) < OLDEST:
         cure = "upgrade it, or declare kernel.release"

@@ -1,7 +1,7 @@
-# A pinned kernel with its boot entry.
-# Sources: GRUB manual, "Simple configuration handling" (GRUB_DEFAULT takes an entry's id, `>`
-# between submenu and entry); Boot Loader Specification as Fedora and RHEL 8+ have it (an entry is
-# /boot/loader/entries/<id>.conf, named <machine id>-<release>); elrepo.org (kernel-lt, kernel-ml).
+# Installs a pinned kernel and makes it the default boot entry. Sources: GRUB manual, "Simple
+# configuration handling" (GRUB_DEFAULT accepts an entry's ID, with `>` between submenu and entry);
+# Boot Loader Specification as in Fedora and RHEL 8+ (an entry is /boot/loader/entries/<id>.conf,
+# named <machine id>-<release>); elrepo.org (kernel-lt, kernel-ml).
 
 grub_file=/etc/default/grub
 
@@ -10,7 +10,8 @@ check_kernel() {
     [ -f "$root$grub_file" ] ||
         problem "no $grub_file" "GRUB, whose default entry can be set" \
             "boot by GRUB, or take kernel.release out and choose the kernel by other means"
-    # Debian's grub-mkconfig reads these after ours (grub-common 2.06-13+deb12u2, grub-mkconfig).
+    # Debian's grub-mkconfig reads these files after /etc/default/grub (grub-common 2.06-13+deb12u2,
+    # grub-mkconfig).
     later=$(grep -l '^[[:space:]]*GRUB_DEFAULT=' "$root$grub_file.d"/*.cfg 2>/dev/null | tail -n 1)
     [ -z "$later" ] || have grub2-mkconfig ||
         problem "${later#"$root"}, which is read after $grub_file and sets GRUB_DEFAULT too" \
@@ -22,16 +23,16 @@ check_kernel() {
 fetch_kernel() {
     each_repository step_repository
     kernel_packages
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     fetch_packages $kernel_words
 }
 
 apply_kernel() {
     each_repository step_repository
     kernel_packages
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     install_packages $kernel_words
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     [ "$GC_KERNEL_HOLD" = false ] || hold_packages $kernel_held
     [ -e "$root/boot/vmlinuz-$GC_KERNEL_RELEASE" ] ||
         fail "found no /boot/vmlinuz-$GC_KERNEL_RELEASE after the installation of $kernel_words; wanted that kernel; correct kernel.release, which is what uname -r says"
@@ -42,7 +43,8 @@ apply_kernel() {
     fi
 }
 
-# `kernel_words` are the pinned kernel's packages, `kernel_held` what would bring another one.
+# kernel_packages: sets `kernel_words` to the pinned kernel's packages, and `kernel_held` to the
+# packages whose upgrade would install another kernel.
 kernel_packages() {
     if [ "$manager" = apt ]; then
         kernel_words="linux-image-$GC_KERNEL_RELEASE linux-headers-$GC_KERNEL_RELEASE"
@@ -57,15 +59,15 @@ kernel_packages() {
     fi
 }
 
-# The distributions' names for "the newest kernel": an upgrade of these brings a new one.
+# Prints the distributions' packages for "the newest kernel"; upgrading them installs a new kernel.
 newest_kernels() {
     awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
         $1 ~ /^linux-(image-|headers-|modules-extra-)?(generic|virtual|lowlatency|oem|nvidia|aws|azure|gcp|gke|oracle|ibm|kvm)(-[a-z0-9.-]+)?$/ {
             print $1 }' "$scratch/installed" | paste -s -d ' ' -
 }
 
-# Ubuntu has many drivers of network cards and disks in a package of its own: a host that boots a
-# kernel without it may not answer any more (packages.ubuntu.com, linux-modules-extra-*-generic).
+# Ubuntu has many drivers of network cards and disks in a separate package. A host that boots a
+# kernel without it may become unreachable (packages.ubuntu.com, linux-modules-extra-*-generic).
 extra_modules() {
     extra=linux-modules-extra-$GC_KERNEL_RELEASE
     list_available "$extra"
@@ -79,7 +81,7 @@ extra_modules() {
     esac
 }
 
-# The id of the entry that boots GC_KERNEL_RELEASE, with its submenu's.
+# Prints the ID of the entry that boots GC_KERNEL_RELEASE, with the ID of its submenu.
 entry_id() {
     for file in "$root/boot/loader/entries/"*"-$GC_KERNEL_RELEASE.conf"; do
         [ -f "$file" ] || continue
@@ -101,7 +103,7 @@ entry_id() {
 }
 
 boot_entry() {
-    # The mark comes first: a run that is killed before the menu is written is made good later.
+    # The marker file is written before the menu, so that the next run completes a run that was killed.
     entry=$(entry_id)
     if [ -z "$entry" ]; then
         write_boot_menu
@@ -134,13 +136,13 @@ write_boot_menu() {
     rm -f -- "$root${tool#* }.new"
     bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
         fail "the boot menu can't be written by ${tool%% *}: $(log_end)"
-    # A text with an error is left as a draft, and some end well then (rhboot/grub2 05a8c872,
-    # util/grub-mkconfig.in).
+    # grub-mkconfig leaves a menu with an error as a draft file, and some versions still exit with 0
+    # (rhboot/grub2 05a8c872, util/grub-mkconfig.in).
     [ ! -e "$root${tool#* }.new" ] ||
         fail "found errors in the boot menu that ${tool%% *} makes ($(log_end)); wanted one without; correct $grub_file and /etc/grub.d"
 }
 
-# Recorded before the file, so undone after it.
+# The effect boot_menu is recorded before the file, so it is undone after the file.
 undo_boot_menu() {
     : >"$state/boot-menu-pending"
 }

@@ -1,4 +1,4 @@
-"""Kubernetes' packages, how a host joins a cluster, and what `kubeadm upgrade` does there."""
+"""Step that installs Kubernetes' packages, joins a host to a cluster and runs `kubeadm upgrade`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,38 @@ from policies.faults import Fault, Severity
 
 NAMES = ("kubelet", "kubeadm", "kubectl")
 APPLY_LIMIT, NODE_LIMIT = 3600, 300
-"""Seconds of `kubeadm upgrade apply` and `node`, as `library/upgraded.sh` has them."""
+"""Seconds for `kubeadm upgrade apply` and `kubeadm upgrade node`, as in `library/upgraded.sh`."""
 SECONDS = {Upgrade.APPLY: APPLY_LIMIT, Upgrade.NODE: NODE_LIMIT, Upgrade.NONE: 0}
 JOB = "CreateJob"
-"""kubeadm's name of its check that a node takes a pod (kubernetes v1.34 cmd/kubeadm/app/phases/
-upgrade/health.go)."""
+"""Name of kubeadm's check that a node can run a pod.
+
+Source: kubernetes v1.34 cmd/kubeadm/app/phases/upgrade/health.go.
+"""
 DNS = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
-"""Of its checks of CoreDNS, which fail where there is none (phases/upgrade/preflight.go)."""
+"""Names of kubeadm's checks of CoreDNS, which fail in a cluster without CoreDNS.
+
+Source: kubernetes v1.34 cmd/kubeadm/app/phases/upgrade/preflight.go.
+"""
 PHASES = 32
-"""First minor version whose upgrade has phases (kubernetes/kubernetes pull request 126032); those
-before leave out an addon that isn't there."""
+"""First minor version whose `kubeadm upgrade` has phases.
+
+Source: kubernetes/kubernetes pull request 126032. Earlier versions skip an add-on that does not
+exist.
+"""
 FAILS_ON_CGROUP_V1 = (1, 35)
-"""The first Kubernetes whose kubelet and kubeadm refuse cgroup v1 by default (kubernetes v1.35.4
-pkg/kubelet/apis/config/v1beta1/defaults.go, FailCgroupV1; CHANGELOG-1.35, SystemVerification).
-Up to 1.34 both only warn."""
+"""First Kubernetes version whose kubelet and kubeadm refuse cgroup v1 by default.
+
+Up to 1.34 both only warn. Sources: kubernetes v1.35.4 pkg/kubelet/apis/config/v1beta1/defaults.go,
+FailCgroupV1; CHANGELOG-1.35, SystemVerification.
+"""
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """kubeadm comes before the other packages, which is a run of its own."""
+    """Return the step's inputs.
+
+    The number of runs includes a separate run for kubeadm, which is installed before the other
+    packages.
+    """
     packages, engine = host.sections.kubernetes_packages, host.sections.runtime.engine
     join = host.join
     declared = packages.version
@@ -64,7 +78,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 
 def upgrade_settings(host: DesiredHost) -> dict[str, str]:
-    """Return the settings for `kubeadm upgrade`; none if kubeadm upgrades nothing."""
+    """Return the settings for `kubeadm upgrade`; empty if kubeadm upgrades nothing on the host."""
     wanted, packages = host.upgrade, host.sections.kubernetes_packages
     if wanted is Upgrade.NONE:
         return {}
@@ -79,19 +93,19 @@ def upgrade_settings(host: DesiredHost) -> dict[str, str]:
 
 
 def _addons_left_out(init: Init) -> list[str]:
-    """Return the phases of init that an upgrade has, too.
+    """Return the skipped phases of `kubeadm init` that `kubeadm upgrade` has, too.
 
-    Others it doesn't know, and refuses (kubernetes v1.34 cmd/kubeadm/app/cmd/phases/workflow/
-    runner.go, computePhaseRunFlags).
+    `kubeadm upgrade` rejects phases that it does not know (kubernetes v1.34
+    cmd/kubeadm/app/cmd/phases/workflow/runner.go, computePhaseRunFlags).
     """
     return [phase for phase in init.skip_phases if phase.split("/")[0] == "addon"]
 
 
 def _ignored(init: Init, takes_a_job: bool) -> Iterator[str]:
-    """Yield the checks that the declaration ignores, and those that it can't pass.
+    """Yield the preflight checks to ignore: declared ones and those that the cluster can't pass.
 
-    ``all`` stands alone (kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/validation/validation.go,
-    ValidateIgnorePreflightErrors).
+    The value `all` must be the only one (kubernetes v1.34
+    cmd/kubeadm/app/apis/kubeadm/validation/validation.go, ValidateIgnorePreflightErrors).
     """
     declared = plain(init.node_registration).get("ignorePreflightErrors", [])
     yield from declared
@@ -105,7 +119,7 @@ def _ignored(init: Init, takes_a_job: bool) -> Iterator[str]:
 
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Yield what cgroup v1 on a host means for the Kubernetes that is declared."""
+    """Yield a fault if the host has cgroup v1, which the declared Kubernetes may refuse."""
     if facts.cgroup != 1 or facts.simulated:
         return
     packages = host.sections.kubernetes_packages
@@ -124,7 +138,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def _allows_cgroup_v1(packages: KubernetesPackagesSettings) -> bool:
-    """Return whether kubelet's and kubeadm's refusals of cgroup v1 are both declared away."""
+    """Return whether the settings make both the kubelet and kubeadm accept cgroup v1."""
     if packages.init is None:
         return False
     ignored = plain(packages.init.node_registration).get("ignorePreflightErrors", [])

@@ -1,4 +1,4 @@
-"""Limits of log-ins, and the locked memory of what the container engine starts."""
+"""Step that sets limits of logins, and the memory locking limit of the container engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from components.settings.hosts.system import LimitItem
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """Lines of limits.conf(5): ``*`` does not mean root there."""
+    """Return lines for limits.conf(5), where `*` does not include root."""
     limits = host.sections.system.limits
     if not limits:
         return None

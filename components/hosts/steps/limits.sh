@@ -1,5 +1,5 @@
-# Limits of log-ins, and of what the container engine starts: pods have the locked memory of its
-# service, not a log-in's. Sources: limits.conf(5); systemd.exec(5), LimitMEMLOCK.
+# Sets limits of logins and of the container engine's services: pods inherit the locked memory limit
+# of their engine's service, not of a login. Sources: limits.conf(5); systemd.exec(5), LimitMEMLOCK.
 
 apply_limits() {
     step_file /etc/security/limits.d/99-gpu-cluster.conf "$GC_LIMITS_TEXT"

@@ -1,4 +1,4 @@
-"""Kernel modules that are loaded now and at each boot."""
+"""Step that loads kernel modules now and at each boot."""
 
 from __future__ import annotations
 

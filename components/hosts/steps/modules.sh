@@ -1,10 +1,10 @@
-# Kernel modules that Kubernetes needs, loaded now and at each boot. Source: Kubernetes docs,
+# Loads kernel modules that Kubernetes needs, now and at each boot. Source: Kubernetes docs,
 # "Container Runtimes" (overlay, br_netfilter).
 
 modules_file=/etc/modules-load.d/gpu-cluster.conf
 
 apply_modules() {
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     place_text "$modules_file" "$(printf '%s\n' '# gpu-cluster' $GC_MODULES)
 "
     for module in $GC_MODULES; do

@@ -1,4 +1,4 @@
-"""Modules that hold the GPUs of a host don't load on their own."""
+"""Step that keeps other drivers' kernel modules from using the host's GPUs."""
 
 from __future__ import annotations
 

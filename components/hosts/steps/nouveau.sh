@@ -1,9 +1,9 @@
-# nouveau and nova_core are kept away from the GPUs. Source: NVIDIA driver installation guide (nouveau).
+# Keeps nouveau and nova_core off the GPUs. Source: NVIDIA driver installation guide (nouveau).
 
 blacklist_file=/etc/modprobe.d/gpu-cluster-blacklist.conf
 
-# The image that boots now, for a person at the boot menu. Only the first one is as it was before us.
-# State: images (our copies).
+# Copies the current boot image, so that a person can choose it in the boot menu. Only the first
+# copy has the state before these scripts. State: images (the copies).
 keep_initramfs() {
     release=$(uname -r)
     for image in "/boot/initrd.img-$release" "/boot/initramfs-$release.img"; do
@@ -11,7 +11,7 @@ keep_initramfs() {
         [ -f "$root$image" ] && ! file_has "$state/images" "$copy" || continue
         needed=$(du -k "$root$image" | cut -f 1)
         left=$(df -Pk "$root/boot" | awk 'NR == 2 { print $4 }')
-        # The new image needs as much again while it is written.
+        # While the new image is written, it needs the same space again.
         [ "${left:-0}" -gt $((needed * 2 + 1024)) ] || {
             note "$image is not kept: found ${left:-0} KiB free in /boot; wanted $((needed * 2 + 1024))"
             continue
@@ -32,9 +32,9 @@ drop_initramfs() {
     rm -f -- "$state/images"
 }
 
-# rebuild_initramfs fail|note: of every kernel, as which one the next boot takes is the boot menu's
-# business. Where the host is told not to, or /boot is read-only, update-initramfs says so and ends well
-# (initramfs-tools 0.142, update and ro_boot_check); then it is tried again by the next run.
+# rebuild_initramfs fail|note: rebuilds the image of every kernel, because the boot menu decides
+# which kernel boots next. If updates are turned off or /boot is read-only, update-initramfs prints
+# that and exits with 0 (initramfs-tools 0.142, update and ro_boot_check); the next run tries again.
 rebuild_initramfs() {
     [ -f "$state/initramfs-pending" ] || return 0
     if have update-initramfs; then
@@ -50,7 +50,7 @@ rebuild_initramfs() {
     rm -f -- "$state/initramfs-pending"
 }
 
-# Lines of modprobe.d(5); nouveau's own option keeps it from the display if it does load.
+# Prints lines for modprobe.d(5); nouveau's option keeps it off the display if it is loaded anyway.
 blacklist_lines() {
     echo "# gpu-cluster"
     for module in $GC_BLACKLIST; do
@@ -64,7 +64,8 @@ blacklist_lines() {
 apply_nouveau() {
     lines="$(blacklist_lines)
 "
-    # The mark comes first: a run that is killed between file and rebuild is made good later.
+    # The marker file is written first, so that the next run completes a run that was killed before the
+    # rebuild.
     same_text "$blacklist_file" "$lines" || : >"$state/initramfs-pending"
     place_text "$blacklist_file" "$lines"
     [ ! -f "$state/initramfs-pending" ] || keep_initramfs

@@ -1,4 +1,4 @@
-"""Packages that are declared, and what builds the driver's modules for the kernel that runs."""
+"""Step that installs declared packages, and the tools to build the driver's kernel modules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from components.settings.hosts.packages import BUILD
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """Return lists and packages: the driver's packages bring DKMS where they need it.
+    """Return the step's inputs: packages and repositories.
 
-    RHEL and its rebuilds have no DKMS of their own, so it is installed where it is asked for.
+    DKMS is only added if it is requested or a runfile driver uses it: driver packages depend on
+    DKMS if they need it, and RHEL and its rebuilds don't ship DKMS.
     """
     packages, driver = host.sections.packages, driver_of(host)
     build = packages.build or (driver is not None and driver.by_preparation)

@@ -1,4 +1,4 @@
-# Packages that are declared, and what builds modules for the kernel that runs.
+# Installs declared packages, and the tools to build kernel modules for the running kernel.
 
 check_packages() {
     require_manager
@@ -12,17 +12,17 @@ apply_packages() {
         headers=$(header_packages "$release")
         list_installed "$scratch/installed"
         first=${headers%% *}
-        # Build files that no package brought are taken as they are.
+        # Build files that no package installed are used as they are.
         if [ ! -e "$root/lib/modules/$release/build" ] ||
             [ -n "$(matching "${first%%=*}" "" "$scratch/installed")" ]; then
             words="$words $headers"
         fi
     fi
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     install_packages $words
 }
 
-# header_packages RELEASE: the packages with the build files of that kernel.
+# header_packages RELEASE: prints the packages with the build files of that kernel.
 header_packages() {
     if [ "$manager" = apt ]; then
         echo "linux-headers-$1"
@@ -31,7 +31,7 @@ header_packages() {
     owner=$(rpm -q --qf '%{NAME}\n' -f "/lib/modules/$1/vmlinuz" -f "/boot/vmlinuz-$1" 2>/dev/null |
         grep '^kernel' | head -n 1)
     case $owner in
-        # elrepo's headers for programs stand in the way of the distribution's: they stay away.
+        # elrepo's kernel-headers conflict with the distribution's, so they are not installed.
         kernel-lt* | kernel-ml*) echo "${owner%-core}-devel=${1%.*}" ;;
         *) echo "kernel-devel=${1%.*} kernel-headers=${1%.*}" ;;
     esac

@@ -1,4 +1,4 @@
-"""The proxy by which the container engine pulls images."""
+"""Step that sets the proxy with which the container engine pulls images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from components.hosts.step import UNITS, Given, Step, text_of
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """Lines of systemd.exec(5)."""
+    """Return lines for systemd units (systemd.exec(5))."""
     variables = host.sections.proxy.environment
     if not variables:
         return None

@@ -1,5 +1,5 @@
-# The proxy of the container engine's service, by which it pulls images. Source: systemd.exec(5),
-# Environment; Docker, containerd and CRI-O read the usual variables.
+# Sets the proxy of the container engine's service, with which it pulls images. Source:
+# systemd.exec(5), Environment; Docker, containerd and CRI-O read the usual variables.
 
 apply_proxy() {
     for unit in $GC_PROXY_UNITS; do

@@ -1,4 +1,4 @@
-"""The mode of SELinux."""
+"""Step that sets the mode of SELinux."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-# The mode of SELinux, now and at each boot. Source: selinux/config(5).
+# Sets the mode of SELinux, now and at each boot. Source: selinux/config(5).
 
 selinux_file=/etc/selinux/config
 
 check_selinux() {
-    [ "$GC_SELINUX" = enforcing ] || return 0 # without SELinux a host is as good as permissive
+    # On a host without SELinux, only the mode enforcing can't be applied.
+    [ "$GC_SELINUX" = enforcing ] || return 0
     [ -f "$root$selinux_file" ] && have getenforce ||
         problem "no SELinux ($selinux_file, getenforce)" "SELinux in mode enforcing" \
             "install its policy, or declare system.selinux: leave"
 }
 
-# A system without SELinux is as good as one where it is disabled or permissive.
+# A system without SELinux counts as one in which SELinux is disabled or permissive.
 apply_selinux() {
     [ -f "$root$selinux_file" ] && have getenforce || return 0
     awk -v mode="$GC_SELINUX" '/^[ \t]*SELINUX[ \t]*=/ { print "SELINUX=" mode; found = 1; next }
@@ -57,13 +58,13 @@ undo_selinux() {
 
 # --- found later: the probe has this part too ---
 
-# The mode of the running system, in the words of selinux/config(5).
+# Prints the mode of the running system, in the words of selinux/config(5).
 selinux_mode() {
     timeout 10 getenforce 2>/dev/null | tr '[:upper:]' '[:lower:]'
 }
 
 found_selinux() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted="SELinux mode"
     [ "$(selinux_mode)" = "$1" ]
 }

@@ -1,4 +1,4 @@
-"""Swap is off, as kubelet wants it."""
+"""Step that turns swap off, as the kubelet requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-# Swap off, now and at each boot, and on again. Source: Kubernetes docs, "Installing kubeadm" (swap).
+# Turns swap off, now and at each boot; an undo turns it on again. Source: Kubernetes docs,
+# "Installing kubeadm" (swap).
 
 apply_swap() {
     expect swap off
@@ -22,7 +23,8 @@ apply_swap() {
 
 undo_swap() {
     if kept /etc/fstab; then
-        # Lines that were added since must stay: only our mark goes, unless nothing else changed.
+        # Lines that were added since must stay: only this script's mark is removed, unless nothing
+        # else changed.
         sed 's/^#gpu-cluster# //' "$root/etc/fstab" >"$scratch/fstab"
         awk 1 "$state/kept/etc/fstab" >"$scratch/kept"
         if cmp -s "$scratch/fstab" "$scratch/kept"; then
@@ -47,8 +49,8 @@ undo_swap() {
 
 # --- found later: the probe has this part too ---
 
-# `swap`: the devices at work. The kernel writes a space in a name as \040 (Linux, mm/swapfile.c,
-# swap_show).
+# find_swaps: sets `swap` to the active swap devices. The kernel writes a space in a name as \040
+# (Linux, mm/swapfile.c, swap_show).
 find_swaps() {
     swap=
     [ -r "$root/proc/swaps" ] || return 0
@@ -58,9 +60,9 @@ find_swaps() {
     swap=${swap# }
 }
 
-# What the probe must find: no swap device at work (`swap`, its own fact).
+# Called by the probe: swap devices must not be active. The probe also reports `swap` as a fact.
 found_swap() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted=swap
     [ -z "$swap" ]
 }

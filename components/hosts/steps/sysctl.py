@@ -1,4 +1,7 @@
-"""Kernel settings: what Kubernetes needs stands in the script, what is declared is given to it."""
+"""Step that sets kernel parameters: those that Kubernetes needs, and declared ones.
+
+The parameters that Kubernetes needs are in the script; the declared ones are its input.
+"""
 
 from __future__ import annotations
 

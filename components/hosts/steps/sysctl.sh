@@ -1,8 +1,10 @@
-# Kernel parameters, now and at each boot. Source: Kubernetes docs, "Container Runtimes" (ip_forward).
+# Sets kernel parameters, now and at each boot. Source: Kubernetes docs, "Container Runtimes"
+# (ip_forward).
 
 sysctl_file=/etc/sysctl.d/99-gpu-cluster.conf
 
-# each_sysctl COMMAND: the declared rows, `KEY VALUE`; a declaration of others says so itself.
+# each_sysctl COMMAND: calls COMMAND with each KEY VALUE; a declaration with other values redefines
+# it.
 # shellcheck disable=SC2317 # a later one wins
 each_sysctl() {
     "$@" net.bridge.bridge-nf-call-iptables 1
@@ -19,7 +21,7 @@ apply_sysctl() {
 $(each_sysctl sysctl_line)
 "
     place_text "$sysctl_file" "$lines"
-    # shellcheck disable=SC2046 # a list of names
+    # shellcheck disable=SC2046 # a list of names, split on purpose
     list_sysctl $(each_sysctl sysctl_name)
     each_sysctl sysctl_set
     for file in "$state"/sysctl/*; do
@@ -46,11 +48,13 @@ sysctl_set() {
             mv -- "$state/draft" "$state/sysctl/$1" || fail "can't write $state/sysctl/$1"
     fi
     timeout 10 sysctl -q -w "$1=$2" || fail "sysctl $1 can't be set to $2"
-    sysctl_values= # one may set others (Linux, Documentation/networking/ip-sysctl.rst, ip_forward)
+    # One parameter may change others (Linux, Documentation/networking/ip-sysctl.rst, ip_forward),
+    # so the listed values are read again.
+    sysctl_values=
     did "sysctl $1: $old -> $2"
 }
 
-# sysctl_back FILE: the value that FILE keeps, under the name that FILE has.
+# sysctl_back FILE: restores the value in FILE; the file's name is the parameter's name.
 sysctl_back() {
     key=${1##*/}
     old=$(cat "$1")
@@ -72,12 +76,13 @@ undo_sysctl() {
 
 # --- found later: the probe has this part too ---
 
-# The values of all keys by one process, in their order; none where one of them isn't there.
+# Reads the values of all keys with one process, in order; no value if one key does not exist.
 list_sysctl() {
     sysctl_values=$(timeout 5 sysctl -n "$@" 2>/dev/null) || sysctl_values=
 }
 
-# found_sysctl KEY VALUE: whether it has that one; in their order, or any where none are listed.
+# found_sysctl KEY VALUE: returns true if the parameter has that value. It takes the next listed
+# value, so keys must come in the listed order; without a list it reads the value.
 found_sysctl() {
     if [ -n "$sysctl_values" ]; then
         value=${sysctl_values%%
@@ -90,7 +95,7 @@ found_sysctl() {
     same_words "$value" "$2"
 }
 
-# The kernel puts tabs between the numbers of a value.
+# The kernel separates the numbers of a value by tabs.
 same_words() {
     wanted=$2
     set -f

@@ -1,4 +1,4 @@
-"""NVIDIA's container toolkit, and what it gives to the container engine."""
+"""Step that installs the NVIDIA Container Toolkit and checks its settings for the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PACKAGES = (
     "libnvidia-container-tools",
     "libnvidia-container1",
 )
-"""NVIDIA Container Toolkit installation guide: all four at one version, or apt takes the newest."""
+"""Packages of the toolkit, which must have the same version, or apt takes the newest ones.
+
+Source: NVIDIA Container Toolkit installation guide.
+"""
 
 
 def _given(host: DesiredHost) -> Given:
@@ -59,11 +62,12 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def _legacy(host: DesiredHost) -> Fault:
-    """Return what is wrong with devices that a hook adds without the engine's knowledge.
+    """Return a warning about the runtime mode `legacy`.
 
-    NVIDIA/nvidia-container-toolkit#48. In mode ``auto`` the toolkit generates CDI specifications
-    since 1.18, older than our floor (its CHANGELOG, v1.18.0-rc.1, "Default to jit-cdi mode";
-    internal/info/auto.go).
+    In this mode a hook adds devices without the engine's knowledge, so containers can lose them
+    (NVIDIA/nvidia-container-toolkit#48). In mode `auto` the toolkit generates CDI specifications
+    since 1.18, which is older than the required version (its CHANGELOG, v1.18.0-rc.1, "Default to
+    jit-cdi mode"; internal/info/auto.go).
     """
     return fault(
         host,

@@ -1,5 +1,5 @@
-# The NVIDIA container toolkit: found on the host, or installed from a signed repository by the
-# host's package manager (packages.sh). Source: NVIDIA Container Toolkit 1.20 installation guide.
+# The NVIDIA Container Toolkit: found on the host, or installed from a signed repository by the
+# host's package manager (library/package_manager.sh). Source: NVIDIA Container Toolkit 1.20 installation guide.
 
 toolkit_config=/etc/nvidia-container-runtime/config.toml
 
@@ -28,7 +28,7 @@ toolkit_on() {
     if [ "$GC_TOOLKIT_SOURCE" = package ]; then
         open_state
         each_repository toolkit_repository
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         install_packages $GC_TOOLKIT_PACKAGES
         settle
         require_toolkit
@@ -37,11 +37,12 @@ toolkit_on() {
     fi
 }
 
-# Whom the toolkit gives GPUs. As installed: every container that has NVIDIA_VISIBLE_DEVICES, which its
-# user or its image sets, so past the device plugin and quotas. Without that, what a plugin gave out
-# comes as mounts, and the variable counts in containers with SYS_ADMIN alone, as the plugin's own is.
-# Sources: NVIDIA Container Toolkit 1.20.0, internal/config/image/cuda_image.go (VisibleDevices),
-# privileged.go; api/config/v1/toml.go.
+# Sets which containers get GPUs from the toolkit. By default every container with
+# NVIDIA_VISIBLE_DEVICES does, which its user or its image can set, so it bypasses the device plugin
+# and quotas. Without that default, devices from a plugin come as mounts, and the variable only
+# counts in containers with SYS_ADMIN, such as the plugin's own. Sources: NVIDIA Container Toolkit
+# 1.20.0, internal/config/image/cuda_image.go (VisibleDevices), privileged.go;
+# api/config/v1/toml.go.
 toolkit_rights() {
     step=rights
     : >"$scratch/wanted"
@@ -82,7 +83,8 @@ toolkit_off() {
     take_back_step toolkit
 }
 
-# toolkit_repository MANAGER NAME URL ...: those of the other package manager are passed over.
+# toolkit_repository MANAGER NAME URL ...: configures a repository, unless it is for the other
+# package manager.
 toolkit_repository() {
     [ "$1" = "$manager" ] || return 0
     name=$2
@@ -92,8 +94,8 @@ toolkit_repository() {
     repository toolkit "$name" "$url" "$@"
 }
 
-# NVIDIA's repositories by distribution have no folder for each rebuild of RHEL: Rocky 9 takes
-# rhel9.0 (libnvidia-container's repository layout).
+# Sets names for NVIDIA's repositories by distribution, which have no folder for each rebuild of
+# RHEL: Rocky 9 uses rhel9.0 (libnvidia-container's repository layout).
 name_host() {
     read_os_release
     case $os in

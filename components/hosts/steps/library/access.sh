@@ -1,8 +1,8 @@
-# What others need to come into a new cluster: on the first line a token for nodes and the hashes of
-# the cluster's authority (more than one while it is being replaced), then the administrator's kubeconfig.
-# The token is always the same one and good for a day from now, so that a new node changes nothing for
-# those that have joined. It goes by a file, never by an argument (kubernetes v1.34
-# cmd/kubeadm/app/cmd/token.go: create takes --config).
+# Prints access data of a new cluster: on the first line a join token and the hashes of the
+# cluster's certificate authority (more than one while it is being replaced), then the
+# administrator's kubeconfig. The token is always the same and expires a day from now, so that a new
+# node changes nothing for nodes that have joined. The token is passed in a file, never as an
+# argument (kubernetes v1.34 cmd/kubeadm/app/cmd/token.go: create takes --config).
 
 main() {
     lock

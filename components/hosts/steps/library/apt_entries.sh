@@ -1,8 +1,9 @@
-# Entries of apt's sources: ours, and those that others have for the same repository. Sources:
-# sources.list(5); apt takes one keyring for each repository, however many entries it has
+# Entries of apt's sources: those of these scripts, and those of others for the same repository.
+# Sources: sources.list(5); apt accepts one keyring per repository, however many entries it has
 # (apt-pkg/deb/debmetaindex.cc, "Conflicting values set for option").
 
-# `text`: an entry for URL SUITE COMPONENTS, verified as `signed_by` says.
+# source_text URL SUITE COMPONENTS: sets `text` to a source entry, verified with the keyring in
+# `signed_by`.
 source_text() {
     text="# gpu-cluster
 Types: deb
@@ -13,8 +14,9 @@ ${3:+Components: $3
 }"
 }
 
-# find_entries URL SUITE OURS: what others have of this repository, as lines `<file>` and
-# `<file> <component>`, and how their first entry names its keyring.
+# find_entries URL SUITE OURS: lists other entries of this repository in the file `entries`, as
+# lines `<file>` and `<file> <component>`, and the keyring of the first entry in the file
+# `signed-by`.
 find_entries() {
     : >"$scratch/entries" && rm -f -- "$scratch/signed-by"
     for file in "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources; do
@@ -59,7 +61,7 @@ find_entries() {
     done
 }
 
-# lacking_components COMPONENTS: those that no entry of somebody else has.
+# lacking_components COMPONENTS: prints the components that no other entry has.
 lacking_components() {
     lacks=
     for component in $1; do
@@ -69,7 +71,8 @@ lacking_components() {
     echo "${lacks# }"
 }
 
-# use_entries NAME URL: they stay as they are, once the declared key was seen to sign what they lead to.
+# use_entries NAME URL: uses other entries unchanged, after checking that the declared key has
+# signed their repository.
 use_entries() {
     entries=$(cut -d ' ' -f 1 "$scratch/entries" | uniq)
     for file in $entries; do
@@ -78,7 +81,7 @@ use_entries() {
     done
     effect lists "$2"
     mark=$state/repository-$1-entry
-    # shellcheck disable=SC2086 # a list of files
+    # shellcheck disable=SC2086 # a list of files, split on purpose
     wanted="$(cat $entries | sha256sum) $(printf '%s' "$key$text" | sha256sum)"
     [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 0
     await_package_manager
@@ -96,6 +99,6 @@ use_entries() {
 }
 
 refuse_entries() {
-    # shellcheck disable=SC2086 # a list of files
+    # shellcheck disable=SC2086 # a list of files, split on purpose
     fail "repository $1 ($2), which$(printf ' %s' $entries) has, is refused: $(log_end)"
 }

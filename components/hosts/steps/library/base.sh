@@ -1,27 +1,27 @@
 # Common part of the scripts for hosts: lock, state, undo.
 #
-# Every path is prefixed by GPU_CLUSTER_ROOT, which is empty on real hosts. State of a phase lives
+# Every path is prefixed by GPU_CLUSTER_ROOT, which is empty on real hosts. The state of a phase is
 # in /var/lib/gpu-cluster/<phase>/:
 #   kept/<path>   the file as it was before the first change (cp -a)
 #   absent        paths that did not exist before
-#   directories   directories that we made
-#   written       sha256 and path of every text that we put in place
-#   expected      what the probe must find besides files
-#   disrupts      what it was applied with that disrupts pods (disruption.sh)
-#   settings      what it was applied with, as lines `<name> <words>` (script.py)
-#   unfinished    there while other settings are applied
-#   steps         the files of functions that this phase was applied with, as <name>-<sha256>: they
-#                 stay in /var/lib/gpu-cluster/steps, where they were copied (upload.py), for its undo
-# What a declaration doesn't say has its default in the library, by `: "${GC_…:=…}"`.
-# Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
-# or removes those that a killed run left.
+#   directories   directories that these scripts created
+#   written       SHA-256 and path of every file that these scripts placed
+#   expected      values other than files that the probe must find
+#   disrupts      applied settings that disrupt pods (disruption.sh)
+#   settings      applied settings, as lines `<name> <words>` (script.py)
+#   unfinished    exists while other settings are being applied
+#   steps         script files that this phase was applied with, as <name>-<sha256>: they stay in
+#                 /var/lib/gpu-cluster/steps (upload.py), because an undo reads them
+# A setting that a declaration omits gets its default in the library, by `: "${GC_…:=…}"`. Draft
+# files next to their target end in .gpu-cluster-new; the next run under the lock replaces or
+# removes drafts of a killed run.
 #
-# A process costs a host some 1 ms, so what is done for every file and every line is done by the shell
-# itself where that stays as readable.
+# Starting a process takes about 1 ms on a host, so work for every file and every line is done by
+# the shell itself if the code stays as readable.
 
 root=${GPU_CLUSTER_ROOT-}
 : "${GC_LOCK_LIMIT:=300}" # seconds to wait for another script on the same host
-# sudo's secure_path on RHEL lacks the folder where K3s and others put their programs (k3s#10175).
+# sudo's secure_path on RHEL lacks the folder in which K3s and others install programs (k3s#10175).
 PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 state=$root/var/lib/gpu-cluster/$GC_PHASE
 scratch=$root/run/gpu-cluster-$GC_PHASE
@@ -47,7 +47,7 @@ fail() {
     exit 1
 }
 
-# problem FOUND WANTED CURE: collected, so that all of them are told at once.
+# problem FOUND WANTED CURE: collects a problem, so that all problems are reported together.
 problem() {
     problems="$problems
 error: host $(uname -n): found $1; wanted $2; $3"
@@ -64,19 +64,22 @@ have() {
     command -v "$1" >/dev/null 2>&1
 }
 
-# ask SECONDS PROGRAM...: one that only answers. Without collector and on one thread a program of Go
-# takes two thirds of the time to start (containerd 1.6.20: 12 ms of processor time, not 18).
+# ask SECONDS PROGRAM...: runs a program with a short task. Without garbage collection and with one
+# thread a Go program needs two thirds of the time to start (containerd 1.6.20: 12 ms of processor
+# time instead of 18).
 ask() {
     GOGC=off GOMAXPROCS=1 timeout "$@"
 }
 
-# One run at a time on a host, whatever its phase. The kernel drops the lock when the last process
-# that holds it ends, so it is never stale.
+# Allows one run at a time on a host, whatever its phase. The kernel releases the lock when the last
+# process that holds it exits, so the lock is never stale.
 lock() {
     have flock || fail "found no flock; wanted it for the lock; install the package util-linux"
-    umask 022 # whatever the user who logs in has: files of /etc are for all to read
+    # Set the umask whatever the login user's umask is, because files in /etc must be readable for
+    # all.
+    umask 022
     [ -d "$root/run" ] || mkdir -p "$root/run"
-    # Who may open the file could hold the lock, so only its owner may.
+    # Anyone who can open the file could hold the lock, so only its owner can.
     (umask 077 && : >>"$root/run/gpu-cluster.lock") && chmod 600 "$root/run/gpu-cluster.lock" ||
         fail "can't write /run/gpu-cluster.lock"
     exec 9>"$root/run/gpu-cluster.lock"
@@ -94,7 +97,7 @@ open_state() {
     [ -d "$state" ] || (umask 077 && mkdir -p "$state") || fail "can't make $state"
 }
 
-# file_has FILE LINE: whether the file is there and has that line.
+# file_has FILE LINE: returns true if the file exists and has that line.
 file_has() {
     [ -r "$1" ] || return 1
     while IFS= read -r its_line; do
@@ -103,12 +106,12 @@ file_has() {
     return 1
 }
 
-# record NAME TEXT: remember a line, once.
+# record NAME TEXT: adds a line to a file of the state, unless the file has it.
 record() {
     file_has "$state/$1" "$2" || printf '%s\n' "$2" >>"$state/$1" || fail "can't write $state/$1"
 }
 
-# keep_text NAME TEXT: a file of the state, with one rename, only where it differs.
+# keep_text NAME TEXT: writes a file of the state atomically, only if its text differs.
 keep_text() {
     keeps_text "$1" "$2" ||
         { printf '%s' "$2" >"$state/draft" && mv -- "$state/draft" "$state/$1"; } || fail "can't write $state/$1"
@@ -118,7 +121,7 @@ keeps_text() {
     same_text "${state#"$root"}/$1" "$2"
 }
 
-# digest FILE: its SHA-256, as $digest.
+# digest FILE: sets $digest to the SHA-256 of the file.
 digest() {
     digest=$(sha256sum <"$1") || fail "can't read $1"
     digest=${digest%% *}
@@ -129,7 +132,8 @@ has_digest() {
     [ "$digest" = "$2" ]
 }
 
-# request_reboot REASON: the host needs a boot; told once. /run is empty after it.
+# request_reboot REASON: requests a reboot of the host; each reason is printed once. /run is empty
+# after a boot.
 request_reboot() {
     file=$root/run/gpu-cluster/reboot-required
     ! file_has "$file" "$1" || return 0
@@ -147,8 +151,9 @@ close_state() {
     rm -rf -- "$state"
 }
 
-# After a rollout, which may fail, the state still holds the declaration before: its undo reads those.
-# A script that has all functions in itself loads none.
+# Records the script files for an undo. After a rollout, which may fail, the Pulumi state still has
+# the previous declaration, whose undo reads the previous files; so a rollout only adds files. A
+# script with inlined functions has no files.
 # shellcheck disable=SC2154 # the loader sets it
 keep_steps() {
     if [ -z "${GC_ROLLOUT-}" ]; then
@@ -161,8 +166,8 @@ keep_steps() {
     done
 }
 
-# What differs on a host from what it was last applied with is somebody else's doing, but while other
-# settings are applied.
+# Marks that other settings are being applied. Meanwhile a difference on the host may be caused by
+# this run; at any other time it is drift.
 begin_settings() {
     find_settings
     [ -f "$state/settings" ] && ! keeps_text settings "$declaration" || return 0
@@ -174,25 +179,26 @@ keep_settings() {
     [ ! -e "$state/unfinished" ] || rm -f -- "$state/unfinished"
 }
 
-# What a declaration says, as $declaration: GC_PLAIN names settings, GC_WORDED has lines of others.
+# Sets $declaration to the settings that the host records: GC_PLAIN names settings, GC_WORDED has
+# lines for the other settings.
 find_settings() {
     declaration=
     for name in ${GC_PLAIN-}; do
-        eval "words=\$GC_$name" # names of the declaration, which has the values, too
+        eval "words=\$GC_$name" # The names come from the declaration, which also has the values.
         declaration="$declaration$name $words
 "
     done
     declaration=$declaration${GC_WORDED-}
 }
 
-# They were read before the lock, and another run that held it may have dropped them.
+# The files were read before the lock, and another run that held the lock may have deleted them.
 require_steps() {
     [ -z "${loaded-}" ] || [ -d "${state%/*}/steps" ] ||
         fail "found the files of the steps gone, as another run on this host has ended; wanted them for an undo; run \`pulumi up\` again"
 }
 
-# The files go with the last phase, and where the first one was refused. A rollout tries again with
-# those that it has copied.
+# Deletes the script files after the last phase is undone, or if the first phase was refused. A
+# rollout keeps them, because it retries with the uploaded files.
 drop_steps() {
     [ -z "${GC_ROLLOUT-}" ] || return 0
     for each in "${state%/*}"/*/; do

@@ -1,15 +1,15 @@
-# containerd's configuration: its merged view, the files as they must be, and the judgement of them.
+# containerd's configuration: its merged view, the desired files, and checks of the result.
 
-# format_of FILE: the version that it says it is written in; nothing where it says none, which
-# containerd takes as version 1.
+# format_of FILE: prints the version in the file; nothing if the file has none, which containerd
+# treats as version 1.
 format_of() {
     awk '/^[[:space:]]*\[/ { exit }
         /^[[:space:]]*version[[:space:]]*=/ { sub(/^[^=]*=[[:space:]]*/, ""); print $0 + 0; exit }' "$1"
 }
 
-# dump FILE RESULT: containerd's merged view of a root file, one "table.key = value" a line.
-# 2.0's `dump` leaves out what a file of version 2 says about CRI, which its daemon does read (seen with
-# 2.0.5); its `migrate` shows it.
+# dump FILE RESULT: writes containerd's merged view of a root file, one "table.key = value" per
+# line. In 2.0 `config dump` omits what a file of version 2 sets for CRI, although the daemon reads
+# it (seen with 2.0.5); `config migrate` shows it.
 dump() {
     verb=dump
     [ "$major.$minor" != 2.0 ] || [ "$(format_of "$1")" != 2 ] || verb=migrate
@@ -28,10 +28,12 @@ dump() {
     ' "$scratch/dump" >"$2"
 }
 
-# The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else. Where
-# more than the imports changes, $scratch/otherwise is made.
+# make_root RESULT: writes the desired root file: with a version, with an import of the drop-ins,
+# with CRI not disabled, and otherwise unchanged. Creates $scratch/otherwise if more than the
+# imports changes.
 make_root() {
-    # A file in the folder that nothing imports yet must not come alive by our import.
+    # Other files in the folder that nothing imports yet must not become active through the new
+    # import.
     import="$dropins/*.toml"
     for file in "$root$dropins"/*.toml; do
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || import=$dropin
@@ -92,13 +94,14 @@ make_texts() {
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
     if [ "$GC_CDI" = true ]; then
         case $major.$minor in
-            1.6) ;; # has no CDI: devices come by the nvidia runtime alone
+            1.6) ;; # containerd 1.6 has no CDI, so devices come only from the nvidia runtime.
             *) set -- "$@" --cdi.enabled ;;
         esac
     fi
     ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
         fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
-    # What 1.7's built-in runc has besides its type, which a section of its own would not have.
+    # containerd 1.7's built-in runc has this option besides its type; an explicit section would
+    # lose it.
     builtin=
     [ "$major.$minor" != 1.7 ] || builtin='sandbox_mode = "podsandbox"'
     awk -v cgroup="$GC_SYSTEMD_CGROUP" -v builtin="$builtin" '
@@ -128,8 +131,8 @@ make_texts() {
         fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 
-# trial NAME DROPIN: the wanted root file as containerd sees it, importing the drop-ins in
-# $scratch/conf.d instead of the host's, and DROPIN instead of ours.
+# trial NAME DROPIN: writes containerd's view of the desired root file, with imports of the drop-ins
+# in $scratch/conf.d instead of the host's, and of DROPIN instead of the nvidia drop-in.
 trial() {
     awk -v glob="$dropins/*.toml" -v own="$dropin" -v globs="$scratch/conf.d/*.toml" -v owns="$2" '
         function swap(from, to,   i) {
@@ -146,14 +149,15 @@ trial() {
     dump "$scratch/trial.toml" "$scratch/$1"
 }
 
-# The wanted files in containerd's own eyes, before anything is touched: with our drop-in the nvidia
-# runtime is there, and all that is there without it stays.
+# Lets containerd parse the desired files before anything is changed: with the drop-in the nvidia
+# runtime exists, and all other settings stay.
 check_texts() {
     for file in "$root$dropins"/*.toml; do
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
     if [ -f "$scratch/before" ] && [ ! -f "$root$dropin" ] && [ ! -f "$scratch/otherwise" ]; then
-        cp -- "$scratch/before" "$scratch/without" # nothing that it reads is another
+        # Without the drop-in, the configuration is still the one from before.
+        cp -- "$scratch/before" "$scratch/without"
     elif ! trial without "$scratch/none/*.toml"; then
         problem "drop-ins that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
             "drop-ins that load" "look at the files in $dropins"
@@ -167,7 +171,7 @@ check_texts() {
     fi
     judge "$scratch/after" || problem "no nvidia runtime in the merged configuration" \
         "runtimes.nvidia" "look at the other files that $config imports: one replaces the section"
-    # A key that is gone with an empty value means what its absence means.
+    # A missing key with an empty value means the same as its absence.
     lost=$(awk '
         { key = $0; sub(/ = .*/, "", key); value = substr($0, length(key) + 4) }
         NR == FNR { after[key] = value; next }
@@ -181,7 +185,8 @@ check_texts() {
         "all earlier settings kept" "move them from $dropins into $config and run again"
 }
 
-# judge DUMP: the nvidia runtime is where this containerd reads it, as declared.
+# judge DUMP: returns true if the nvidia runtime is configured as declared, in the section that this
+# containerd reads.
 judge() {
     awk -v cri="$cri." -v path="$GC_RUNTIME_PATH" -v cgroup="$GC_SYSTEMD_CGROUP" -v runtime="$GC_DEFAULT_RUNTIME" '
         BEGIN {

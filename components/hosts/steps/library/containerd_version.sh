@@ -1,7 +1,7 @@
-# The version of the containerd on PATH.
+# Version of the containerd on PATH.
 
 find_version() {
-    # "containerd github.com/containerd/containerd/v2 v2.1.4 <commit>"
+    # Format: "containerd github.com/containerd/containerd/v2 v2.1.4 <commit>"
     version=$(ask 90 containerd --version)
     version=${version#* * }
     version=${version%% *}

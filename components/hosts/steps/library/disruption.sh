@@ -1,7 +1,7 @@
-# What disrupts a node's pods changes in a rollout only, which has drained the node before it.
+# Settings that disrupt a node's pods change only in a rollout, which drains the node before.
 #
-# GC_DISRUPTS has what is declared, as lines `<step> <words>`; the file `disrupts` what this phase was
-# last applied with, or `unfinished`. The rollout alone sets GC_ROLLOUT.
+# GC_DISRUPTS has the declared settings, as lines `<step> <words>`; the file `disrupts` has the
+# settings that this phase was last applied with, or `unfinished`. Only a rollout sets GC_ROLLOUT.
 
 require_rollout() {
     [ -f "$state/disrupts" ] || return 0

@@ -1,6 +1,7 @@
-# daemon.json: merged from what was there and what is declared, key by key.
+# daemon.json: merged key by key from the previous file and the declared settings.
 
-# What keys were before our first change: the daemon runs with them, and undo brings them back.
+# Prints the file with the keys before the first change by these scripts; an undo restores those
+# keys.
 original() {
     if kept "$config"; then
         printf '%s' "$state/kept$config"
@@ -11,17 +12,18 @@ original() {
     fi
 }
 
-# normal FILE RESULT: the file with the nvidia runtime, as nvidia-ctk writes JSON: keys in order,
-# four spaces a level, one value a line. Our own merging needs no more of JSON than that.
+# normal FILE RESULT: writes the file with the nvidia runtime in nvidia-ctk's JSON format: sorted
+# keys, four spaces per level, one value per line. The merge in awk relies on this format.
 normal() {
     if [ -s "$1" ]; then cat -- "$1" >"$2"; else printf '{}\n' >"$2"; fi
     ask 90 nvidia-ctk runtime configure --runtime=docker --config="$2" \
         --nvidia-runtime-path="$GC_RUNTIME_PATH" >"$scratch/toolkit" 2>&1 </dev/null
 }
 
-# merge_json MIRRORS ORIGINAL CURRENT: CURRENT with the keys that are ours made from ORIGINAL and
-# the declaration. nvidia-ctk's own --cdi.enabled would drop other features (1.20.0, EnableCDI).
-# list() gives the items of a list without those that begin with drop, then more; none of them twice.
+# merge_json MIRRORS ORIGINAL CURRENT: prints CURRENT, with the managed keys computed from ORIGINAL
+# and the declared settings. nvidia-ctk's own --cdi.enabled would drop other features (1.20.0,
+# EnableCDI). In the awk code, list() returns the items of a list without those that begin with
+# `drop`, followed by `more`, without duplicates.
 merge_json() {
     awk -v default_runtime="$GC_DEFAULT_RUNTIME" -v cgroup="$GC_SYSTEMD_CGROUP" -v cdi="$cdi" \
         -v data_root="$GC_DOCKER_DATA_ROOT" -v storage="$storage" '
@@ -81,7 +83,7 @@ merge_json() {
         }' "$@"
 }
 
-# Keys whose change dockerd takes over on SIGHUP; all others need a restart.
+# Keys whose change dockerd applies on SIGHUP; all other keys need a restart.
 reloadable="allow-nondistributable-artifacts authorization-plugins debug default-runtime features \
 insecure-registries labels live-restore max-concurrent-downloads max-concurrent-uploads \
 max-download-attempts registry-mirrors runtimes shutdown-timeout"

@@ -1,6 +1,7 @@
-# Docker's data: the storage driver that their file system carries, and their move to another place.
+# Docker's data: choice of a storage driver that the file system supports, and move to another
+# folder.
 
-# data_from: where the daemon has its data; data_to: where they shall be.
+# Sets data_from to the folder of the daemon's data, and data_to to the desired folder.
 data_root_now() {
     data_from=$(value_of data-root "$scratch/current.json")
     data_from=${data_from:-/var/lib/docker}
@@ -15,7 +16,8 @@ existing_part() {
     printf '%s' "${path:-/}"
 }
 
-# overlay2 where the data root's file system carries it and no image of another driver would vanish.
+# Chooses overlay2 if the data root's file system supports it and no images of another driver would
+# be hidden.
 choose_storage() {
     storage=
     [ "$GC_DOCKER_STORAGE" = overlay2 ] || return 0
@@ -59,8 +61,8 @@ before_files() {
     did "Docker's data: $data_from -> $data_to"
 }
 
-# move_data FROM TO: by renaming where one file system holds both, else by a copy, and the old data
-# stay until the daemon runs with the new ones. A killed move goes on where it stopped.
+# move_data FROM TO: renames the folder on the same file system, else copies it and keeps the old
+# data until the daemon runs with the new data. A killed move is continued by the next run.
 move_data() {
     printf '%s %s\n' "$1" "$2" >"$state/draft" && mv -- "$state/draft" "$state/moving" ||
         fail "can't write $state/moving"
@@ -69,7 +71,7 @@ move_data() {
     [ -d "$root$1" ] && [ ! -f "$state/moved" ] || return 0
     rmdir -- "$root$2" 2>/dev/null
     make_directory "${2%/*}"
-    if [ -d "$root$2" ]; then # a mount point
+    if [ -d "$root$2" ]; then # The target is a mount point.
         cp -a -- "$root$1/." "$root$2/"
     elif same_device "$1" "$2" && mv -T -- "$root$1" "$root$2" 2>/dev/null; then
         return 0
@@ -85,7 +87,8 @@ move_data() {
     }
 }
 
-# remove_data PATH: never / itself, whatever the state's files say. A mount point stays, empty.
+# remove_data PATH: deletes a folder, but never /, whatever the files of the state contain. A mount
+# point is only emptied.
 remove_data() {
     case $1 in
         /?*) rm -rf -- "$root$1" 2>/dev/null ;;
@@ -105,7 +108,7 @@ files_back() {
     rm -f -- "$state/moving" "$state/moved"
 }
 
-# The daemon runs with the new data: what was copied is not needed twice.
+# Deletes the old data once the daemon runs with the new data.
 settled() {
     [ -f "$state/moving" ] || return 0
     read -r data_from data_to <"$state/moving"

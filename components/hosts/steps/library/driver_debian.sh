@@ -1,9 +1,10 @@
-# The driver as Debian's own archive has it: no package nvidia-open or cuda-drivers, and a module
-# under another name. Sources: packages.debian.org/bookworm; nvidia-graphics-drivers 535.261.03-1 and
-# nvidia-graphics-drivers-tesla-535 535.216.03-3~deb12u1 (control, dkms.conf, nvidia-modprobe.conf).
+# The driver from Debian's own archive, which has no package nvidia-open or cuda-drivers, and
+# another module name. Sources: packages.debian.org/bookworm; nvidia-graphics-drivers 535.261.03-1
+# and nvidia-graphics-drivers-tesla-535 535.216.03-3~deb12u1 (control, dkms.conf,
+# nvidia-modprobe.conf).
 
-# `words` and `meta` in Debian's names, where they are the only ones that the repositories have.
-# nvidia-driver itself brings a desktop: it depends on Xorg's driver.
+# Sets `words` and `meta` to Debian's package names, if the repositories only have those.
+# nvidia-driver itself is not used, because it depends on Xorg's driver and so installs a desktop.
 debian_words() {
     [ "$manager" = apt ] || return 0
     [ -z "$(nvidias_names)" ] || return 0
@@ -26,11 +27,11 @@ debian_words() {
     for name in $meta; do
         words="$words $name${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
     done
-    # A source package of its own, in a version of its own.
+    # nvidia-persistenced is a separate source package with its own version.
     [ "$GC_DRIVER_PERSISTENCE" = false ] || words="$words nvidia-persistenced"
 }
 
-# What NVIDIA's repository calls the driver, at the declared version: installed or to be had.
+# Prints versions of NVIDIA's own packages that match the declared one, installed or available.
 nvidias_names() {
     list_installed "$scratch/installed"
     list_available nvidia-open cuda-drivers
@@ -40,12 +41,12 @@ nvidias_names() {
     done
 }
 
-# The package with the kernel module, of the branch that has the declared version.
+# Prints the package with the kernel module, from the branch that has the declared version.
 debian_module() {
     modules=nvidia-open-kernel-dkms
     [ "$kind" = open ] ||
         modules="nvidia-kernel-dkms nvidia-tesla-$(driver_branch)-kernel-dkms nvidia-tesla-kernel-dkms"
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     list_available $modules
     for name in $modules; do
         [ -n "$(matching "$name" "$GC_DRIVER_VERSION" "$scratch/installed")" ] ||
@@ -55,8 +56,8 @@ debian_module() {
     done
 }
 
-# The name under which modules are built and found: /etc/modprobe.d gives `nvidia` the one of the
-# chosen alternative, such as nvidia-current (`install nvidia modprobe -i nvidia-current`).
+# Prints the name under which modules are built and found: /etc/modprobe.d maps `nvidia` to the name
+# of the chosen alternative, such as nvidia-current (`install nvidia modprobe -i nvidia-current`).
 module_name() {
     name=$(cat "$root"/etc/modprobe.d/*.conf 2>/dev/null |
         sed -n 's/^install nvidia modprobe -i \([^ ]*\).*/\1/p' | tail -n 1)

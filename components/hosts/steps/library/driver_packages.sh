@@ -1,9 +1,9 @@
-# The driver by packages: which names, in which repository's terms, and what is removed for them.
+# The driver from packages: package names, repository streams, and removal of earlier drivers.
 # Sources: NVIDIA Driver Installation Guide r610, Kernel Modules, tables 5 and 6 (nvidia-open,
-# cuda-drivers), Recent Updates, table 4 (names lose their branch from 590 on, on Ubuntu).
+# cuda-drivers), Recent Updates, table 4 (names without branch from 590 on, on Ubuntu).
 
-# Packages of NVIDIA's kernel or user mode driver. What goes beside it (fabric manager, IMEX, NSCQ,
-# NVSDM, the container toolkit, pinning) is not among them.
+# Prints installed packages of NVIDIA's kernel or user mode driver, without companions such as
+# Fabric Manager, IMEX, NSCQ, NVSDM, the Container Toolkit and pinning packages.
 earlier_packages() {
     list_installed "$scratch/installed"
     awk '$1 ~ /^nvidia-(tesla-|legacy-)?([0-9]+-)?(open|driver|dkms|kernel|kmod|headless|utils|compute-utils|persistenced|modprobe|settings|firmware|smi|alternative|xconfig|libXNVCtrl)/ ||
@@ -11,13 +11,13 @@ earlier_packages() {
         "$scratch/installed" | grep -v -e '^nvidia-driver-pinning' -e '^cuda-drivers-fabricmanager'
 }
 
-# The branch of the declared driver, such as 580; empty where any version will do.
+# Prints the branch of the declared driver, such as 580; nothing if no version is declared.
 driver_branch() {
     echo "${GC_DRIVER_VERSION%%.*}"
 }
 
-# GPUs that open modules can't drive: before Turing, with ids from 0x1340 (Maxwell) below 0x1e00.
-# Source: NVIDIA/nvidia-installer 590.48.01, misc.c, pci_devid_gsp_unlikely.
+# Prints the PCI ID of a GPU that open modules can't drive: older than Turing, from 0x1340 (Maxwell)
+# to below 0x1e00. Source: NVIDIA/nvidia-installer 590.48.01, misc.c, pci_devid_gsp_unlikely.
 older_gpu() {
     for device in "$root"/sys/bus/pci/devices/*; do
         [ -r "$device/vendor" ] && [ -r "$device/class" ] && [ -r "$device/device" ] || continue
@@ -33,7 +33,7 @@ older_gpu() {
     done
 }
 
-# open or proprietary: as declared, else by the GPUs; open modules exist since 515.43.04.
+# Prints open or proprietary: as declared, else by the GPUs. Open modules exist since 515.43.04.
 module_kind() {
     branch=$(driver_branch)
     if [ "$GC_DRIVER_MODULES" != auto ]; then
@@ -53,14 +53,15 @@ check_module_kind() {
         problem "a GPU before Turing (PCI id $old)" "GPUs that open kernel modules can drive" \
             "declare driver.kernelModuleType: auto or proprietary"
     fi
-    # NVIDIA/nvidia-installer 590.48.01, nvGpus.h, LegacyList.
+    # Branch 590 no longer supports these GPUs (NVIDIA/nvidia-installer 590.48.01, nvGpus.h,
+    # LegacyList).
     if [ -n "$branch" ] && [ "$branch" -ge 590 ]; then
         problem "a GPU before Turing (PCI id $old) with driver $GC_DRIVER_VERSION" \
             "a driver of branch 580 or earlier" "declare driver.version: 580.…"
     fi
 }
 
-# `words`, and `away`, which goes for them.
+# Sets `words` to the packages to install, and `away` to the packages to remove for them.
 driver_words() {
     kind=$(module_kind)
     meta=nvidia-open
@@ -72,8 +73,8 @@ driver_words() {
     [ "$GC_DRIVER_REMOVE_EARLIER" != true ] || replace_earlier
 }
 
-# With a pin that only this transaction sees: one in /etc would let an upgrade of the system bring
-# the new driver before the node is drained.
+# Downloads the driver with a pin that only this transaction sees: a pin in /etc would let an
+# upgrade of the system install the new driver before the node is drained.
 fetch_driver_packages() {
     driver_words
     if [ "$manager" = dnf ] && bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list nvidia-driver &&
@@ -87,7 +88,7 @@ fetch_driver_packages() {
         cp -R -- "$root/etc/apt/preferences.d" "$pins" 2>/dev/null || mkdir "$pins" || fail "can't make $pins"
         driver_pin >"$pins/gpu-cluster-driver" || fail "can't write in $pins"
     fi
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     fetch_packages $words
     away='' erasing='' pins=
 }
@@ -96,12 +97,12 @@ driver_packages() {
     pin_driver
     enable_stream nvidia-driver "$(stream_of "$(module_kind)")"
     driver_words
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     fetch_packages $words
     if have nvidia-uninstall && [ "$GC_DRIVER_REMOVE_EARLIER" = true ]; then
         runfile_uninstall "$(command -v nvidia-uninstall)"
     fi
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     install_packages $words
     list_installed "$scratch/installed"
     for word in $away; do
@@ -109,24 +110,25 @@ driver_packages() {
     done
     away='' erasing=''
     have nvidia-modprobe || install_packages "nvidia-modprobe${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     [ "$GC_DRIVER_HOLD" = false ] || hold_packages $meta
-    # Debian's dkms recommends linux-headers-amd64, which comes after the pinned kernel's step.
+    # Debian's dkms recommends linux-headers-amd64, which is installed after the pinned kernel's
+    # step.
     if [ "$manager" = apt ] && [ "${GC_KERNEL_HOLD-}" = true ]; then
         list_installed "$scratch/installed"
-        # shellcheck disable=SC2046 # a list of words
+        # shellcheck disable=SC2046 # a list of words, split on purpose
         hold_packages $(newest_kernels)
     fi
 }
 
-# What an earlier driver leaves: `away` goes in the transaction that brings the new one; what goes
-# beside a driver comes along in the new version, under its new name, where that can be had.
+# Replaces an earlier driver: `away` is removed in the transaction that installs the new driver.
+# Companion packages are installed in the new version, under their new name, if available.
 replace_earlier() {
     erasing=--allowerasing
     [ -n "$GC_DRIVER_VERSION" ] || return 0
     earlier_packages >"$scratch/earlier"
     companions >"$scratch/companions"
-    # shellcheck disable=SC2046 # lists of words
+    # shellcheck disable=SC2046 # lists of words, split on purpose
     list_available $(cat "$scratch/earlier") $(awk '{ print $2, $3 }' "$scratch/companions")
     cp -- "$scratch/plain" "$scratch/offered"
     while IFS= read -r old; do
@@ -144,16 +146,16 @@ replace_earlier() {
     done <"$scratch/companions"
 }
 
-# Installed packages that fit one driver only, of another version than the declared one, as `name
-# plain-name name-with-branch`.
+# Prints installed packages that fit only one driver version and have another than the declared one,
+# as `name plain-name name-with-branch`.
 companions() {
     awk -v version="$GC_DRIVER_VERSION" -v branch="$(driver_branch)" '
         $1 ~ /^(nvidia-fabricmanager|nvidia-imex|libnvidia-nscq|libnvsdm)(-[0-9]+)?$/ && index($2, version) != 1 {
             plain = $1; sub(/-[0-9]+$/, "", plain); print $1, plain, plain "-" branch }' "$scratch/installed"
 }
 
-# apt takes the newest of what a package needs, even where that does not fit; dnf finds what fits.
-# The toolkit's packages have no such version, so the pin passes them over.
+# Pins the driver's packages: apt installs the newest dependencies even if they don't fit; dnf finds
+# those that fit. The pin does not affect the toolkit's packages, which have other versions.
 pin_driver() {
     [ "$manager" = apt ] && [ -n "$GC_DRIVER_VERSION" ] || return 0
     step_file /etc/apt/preferences.d/gpu-cluster-driver "$(driver_pin)
@@ -167,7 +169,7 @@ Pin: version $GC_DRIVER_VERSION-*
 Pin-Priority: 1001"
 }
 
-# The stream of NVIDIA's dnf repository: of the branch, or the one that follows the newest driver.
+# Prints the stream of NVIDIA's dnf repository: of the driver's branch, or of the newest driver.
 stream_of() {
     branch=$(driver_branch)
     if [ "$1" != open ]; then
@@ -179,34 +181,37 @@ stream_of() {
     fi
 }
 
-# CUDA as NVIDIA's repository calls it; cuda-keyring is the repository's key.
+# Prints the CUDA packages of NVIDIA's repository; cuda-keyring is left out, because it is the
+# repository's key.
 cuda_packages() {
     awk '$1 ~ /^cuda($|-)/ && $1 != "cuda-keyring" { print $1 }' "$scratch/installed"
 }
 
-# A driver in a container brings its own module, which can't be loaded beside that of the host.
+# Removes the host's driver for a driver container, whose module can't be loaded while the host's
+# is.
 driver_away() {
     earlier_packages >"$scratch/earlier"
     [ "$GC_DRIVER_KEEP_CUDA" = true ] || cuda_packages >>"$scratch/earlier"
     old=$(sort -u "$scratch/earlier" | paste -s -d ' ' -)
     uninstaller=$(command -v nvidia-uninstall)
-    # The mark comes first: a run that is killed after the removal asks for the boot later.
+    # The marker file is written first, so that a run that is killed after the removal still requests the
+    # reboot later.
     [ -z "$old$uninstaller" ] || : >"$state/driver-away"
     [ -z "$uninstaller" ] || runfile_uninstall "$uninstaller"
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     [ -z "$old" ] || remove_packages $old
     [ -f "$state/driver-away" ] || return 0
     [ -z "$(driver_loaded)" ] || request_reboot "driver $(driver_loaded), which was removed, is still loaded"
     rm -f -- "$state/driver-away"
 }
 
-# Earlier packages, all of them, before a runfile.
+# Removes all earlier driver packages before a runfile is installed.
 remove_earlier_packages() {
     earlier_packages >"$scratch/earlier"
     old=
     while IFS= read -r name; do
         recorded package "$name" || old="$old $name"
     done <"$scratch/earlier"
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     [ -z "$old" ] || remove_packages $old
 }

@@ -1,9 +1,9 @@
-# The driver by NVIDIA's self-extracting installer. Source: NVIDIA/nvidia-installer (options by its
+# The driver from NVIDIA's self-extracting runfile. Source: NVIDIA/nvidia-installer (options in
 # option_table.h at each tag; refusals in install-from-cwd.c, misc.c, kernel.c).
 
-unloaded= # modules that used the driver's and are to come back
+unloaded= # Modules that used the driver's module and must be loaded again.
 
-# The options of this version's installer.
+# Prints the options for the installer of the declared version.
 runfile_options() {
     kind=$(module_kind)
     set -- --silent --no-questions --ui=none --no-x-check
@@ -11,9 +11,10 @@ runfile_options() {
     if driver_since 555.42.02; then
         set -- "$@" "--kernel-module-type=$kind"
     elif [ "$kind" = open ]; then
-        set -- "$@" --kernel-module-build-directory=kernel-open # since 515.43.04, where open began
+        # Open modules and this option exist since 515.43.04.
+        set -- "$@" --kernel-module-build-directory=kernel-open
     fi
-    # With nouveau in the way the module is installed and loaded by the boot that is asked for.
+    # While nouveau is loaded, the module is only installed; the requested reboot loads it.
     [ -z "$(nouveau_loaded)" ] || set -- "$@" --no-nouveau-check --skip-module-load
     echo "$@"
 }
@@ -22,7 +23,7 @@ driver_since() {
     [ "$(printf '%s\n' "$1" "$GC_DRIVER_VERSION" | sort -V | head -n 1)" = "$1" ]
 }
 
-# loaded_of NAME...: those of these modules that are loaded.
+# loaded_of NAME...: prints the modules among these that are loaded.
 loaded_of() {
     for module in "$@"; do
         [ ! -d "$root/sys/module/$module" ] || echo "$module"
@@ -33,9 +34,10 @@ nouveau_loaded() {
     loaded_of nouveau nova_core
 }
 
-# The installer refuses to work while the module is loaded. What holds it: daemons, and modules that
-# use it (NVIDIA/gpu-driver-container 09dc954, ubuntu24.04/nvidia-driver, _unload_driver). IMEX isn't
-# there; operators of GB300 NVL72 find /dev/nvidiactl open in it.
+# Unloads the driver's module, because the installer refuses to run while it is loaded. Daemons and
+# other modules use it (NVIDIA/gpu-driver-container 09dc954, ubuntu24.04/nvidia-driver,
+# _unload_driver). IMEX is not in that list; operators of GB300 NVL72 find that it has
+# /dev/nvidiactl open.
 driver_unload() {
     [ -n "$(driver_loaded)" ] || return 0
     stopped=
@@ -44,9 +46,9 @@ driver_unload() {
         bounded 120 systemctl stop "$unit" || fail "unit $unit can't be stopped: $(log_end)"
         stopped="$unit $stopped"
     done
-    # By what is loaded: modprobe refuses a name that no index has.
+    # Only loaded modules are named, because modprobe fails for an unknown module name.
     users=$(loaded_of nvidia_fs gdrdrv nvidia_peermem)
-    # shellcheck disable=SC2046,SC2086 # lists of words
+    # shellcheck disable=SC2046,SC2086 # lists of words, split on purpose
     set -- $users $(loaded_of nvidia_uvm nvidia_drm nvidia_modeset)
     bounded 120 modprobe -r "$@" nvidia || {
         reason=$(log_end)
@@ -60,7 +62,7 @@ driver_unload() {
     unloaded="$unloaded $users"
 }
 
-# What used the module before, with the new one.
+# Loads the modules again that used the driver's module before.
 users_back() {
     [ "$(driver_loaded)" = "$GC_DRIVER_VERSION" ] || return 0
     for module in $unloaded; do
@@ -69,8 +71,9 @@ users_back() {
     done
 }
 
-# It ends well where it could do nothing too (NVIDIA/nvidia-installer 590.48.01, backup.c,
-# uninstall_existing_driver), and is itself among what it removes.
+# runfile_uninstall PROGRAM: checks that the program itself is gone, because it exits with 0 even if
+# it did nothing (NVIDIA/nvidia-installer 590.48.01, backup.c, uninstall_existing_driver), and it
+# removes itself.
 runfile_uninstall() {
     bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail "$1 failed: $(log_end)"
     [ ! -e "$1" ] ||
@@ -78,7 +81,7 @@ runfile_uninstall() {
     undid "driver by $1"
 }
 
-# UEFI, GetVariable: four bytes of attributes, then one byte, 1 where Secure Boot is on.
+# UEFI, GetVariable: four bytes of attributes, then one byte, which is 1 if Secure Boot is on.
 secure_boot_cure() {
     for variable in "$root"/sys/firmware/efi/efivars/SecureBoot-*; do
         [ -r "$variable" ] || continue
@@ -103,10 +106,11 @@ driver_runfile() {
 }
 
 runfile_install() {
-    # Everything that can be refused comes before the first change.
+    # Everything that can fail without a change comes first.
     have_runfile driver "$GC_DRIVER_SHA256" each_driver_location
     if [ -n "$(nouveau_loaded)" ] && ! driver_since 550.40.07; then
-        # misc.c, check_for_nouveau: such an installer ends here, and has no way to load nothing.
+        # misc.c, check_for_nouveau: an installer of this age fails here and has no option to skip
+        # loading.
         request_reboot "nouveau is loaded: the installer of driver $GC_DRIVER_VERSION runs after a boot without it, by the next up"
         return 0
     fi
@@ -124,7 +128,7 @@ runfile_install() {
     fi
     [ "$GC_DRIVER_REMOVE_EARLIER" != true ] || remove_earlier_packages
     effect program "$program --silent"
-    # shellcheck disable=SC2046 # a list of options
+    # shellcheck disable=SC2046 # a list of options, split on purpose
     bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" $(runfile_options) ||
         fail "the driver's installer failed (its own log is /var/log/nvidia-installer.log$(secure_boot_cure)): $(log_end)"
     did "driver $GC_DRIVER_VERSION by runfile"

@@ -1,11 +1,11 @@
-# Drop-ins of services that others brought: they hold from the next time on that systemd reads its
-# units. State in /run, which a boot takes away with the need: drop-ins-pending (units that systemd has
-# not read yet).
+# Drop-ins for services that other packages installed; they apply once systemd reads its units
+# again. State in /run, which a boot clears together with the need: drop-ins-pending (units that
+# systemd has not read again yet).
 
-# unit_drop_in UNIT NAME TEXT
+# unit_drop_in UNIT NAME TEXT: writes a drop-in of a unit.
 unit_drop_in() {
     file=/etc/systemd/system/$1.service.d/50-gpu-cluster-$2.conf
-    # The mark comes first: a run that is killed in between is made good later.
+    # The marker file is written first, so that the next run completes a run that was killed.
     same_text "$file" "$3" || drop_in_waits "$1"
     step_file "$file" "$3"
 }
@@ -18,9 +18,10 @@ drop_in_waits() {
         fail "can't write $drop_ins_pending"
 }
 
-# A reload of systemd's manager takes the GPUs from running containers that have them without CDI
-# (NVIDIA/nvidia-container-toolkit#48), and Docker ends its containers with itself. So they hold at
-# once where no such container runs, and otherwise from a later run or the next boot on.
+# Applies pending drop-ins. A reload of systemd takes the GPUs from running containers that have
+# them without CDI (NVIDIA/nvidia-container-toolkit#48), and a restart of Docker ends its
+# containers. So drop-ins apply immediately only if no such container runs, otherwise in a later run
+# or at the next boot.
 drop_ins_in_force() {
     [ -f "$drop_ins_pending" ] || return 0
     units=$(paste -s -d ' ' - <"$drop_ins_pending")
@@ -37,7 +38,7 @@ drop_ins_in_force() {
     rm -f -- "$drop_ins_pending"
 }
 
-# containers_at_risk: says why now isn't the time; fails where nothing speaks against it.
+# containers_at_risk: prints why a reload must wait; returns false if nothing is at risk.
 containers_at_risk() {
     case " $units " in
         *' docker '*)
@@ -47,7 +48,8 @@ containers_at_risk() {
             fi
             ;;
     esac
-    # The cgroups of pods and of Docker's containers (kubelet, --cgroup-root; Docker, cgroup-parent).
+    # The cgroups of pods and of Docker's containers (kubelet, --cgroup-root; Docker,
+    # cgroup-parent).
     # shellcheck disable=SC2013 # paths without spaces
     for file in $(grep -l -e kubepods -e docker "$root"/proc/[0-9]*/cgroup 2>/dev/null); do
         if [ -e "${file%/cgroup}/root/dev/nvidiactl" ]; then

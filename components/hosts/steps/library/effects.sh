@@ -1,20 +1,22 @@
-# What steps do beside placing files, and how it is undone.
+# Effects: changes by steps other than placed files, and their undo.
 #
-# A step is a group of changes that are declared together (driver, kubernetes, ...). What it does is
-# kept as lines `<step> <kind> <subject>` in /var/lib/gpu-cluster/<phase>/effects, written before the
-# change where a kill in between could lose it. A step that is no longer declared, or an effect that
-# a step no longer wants, is undone in reverse order by the functions undo_<kind>; they are all
-# in the library or in the file of the one step that has such effects.
+# A step is a group of changes that are declared together (driver, kubernetes, ...). Its effects are
+# recorded as lines `<step> <kind> <subject>` in /var/lib/gpu-cluster/<phase>/effects, before the
+# change if a kill in between could lose them. Effects of a step that is no longer declared, or that
+# a step no longer needs, are undone in reverse order by the functions undo_<kind>. These functions
+# are in the library, or in the file of the only step with such effects.
 
 step=
 : "${GC_PACKAGE_RUN_LIMIT:=1800}" # seconds for one run of a package manager or installer
 
-# bounded SECONDS COMMAND...: output to a log, no descriptor of our lock, an end in time.
+# bounded SECONDS COMMAND...: runs a command with a time limit, its output in a log, without the
+# lock's file descriptor.
 bounded() {
     timeout -k 10 "$@" >"$scratch/log" 2>&1 9>&-
 }
 
-# again TRIES SECONDS COMMAND...: until it succeeds, with such a pause between two tries.
+# again TRIES SECONDS COMMAND...: retries a command until it succeeds, with a pause between two
+# tries.
 again() {
     tries=$1 pause=$2
     shift 2
@@ -38,7 +40,7 @@ recorded() {
     file_has "$state/effects" "$step $*"
 }
 
-# Effects of this step that this run did not ask for any more.
+# Undoes recorded effects of this step that this run no longer needs.
 settle() {
     [ -f "$state/effects" ] || return 0
     : >>"$scratch/wanted"
@@ -64,7 +66,7 @@ take_back_stale() {
     mv -- "$state/draft" "$state/effects" || fail "can't write $state/effects"
 }
 
-# step_file PATH TEXT: a file that belongs to the step.
+# step_file PATH TEXT: places a file that belongs to the step.
 step_file() {
     effect file "$1"
     place_text "$1" "$2"
@@ -76,9 +78,9 @@ undo_file() {
 
 # --- units -------------------------------------------------------------------------------------
 
-# unit_on NAME [later]: enabled and running, or running from the next boot on. --no-reload: a reload
-# of systemd's manager takes the GPUs from running containers that have them without CDI
-# (NVIDIA/nvidia-container-toolkit#48).
+# unit_on NAME [later]: enables a unit and starts it now, or (later) lets the next boot start it.
+# --no-reload, because a reload of systemd takes the GPUs from running containers that have them
+# without CDI (NVIDIA/nvidia-container-toolkit#48).
 unit_on() {
     if systemctl is-enabled --quiet "$1" 2>/dev/null; then
         ! recorded enabled "$1" || effect enabled "$1"
@@ -116,13 +118,13 @@ undo_started() {
 # --- found later: the probe has this part too ---
 
 found_active() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted="$1 is not active"
     timeout 5 systemctl is-active --quiet "$1"
 }
 
 found_inactive() {
-    # shellcheck disable=SC2034 # told by the probe
+    # shellcheck disable=SC2034 # the probe prints this variable
     drifted="$1 is active"
     ! timeout 5 systemctl is-active --quiet "$1"
 }

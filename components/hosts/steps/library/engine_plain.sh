@@ -1,4 +1,4 @@
-# An engine whose files are all there is to change.
+# Empty functions for engines that need nothing besides their configuration files.
 
 before_files() { :; }
 after_start() { :; }

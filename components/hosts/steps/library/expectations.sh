@@ -1,10 +1,10 @@
-# What must be found later, besides the files that were placed.
+# Expectations: values other than placed files that the probe must find later.
 
-# expect KIND WORDS: what the probe must find while this phase holds, besides the files that it
-# placed. For each kind there is a function found_<kind>, beside the step that expects it, which the
-# probe calls with the words; it may say in `drifted` what a person is told. A function list_<kind>,
-# where there is one, is called before with the first words of all lines of that kind. They stand at the
-# end of the file, after the line that says so: that part goes to the probe too.
+# expect KIND WORDS: records a value that the probe must find while this phase is applied. For each
+# kind the step's file has a function found_<kind>, which the probe calls with the words; it may set
+# `drifted` to the text for a drift. An optional function list_<kind> is called before, with the
+# first words of all lines of that kind. These functions are at the end of the file, after the line
+# that marks the probe's part.
 expect() {
     expected="$expected$*
 "

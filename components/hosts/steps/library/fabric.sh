@@ -1,11 +1,13 @@
-# NVSwitches and what manages them. Sources: NVIDIA Fabric Manager user guide (its version is the
-# driver's); NVIDIA/gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver (_assert_nvlink5_system,
-# _ensure_nvlink5_prerequisites), ubuntu24.04/precompiled/local-repo.sh (names by branch).
+# NVSwitches and the services that manage them. Sources: NVIDIA Fabric Manager user guide (its
+# version equals the driver's); NVIDIA/gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver
+# (_assert_nvlink5_system, _ensure_nvlink5_prerequisites), ubuntu24.04/precompiled/local-repo.sh
+# (names by branch).
 
 imex_nodes=/etc/nvidia-imex/nodes_config.cfg
 umad_file=/etc/modules-load.d/gpu-cluster-fabric.conf
 
-# NVSwitches up to the third generation are bridges of NVIDIA's on the PCI bus.
+# Prints the number of NVSwitches up to the third generation, which are NVIDIA bridges on the PCI
+# bus.
 nvswitches() {
     count=0
     for device in "$root"/sys/bus/pci/devices/*; do
@@ -17,7 +19,8 @@ nvswitches() {
     echo "$count"
 }
 
-# Those of the fourth (HGX B200, B300) are behind InfiniBand devices whose product data say so.
+# Returns true for NVSwitches of the fourth generation (HGX B200, B300), which are behind InfiniBand
+# devices with a mark in their product data.
 fourth_generation() {
     for file in "$root"/sys/class/infiniband/*/device/vpd; do
         [ ! -r "$file" ] || ! grep -q SW_MNG "$file" || return 0
@@ -33,16 +36,17 @@ fabric_wanted() {
     fourth_generation || [ "$(nvswitches)" -gt 0 ]
 }
 
-# $version and $branch of the driver.
+# driver_release: sets $version and $branch of the driver.
 driver_release() {
     branch=$(driver_branch)
     version=${GC_DRIVER_VERSION:-$(driver_installed)}
     [ -n "$branch" ] || branch=${version%%.*}
 }
 
-# IMEX gives GPUs of one NVLink domain each other's memory over hosts (GB200 NVL72). All hosts have the
-# same list, their own address in it. Sources: NVIDIA IMEX Service guide; NVIDIA/k8s-device-plugin,
-# internal/lm/imex.go, which reads the list for its labels; gpu-driver-container (names by branch).
+# Turns on IMEX, with which GPUs of one NVLink domain access each other's memory across hosts (GB200
+# NVL72). All hosts have the same list, which includes their own address. Sources: NVIDIA IMEX
+# Service guide; NVIDIA/k8s-device-plugin, internal/lm/imex.go, which reads the list for its labels;
+# gpu-driver-container (names by branch).
 imex_on() {
     [ -n "${GC_DRIVER_IMEX_NODES-}" ] || return 0
     driver_release
@@ -51,7 +55,7 @@ imex_on() {
     install_beside "$words"
     printf '%s' "$GC_DRIVER_IMEX_NODES" | cmp -s - "$root$imex_nodes" || imex_changed=yes
     step_file "$imex_nodes" "$GC_DRIVER_IMEX_NODES"
-    # It reads the list when it starts.
+    # IMEX reads the list only when it starts.
     if [ "${imex_changed-}" = yes ] && [ "${1-}" != later ] && systemctl is-active --quiet nvidia-imex; then
         bounded 120 systemctl restart nvidia-imex || fail "unit nvidia-imex does not start again: $(log_end)"
         did "unit nvidia-imex restarted with another list"
@@ -76,14 +80,14 @@ ib_umad
             did "module ib_umad"
         }
     fi
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     install_beside $words
     unit_on nvidia-fabricmanager "$@"
 }
 
-# install_beside NAME=VERSION...: what is there of them under another branch's name goes in the same
-# transaction: whether such packages say that they conflict isn't public, and their files are the same.
-# `offered`, which named them, has listed what is installed.
+# install_beside NAME=VERSION...: installs packages, and removes those of another branch in the same
+# transaction, because they have the same files and may not declare a conflict. The function
+# `offered`, which found the names, has listed the installed packages.
 install_beside() {
     away=$(printf '%s\n' "$@" | awk '
         { name = $1; sub(/=.*/, "", name); plain = name; sub(/-[0-9]+$/, "", plain) }
@@ -93,8 +97,8 @@ install_beside() {
     away=
 }
 
-# offered VERSION NAME...: the first of these names that the repositories have at that version, as
-# NAME=VERSION; what is installed at it comes first.
+# offered VERSION NAME...: prints the first of these names that the repositories have at that
+# version, as NAME=VERSION; an installed package of that version is preferred.
 offered() {
     wanted=$1
     shift

@@ -1,4 +1,5 @@
-# Files that are placed: kept before the first change, written whole, by one rename, restored byte for byte.
+# Placed files: saved before the first change, written atomically by a rename, restored byte for
+# byte.
 
 make_directory() {
     [ -n "$1" ] || return 0
@@ -16,7 +17,7 @@ was_absent() {
     file_has "$state/absent" "$1"
 }
 
-# keep PATH: remember the file as it is, before its first change.
+# keep PATH: saves the file as it is, before its first change.
 keep() {
     kept "$1" && return 0
     was_absent "$1" && return 0
@@ -29,13 +30,13 @@ keep() {
     fi
 }
 
-# drop_draft PATH: what a killed run left beside it.
+# drop_draft PATH: removes the draft of a killed run.
 drop_draft() {
     [ ! -e "$root$1.gpu-cluster-new" ] && [ ! -L "$root$1.gpu-cluster-new" ] ||
         rm -f -- "$root$1.gpu-cluster-new"
 }
 
-# place PATH SOURCE: give PATH the bytes of SOURCE, with one rename, only where they differ.
+# place PATH SOURCE: replaces PATH with the bytes of SOURCE, atomically, only if they differ.
 place() {
     if [ -f "$root$1" ] && cmp -s -- "$2" "$root$1"; then
         stays "$1"
@@ -46,7 +47,7 @@ place() {
     fi
 }
 
-# place_text PATH TEXT: likewise.
+# place_text PATH TEXT: replaces PATH with a text, atomically, only if it differs.
 place_text() {
     if same_text "$1" "$2"; then
         stays "$1"
@@ -57,7 +58,7 @@ place_text() {
     fi
 }
 
-# same_text PATH TEXT: whether the file is there and holds that text.
+# same_text PATH TEXT: returns true if the file exists and has exactly that text.
 same_text() {
     [ -f "$root$1" ] && printf '%s' "$2" | cmp -s -- - "$root$1"
 }
@@ -68,7 +69,7 @@ stays() {
     record_written "$1"
 }
 
-# begin_draft PATH: what is there is kept; the draft has its owner and mode.
+# begin_draft PATH: saves the existing file and creates a draft with the same owner and mode.
 begin_draft() {
     drop_draft "$1"
     make_directory "${1%/*}"
@@ -76,7 +77,8 @@ begin_draft() {
     [ ! -f "$root$1" ] || cp -pL -- "$root$1" "$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
 }
 
-# put_draft PATH: recorded before it is there, so that an undo knows it as ours.
+# put_draft PATH: records the draft before it replaces the file, so that an undo recognizes the
+# file.
 put_draft() {
     digest "$root$1.gpu-cluster-new"
     record_written "$1"
@@ -84,7 +86,7 @@ put_draft() {
     did "$1"
 }
 
-# record_written PATH: with $digest; the last line of a path counts.
+# record_written PATH: records the path with $digest; the last line of a path counts.
 record_written() {
     earlier=
     if [ -r "$state/written" ]; then
@@ -96,8 +98,8 @@ record_written() {
         fail "can't write $state/written"
 }
 
-# restore PATH: as it was before our first change. What somebody else wrote there since is not
-# lost: it goes to /var/lib/gpu-cluster/replaced.
+# restore PATH: restores the file as it was before the first change. If somebody else has changed
+# the file since, that version is saved in /var/lib/gpu-cluster/replaced.
 restore() {
     drop_draft "$1"
     if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
@@ -118,14 +120,14 @@ restore() {
     fi
 }
 
-# forget PATH: no longer wanted, so as it was before, and no longer ours.
+# forget PATH: restores a file that is no longer needed, and no longer manages it.
 forget() {
     kept "$1" || was_absent "$1" || return 0
     restore "$1"
     release "$1"
 }
 
-# release PATH: it stays as it is, and is no longer ours.
+# release PATH: leaves the file as it is, and no longer manages it.
 release() {
     rm -f -- "$state/kept$1"
     for name in absent written; do

@@ -1,8 +1,8 @@
-# Holds: upgrades of the whole system leave a package alone. Sources: apt-mark(8), dnf.conf(5).
+# Holds keep a package out of upgrades of the whole system. Sources: apt-mark(8), dnf.conf(5).
 
 dnf_conf=/etc/dnf/dnf.conf
 
-# hold_packages NAME...: upgrades of the whole system leave them alone.
+# hold_packages NAME...: keeps these packages out of upgrades of the whole system.
 hold_packages() {
     list_held
     for name in "$@"; do
@@ -41,8 +41,8 @@ list_held() {
     fi >"$scratch/held" 2>/dev/null
 }
 
-# write_excludes ADD REMOVE: dnf without its versionlock plugin holds by `excludepkgs` in [main] of
-# its only configuration file. Words and lines of others stay as they are.
+# write_excludes ADD REMOVE: changes `excludepkgs` in [main] of dnf's configuration file, which
+# holds packages without the versionlock plugin. Words and lines of others stay unchanged.
 write_excludes() {
     [ -f "$root$dnf_conf" ] && cat -- "$root$dnf_conf" >"$scratch/old.conf" || : >"$scratch/old.conf"
     awk -v add="$1" -v remove="$2" '
@@ -78,7 +78,7 @@ excluded_names() {
         sub(/^[^=]*=/, ""); gsub(/[ ,]+/, "\n"); print }' "$1"
 }
 
-# For the probe: the names that upgrades of the whole system leave alone.
+# Called by the probe: lists the held packages.
 list_hold() {
     # shellcheck disable=SC2016 # dpkg-query's own variables
     if command -v dpkg-query >/dev/null 2>&1; then

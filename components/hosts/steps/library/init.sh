@@ -1,12 +1,12 @@
-# The control plane of a new cluster, by kubeadm init with a declared configuration; or a host that
-# joins that cluster. Sources, kubernetes v1.34 cmd/kubeadm/app:
-# - preflight/checks.go: init refuses manifests, ports and etcd's folder that are in use, so an init
-#   that was killed is reset before the next one.
+# Creates the control plane of a new cluster with kubeadm init and a declared configuration, or
+# joins a host to that cluster. Sources, kubernetes v1.34 cmd/kubeadm/app:
+# - preflight/checks.go: init fails if manifests, ports or etcd's folder are in use, so an init that
+#   was killed is reset before the next one.
 # - cmd/phases/reset/cleanupnode.go, removeetcdmember.go: reset empties /etc/kubernetes/manifests,
-#   /etc/kubernetes/pki, /var/lib/kubelet and /var/lib/etcd, and leaves the folders, the network
-#   add-on's files, and rules of iptables.
+#   /etc/kubernetes/pki, /var/lib/kubelet and /var/lib/etcd. It leaves the folders, the network
+#   add-on's files, and iptables rules.
 #
-# State: token (of new nodes), configuration (what init was given), complete, cni (files of network
+# State: token (for new nodes), configuration (the input of init), complete, cni (files of network
 # add-ons before).
 
 admin=/etc/kubernetes/admin.conf
@@ -30,7 +30,8 @@ apply() {
     settle
     unit_on kubelet
     wait_registered
-    : >>"$state/written" || fail "can't write $state/written" # by which the probe knows a phase
+    # The probe recognizes an applied phase by this file.
+    : >>"$state/written" || fail "can't write $state/written"
 }
 
 undo() {
@@ -39,7 +40,7 @@ undo() {
     take_back_step "$GC_MEMBER"
 }
 
-# What is there and not ours is never reset: reset empties all of these.
+# Refuses a host that is in another cluster, because a reset would empty all of these folders.
 check_init() {
     [ ! -f "$state/token" ] || return 0
     for found in "$root$admin" "$root/etc/kubernetes/kubelet.conf" "$root"/etc/kubernetes/manifests/* \
@@ -75,7 +76,8 @@ EOF
     did "initialized the cluster at $GC_JOIN_ENDPOINT"
 }
 
-# The version changes by kubeadm upgrade (library/upgraded.sh).
+# Prints the configuration without the Kubernetes version, because kubeadm upgrade changes the
+# version (library/upgraded.sh).
 without_version() {
     printf '%s\n' "$GC_INIT" | grep -v '^ "kubernetesVersion": '
 }
@@ -84,16 +86,17 @@ same_configuration() {
     without_version | cmp -s - "$state/configuration"
 }
 
-# Six and sixteen characters (Kubernetes reference, "Bootstrap tokens").
+# A token has six and sixteen characters (Kubernetes reference, "Bootstrap tokens").
 new_token() {
     token=$(od -An -v -t x1 -N 11 /dev/urandom | tr -d ' \n' | sed 's/^....../&./')
     (umask 077 && printf '%s\n' "$token" >"$state/draft") && mv -- "$state/draft" "$state/token" ||
         fail "can't write $state/token"
 }
 
-# Folders that kubeadm and what it starts make and nobody removes (/var/lib/cni is of the engine's
-# libcni, containernetworking/cni v1.2.0 libcni/api.go, CacheDir; the last ones are of cmd/kubeadm/app/
-# phases/controlplane/volumes.go), and what others of network add-ons were there.
+# Records which folders exist before kubeadm and the engine create them, because nothing else
+# removes them (/var/lib/cni: the engine's libcni, containernetworking/cni v1.2.0 libcni/api.go,
+# CacheDir; the last four: cmd/kubeadm/app/phases/controlplane/volumes.go), and the files of network
+# add-ons that exist before.
 remember_folders() {
     plugins=/usr/libexec/kubernetes
     for folder in /etc/kubernetes /etc/kubernetes/manifests /etc/kubernetes/pki /etc/kubernetes/tmp \
@@ -121,7 +124,7 @@ undo_initialized() {
     undid "initialized the cluster"
 }
 
-# What a network add-on has put on the host, as reset leaves it to others.
+# Removes the files that a network add-on has put on the host, because kubeadm reset leaves them.
 forget_network() {
     [ -f "$state/cni" ] || return 0
     cni_files | grep -Fvx -f "$state/cni" >"$scratch/cni"

@@ -1,7 +1,8 @@
 # Module streams of dnf repositories: packages of other streams can't be installed. Sources: dnf(8),
 # "Module Command"; NVIDIA/cuda-repo-management 2944b7a, genmodules.py.
 
-# enable_stream MODULE STREAM: nothing where no repository has that module (RHEL 10, apt).
+# enable_stream MODULE STREAM: enables a stream, if a repository has the module (not on RHEL 10 or
+# with apt).
 enable_stream() {
     [ "$manager" = dnf ] || return 0
     bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list "$1" || return 0
@@ -23,7 +24,8 @@ enabled_stream() {
         END { if (state == "enabled") print stream }' "$root/etc/dnf/modules.d/$1.module" 2>/dev/null
 }
 
-# switch_stream MODULE STREAM|-: dnf refuses another stream until the former is reset.
+# switch_stream MODULE STREAM|-: resets the module first, because dnf refuses another stream
+# otherwise.
 switch_stream() {
     await_package_manager
     bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module reset "$1" || fail "module $1 can't be reset: $(log_end)"
@@ -36,7 +38,7 @@ undo_stream() {
         switch_stream "${1% *}" "${1#* }"
         undid "stream ${1% *}"
     fi
-    # A reset leaves a file with nothing enabled.
+    # A reset leaves a file without an enabled stream.
     rm -f -- "$root/etc/dnf/modules.d/${1% *}.module"
     forget "/etc/dnf/modules.d/${1% *}.module"
 }

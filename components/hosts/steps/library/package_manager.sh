@@ -1,10 +1,10 @@
-# Packages by the host's own package manager, apt or dnf. They stay at undo, unless
-# GC_REMOVE_PACKAGES is true; then those go that were not there before.
-# Sources: apt-get(8), dnf(8).
+# Installs packages with the host's own package manager, apt or dnf. An undo keeps the packages,
+# unless GC_REMOVE_PACKAGES is true; then it removes those that were not installed before. Sources:
+# apt-get(8), dnf(8).
 
 manager=
-# For dnf: what others locked comes in the declared version all the same, as it does with apt
-# (--allow-change-held-packages). Its plugin's locks outlast --disableexcludes
+# Option for dnf to install the declared version even if somebody else has locked the package, as
+# apt does with --allow-change-held-packages. The plugin's locks also apply with --disableexcludes
 # (rpm-software-management/dnf-plugins-core 3677200, plugins/versionlock.py, sack).
 unlocked=
 
@@ -42,7 +42,7 @@ await_package_manager() {
     done
 }
 
-# Every installed package as `name version`, the epoch left out.
+# list_installed FILE: writes every installed package as `name version`, without the epoch.
 list_installed() {
     if [ "$manager" = apt ]; then
         # shellcheck disable=SC2016 # dpkg-query's own variables
@@ -53,13 +53,15 @@ list_installed() {
     fi | sort >"$1"
 }
 
-# matching NAME VERSION FILE: the first version in FILE that is VERSION, whatever its release.
+# matching NAME VERSION FILE: prints the first version in FILE that equals VERSION, with any
+# release.
 matching() {
     awk -v name="$1" -v want="$2" '$1 == name && (want == "" || $2 == want ||
         (index($2, want) == 1 && substr($2, length(want) + 1, 1) ~ /[-+~_]/)) { print $2; exit }' "$3"
 }
 
-# Versions that the repositories have, newest first, as `name version`, with and without the epoch.
+# list_available NAME...: writes the versions in the repositories, newest first, as `name version`,
+# to one file with and one without the epoch.
 list_available() {
     if [ "$manager" = apt ]; then
         apt-cache madison -- "$@" 2>/dev/null | awk -F ' *[|] *' '{ sub(/^ +/, "", $1); print $1, $2 }'
@@ -79,7 +81,7 @@ refresh_all() {
     fi || note "not every repository of this host could be read: $(log_end)"
 }
 
-# What a killed dpkg left half done is ended first: apt refuses all work until then (apt-get(8) says
+# Completes what a killed dpkg left unfinished, because apt refuses all work until then (apt-get(8):
 # "dpkg was interrupted" as long as there is a journal).
 end_interrupted() {
     [ "$manager" = apt ] && [ -n "$(ls -A "$root/var/lib/dpkg/updates" 2>/dev/null)" ] || return 0
@@ -89,20 +91,20 @@ end_interrupted() {
     did "dpkg: ended what was interrupted"
 }
 
-# rpm calls a package installed before its own script has run, so what a killed dnf brought is
-# installed once more.
+# Reinstalls what a killed dnf installed, because rpm lists a package as installed before its script
+# has run.
 install_interrupted_again() {
     [ "$manager" = dnf ] || return 0
     list_new
     [ -s "$scratch/new" ] || return 0
     await_package_manager
-    # shellcheck disable=SC2046 # a list of words
+    # shellcheck disable=SC2046 # a list of words, split on purpose
     bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y ${unlocked:+"$unlocked"} --disableexcludes=main reinstall $(cat "$scratch/new") ||
         note "dnf can't install again what was interrupted: $(log_end)"
     did "dnf: installed again what was interrupted"
 }
 
-# Packages that were not there before this step's installation, also where that was killed.
+# Lists packages that were not installed before this step's installation, also if that was killed.
 list_new() {
     [ -f "$state/before-$step" ] || {
         : >"$scratch/new"
@@ -119,7 +121,7 @@ record_new() {
     done <"$scratch/new"
 }
 
-# At undo: what an installation brought that was killed before it could be recorded.
+# For an undo: records packages of an installation that was killed before it could record them.
 record_killed() {
     for file in "$state"/before-*; do
         [ -f "$file" ] || continue
@@ -131,7 +133,8 @@ record_killed() {
     done
 }
 
-# set_missing NAME[=VERSION]...: `missing` are those that are not installed so.
+# set_missing NAME[=VERSION]...: sets `missing` to the packages that are not installed at that
+# version.
 set_missing() {
     missing=
     for word in "$@"; do
@@ -140,20 +143,20 @@ set_missing() {
     done
 }
 
-# install_packages NAME[=VERSION]...: those at that version, with what they need.
+# install_packages NAME[=VERSION]...: installs packages at these versions, with their dependencies.
 install_packages() {
     end_interrupted
     list_installed "$scratch/installed"
     install_interrupted_again
     set_missing "$@"
     if [ -n "$missing" ]; then
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         set_exact $missing
         if [ ! -f "$state/before-$step" ]; then
             cp -- "$scratch/installed" "$state/draft" && mv -- "$state/draft" "$state/before-$step" ||
                 fail "can't write $state/before-$step"
         fi
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         install_exact $exact
         cp -- "$scratch/installed" "$scratch/installed-before"
         list_installed "$scratch/installed"
@@ -161,7 +164,7 @@ install_packages() {
             did "package ${line%%=*} ${line#*=}"
         done
     fi
-    # What was not there before, also when an earlier run was killed after the installation.
+    # Also records packages of an earlier run that was killed after the installation.
     record_new
     grep -e "^$step package " "$state/effects" >>"$scratch/wanted" 2>/dev/null
     rm -f -- "$state/before-$step"
@@ -173,18 +176,18 @@ install_packages() {
     done
 }
 
-# set_exact NAME[=VERSION]...: `exact` is the same list with the repositories' own versions. The
-# epoch belongs to the name that the package manager is given, not to the version that is compared.
+# set_exact NAME[=VERSION]...: sets `exact` to the same list with the repositories' full versions.
+# The package manager needs the epoch, but versions are compared without it.
 set_exact() {
     names=
     for word in "$@"; do
         names="$names ${word%%=*}"
     done
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     list_available $names
     all_available "$@" || {
         refresh_all
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         list_available $names
     }
     exact=
@@ -202,7 +205,7 @@ set_exact() {
     done
 }
 
-# RHEL and its rebuilds have no DKMS of their own (NVIDIA/yum-packaging-precompiled-kmod, README).
+# RHEL and its rebuilds have no DKMS package (NVIDIA/yum-packaging-precompiled-kmod, README).
 epel_cure() {
     [ "$1-$manager" != dkms-dnf ] || echo "; EPEL has it: install epel-release, or declare packages.repository"
 }

@@ -1,12 +1,13 @@
-# What a host must be before anything is changed on it. Each finding is reported, nothing is changed.
+# Requirements of a host before anything is changed on it. Each problem is reported; nothing is
+# changed.
 
-# Values of ID in os-release(5) that are accepted.
+# Accepted values of ID in os-release(5).
 : "${GC_SYSTEMS:=debian ubuntu rhel rocky almalinux centos fedora amzn ol}"
-# The oldest kernel of these systems (RHEL 8).
+# Oldest kernel of these systems (RHEL 8).
 : "${GC_KERNEL:=4.18}"
-# Free in /var/lib: room for backups, an initramfs and containerd's state.
+# MiB that must be free in /var/lib, for backups, an initramfs and containerd's state.
 : "${GC_DISK_MIB:=1024}"
-# Seconds to wait for a package manager that is at work.
+# Seconds to wait for a running package manager.
 : "${GC_PACKAGE_LOCK_LIMIT:=120}"
 
 require_root() {
@@ -33,7 +34,7 @@ require_system() {
                 "install a later system"
             ;;
     esac
-    # shellcheck disable=SC2046 # two words
+    # shellcheck disable=SC2046 # two words, split on purpose
     set -- $(uname -m -r)
     kernel=${GC_KERNEL_RELEASE:-$1} arch=$2
     case $arch in
@@ -41,12 +42,12 @@ require_system() {
         arm64) [ -n "$root" ] || problem "architecture arm64" "aarch64" "use Linux" ;;
         *) problem "architecture $arch" "x86_64 or aarch64" "use a machine that NVIDIA supports" ;;
     esac
-    # A kernel that is too old may be what the declared one cures.
+    # An old running kernel is accepted if a newer kernel is declared.
     ! is_before "$kernel" "$GC_KERNEL" || [ -n "$root" ] || problem "kernel $kernel" "$GC_KERNEL or later" \
         "upgrade the kernel, or declare kernel.release"
 }
 
-# is_before VERSION OTHER: by major and minor version.
+# is_before VERSION OTHER: compares the major and minor versions.
 is_before() {
     its_minor=${1#*.}
     its_minor=${its_minor%%[!0-9]*}
@@ -55,14 +56,14 @@ is_before() {
 }
 
 require_disk() {
-    # "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
+    # df prints "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
     free=$(df -Pk "$root/var/lib" | { read -r _ && read -r _ _ _ free _ && echo $((free / 1024)); })
     [ "${free:-0}" -ge "$GC_DISK_MIB" ] ||
         problem "$free MiB free in /var/lib" "$GC_DISK_MIB MiB" "free space or grow the disk"
 }
 
-# A package manager at work may be replacing the files that we are about to change: it is waited
-# for, since unattended upgrades come and go by themselves.
+# Waits for a running package manager, which may be replacing the files that these scripts change.
+# Unattended upgrades end by themselves.
 require_package_manager_idle() {
     waited=0
     while find_package_lock && [ "$waited" -lt "$GC_PACKAGE_LOCK_LIMIT" ]; do
@@ -77,8 +78,8 @@ require_package_manager_idle() {
 
 # --- found later: the probe has this part too ---
 
-# `os` and `os_version`, as os-release(5) has them.
-# shellcheck disable=SC2034 # for those who ask
+# Sets `os` and `os_version` from os-release(5).
+# shellcheck disable=SC2034 # callers read these variables
 read_os_release() {
     os='' os_version=''
     [ -r "$root/etc/os-release" ] || return 0
@@ -92,10 +93,11 @@ read_os_release() {
     done <"$root/etc/os-release"
 }
 
-# find_package_lock: the package manager's lock that a process holds, as `locked` and `locker`; fails
-# where none is held. dpkg and apt lock with fcntl, which /proc/locks shows by inode: the sixth word
-# ends in it, the second is -> where somebody waits. rpm's lock is a file likewise.
-# shellcheck disable=SC2034 # for those who ask
+# find_package_lock: sets `locked` to the package manager's lock that a process holds, and `locker`
+# to the process; returns false if no lock is held. dpkg and apt lock with fcntl, which /proc/locks
+# lists by inode: the sixth word ends in the inode, and the second word is -> for a waiting process.
+# rpm's lock is listed in the same way.
+# shellcheck disable=SC2034 # callers read these variables
 find_package_lock() {
     locked='' locker=''
     set --

@@ -1,14 +1,14 @@
 # Prepares a host for Kubernetes and the NVIDIA driver, step by step.
 #
 # A step is one file steps/<step>.sh:
-#   check_<step>   says by `problem` what stands in its way; nothing is changed yet (optional)
-#   apply_<step>   brings the host to what is declared, says by `expect` what must be found later
-#   undo_<step>    undoes what its effects (effects.sh) don't (optional)
-#   fetch_<step>   downloads and verifies what apply will need, and installs nothing (optional)
-#   upgrade_<step> changes what the whole cluster goes by, while the node's pods run (optional)
-#   found_<kind>   whether an expectation holds, for the probe (optional; reads only)
-# all_steps (script.py) has them in their order, GC_STEPS those that this host declares. A step that
-# is no longer declared is undone, the last one first, before anything else is done.
+#   check_<step>   reports with `problem` what prevents the step; changes nothing (optional)
+#   apply_<step>   applies what is declared, records with `expect` what must be found later
+#   undo_<step>    undoes what is not recorded as an effect (effects.sh) (optional)
+#   fetch_<step>   downloads and verifies what apply needs, installs nothing (optional)
+#   upgrade_<step> changes what the whole cluster depends on, while pods run (optional)
+#   found_<kind>   checks an expectation for the probe (optional; reads only)
+# all_steps (script.py) lists all steps in order, GC_STEPS the steps that this host declares. Steps
+# that are no longer declared are undone first, the last step before the others.
 
 apply() {
     check
@@ -24,17 +24,17 @@ apply() {
     after_steps
 }
 
-# Before a rollout, on all hosts: what can't be had stops it while nothing is changed yet.
+# fetch: runs on all hosts before a rollout, so that a failed download stops the rollout before any change.
 fetch() {
     each_declared fetch
 }
 
-# In a rollout, before the node is drained.
+# upgrade: runs in a rollout, before the node is drained.
 upgrade() {
     each_declared upgrade
 }
 
-# each_declared KIND: the functions of that kind that declared steps have.
+# each_declared KIND: calls the function of that kind of each declared step that has one.
 each_declared() {
     check
     open_state
@@ -92,7 +92,7 @@ undo_step() {
     ! defined "undo_$1" || "undo_$1"
 }
 
-# What several changes ask for is done once, also after a run that was killed in between.
+# after_steps: does work once that several steps request, also after a run that was killed before.
 after_steps() {
     [ -f "$state/boot-menu-pending" ] || return 0
     write_boot_menu

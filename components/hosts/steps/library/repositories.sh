@@ -1,10 +1,12 @@
-# Signed package repositories, and downloads that are verified before anything of them is used.
-# Sources: apt-secure(8), sources.list(5); dnf.conf(5), rpmkeys(8).
+# Signed package repositories, and downloads that are verified before use. Sources: apt-secure(8),
+# sources.list(5); dnf.conf(5), rpmkeys(8).
 
-# each_repository COMMAND: the declared rows; a declaration that has some says so itself.
+# each_repository COMMAND: calls COMMAND for each repository; a declaration with repositories
+# redefines it.
 each_repository() { :; }
 
-# download URL SHA256 FILE: FILE appears only with that sum. Each system has one of these three.
+# download URL SHA256 FILE: creates FILE only with that checksum. Each system has one of the three
+# programs.
 download() {
     if have curl; then
         set -- "$@" curl -fsSL --retry 3 --connect-timeout 15 -o "$3.part" -- "$1"
@@ -32,17 +34,18 @@ download() {
 
 # --- repositories ------------------------------------------------------------------------------
 
-# step_repository MANAGER STEP NAME ...: those of the other package manager are passed over.
+# step_repository MANAGER STEP NAME ...: configures a repository, unless it is for the other package
+# manager.
 step_repository() {
     [ "$1" = "$manager" ] || return 0
     shift
     repository "$@"
 }
 
-# repository STEP NAME URL SUITE COMPONENTS KEY KEY_URLS KEY_SUMS SIGNED
-# KEY is the armored text, or empty where KEY_URLS and KEY_SUMS, as many words each, say where keys
-# are. SIGNED (dnf): metadata, packages or both. apt verifies the metadata, which hold the packages'
-# sums.
+# repository STEP NAME URL SUITE COMPONENTS KEY KEY_URLS KEY_SUMS SIGNED: configures a repository of
+# the step. KEY is the armored text; if it is empty, KEY_URLS and KEY_SUMS, with equally many words,
+# have the addresses and checksums of the keys. SIGNED (dnf): metadata, packages or both. apt
+# verifies the metadata, which contain the packages' checksums.
 repository() {
     [ "$1" = "$step" ] || return 0
     key="$6
@@ -55,7 +58,7 @@ repository() {
     fi
 }
 
-# fetch_keys NAME URLS SUMS: `key` is all of them, one after the other.
+# fetch_keys NAME URLS SUMS: sets `key` to all keys, concatenated.
 fetch_keys() {
     key='' sums=$3
     mkdir -p "$state/keys"
@@ -96,14 +99,14 @@ apt_repository() {
     await_package_manager
     { apt_lists "$root$source_file" && bounded 60 apt-get indextargets; } || {
         why=$(log_end)
-        forget "$source_file" # a source that fails would stop apt for everybody
+        forget "$source_file" # A source that fails would stop apt for every user of the host.
         fail "repository $1 ($2) is refused: $why"
     }
     rm -f -- "$pending"
 }
 
-# apt_lists FILE OPTION...: apt keeps an old index when a signature is wrong and says so by a warning
-# only.
+# apt_lists FILE OPTION...: updates the package index and fails on a wrong signature, because apt
+# only prints a warning and keeps the old index.
 apt_lists() {
     list=$1
     shift
@@ -114,7 +117,7 @@ apt_lists() {
 }
 
 undo_lists() {
-    # apt names an index after its address without the scheme, slashes as underscores.
+    # apt names an index after its address without the scheme, with underscores for slashes.
     prefix=$(printf '%s' "${1#*://}" | sed 's|/*$||; s|_|%5f|g; s|/|_|g')
     rm -f -- "$root/var/lib/apt/lists/$prefix"_*
 }
@@ -151,7 +154,7 @@ sslverify=1
     rm -f -- "$pending"
 }
 
-# The key that checks packages lives in rpm's database.
+# The key that verifies packages is stored in rpm's database.
 dnf_key() {
     known=$(sed -n "s|^$step key \([^ ]*\) $1\$|\1|p" "$state/effects" 2>/dev/null | tail -n 1)
     if [ -n "$known" ] && rpm -q "$known" >/dev/null 2>&1; then

@@ -1,7 +1,8 @@
-# NVIDIA's self-extracting installers: had from the first place that has them, verified, then run.
+# NVIDIA's self-extracting runfiles: taken from the first location that has them, verified, then
+# run.
 
-# have_runfile WHAT SHA256 LOCATIONS: `runfile` is its path. LOCATIONS is a function (each_...) with
-# paths on the host, addresses of mirrors, NVIDIA's own.
+# have_runfile WHAT SHA256 LOCATIONS: sets `runfile` to the path of the verified file. LOCATIONS is
+# a function (each_...) that lists paths on the host, addresses of mirrors and NVIDIA's address.
 have_runfile() {
     cache=$root/var/cache/gpu-cluster
     runfile=$cache/$2.run
@@ -13,7 +14,8 @@ have_runfile() {
     [ -f "$runfile" ] || fail "the $1's installer is at none of its locations"
 }
 
-# first_location WHAT SHA256 LOCATION: nothing where an earlier one had it.
+# first_location WHAT SHA256 LOCATION: gets the file from a location, unless an earlier location had
+# it.
 first_location() {
     [ ! -f "$runfile" ] || return 0
     case $3 in
@@ -22,7 +24,8 @@ first_location() {
                 note "no file $3 on this host"
                 return 0
             }
-            # Copied first: who may write the declared path could change it after it was hashed.
+            # Copy the file before hashing, because anyone who can write the declared path could
+            # change it afterwards.
             (umask 077 && cp -- "$root$3" "$runfile.part") || fail "can't write $runfile.part"
             has_digest "$runfile.part" "$2" || {
                 rm -f -- "$runfile.part"

@@ -1,18 +1,20 @@
-# Brings the NVIDIA runtime into the host's container engine. What differs by engine is in its own
-# file: $unit, $files, require_engine, make_wanted, check_wanted, needed_action, judge_applied,
-# engine_view, smi_in_container. What Docker alone needs besides: before_files, after_start,
-# files_back, settled, engine_off (engine_plain.sh has them for the others).
+# Configures the NVIDIA runtime in the host's container engine. Each engine's own file defines
+# $unit, $files, require_engine, make_wanted, check_wanted, needed_action, judge_applied,
+# engine_view and smi_in_container. Only Docker also needs before_files, after_start, files_back,
+# settled and engine_off; the other engines use the empty ones in engine_plain.sh.
 #
-# systemctl's daemon-reload, which enable does too unless it is told not to, takes the GPUs from
+# systemctl daemon-reload, which `enable` includes unless --no-reload is given, takes the GPUs from
 # running containers that have them without CDI (NVIDIA/nvidia-container-toolkit#48, #1227), so
-# nothing here asks for it. Packages do (the toolkit's RPM after its installation, units of Debian's),
-# so the inspection warns of hosts whose runtime is in mode legacy; in mode auto it takes CDI.
+# nothing here runs it. Packages do (the toolkit's RPM after its installation, units of Debian's
+# packages), so the inspection warns of hosts whose runtime is in mode legacy; in mode auto it uses
+# CDI.
 #
-# State: engine, service (what the unit was), pending (what the daemon still needs), previous (the
-# files that it last ran with).
+# State: engine, service (the unit's previous state), pending (what the daemon still needs),
+# previous (the files that the daemon last ran with).
 
 action=none
-: "${GC_RUNTIME_PATH:=/usr/bin/nvidia-container-runtime}" # where the toolkit's packages have it
+# Path of the runtime in the toolkit's packages.
+: "${GC_RUNTIME_PATH:=/usr/bin/nvidia-container-runtime}"
 
 apply() {
     require_root
@@ -56,9 +58,9 @@ undo() {
     toolkit_off
 }
 
-# kubelet and engine must agree, or no pod of a joined node gets a sandbox again. Source: Kubernetes
-# docs, "Configuring a cgroup driver"; KubeletConfiguration (kubelet.config.k8s.io/v1beta1): cgroupfs
-# where the field is missing.
+# Checks that the kubelet and the engine use the same cgroup driver, or no pod of a joined node gets
+# a sandbox again. Source: Kubernetes docs, "Configuring a cgroup driver"; KubeletConfiguration
+# (kubelet.config.k8s.io/v1beta1): cgroupfs if the field is missing.
 require_cgroup_driver() {
     kubelet=$root/var/lib/kubelet/config.yaml
     [ -n "${GC_SYSTEMD_CGROUP-}" ] && [ -f "$kubelet" ] || return 0
@@ -73,12 +75,12 @@ require_cgroup_driver() {
         "declare runtime.systemdCgroup: $wanted, or drain the node and change kubelet's first"
 }
 
-# after NAME OTHER: whether NAME comes later in the order in which drop-ins are read.
+# after NAME OTHER: returns true if NAME comes later in the order in which drop-ins are read.
 after() {
     [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | LC_ALL=C sort | tail -n 1)" = "$1" ]
 }
 
-# make_folder PATH: the folder of the draft of PATH.
+# make_folder PATH: creates the folder for the draft of PATH.
 make_folder() {
     mkdir -p "$scratch/drafts${1%/*}" || fail "can't make folders in $scratch"
 }
@@ -95,7 +97,7 @@ differs() {
 }
 
 remember_service() {
-    : >>"$state/written" # the probe takes it as the sign that the phase was applied
+    : >>"$state/written" # The probe recognizes an applied phase by this file.
     [ ! -f "$state/service" ] || return 0
     printf '%s\n' "$unit" >"$state/engine" || fail "can't write $state/engine"
     active=$(systemctl is-active "$unit" 2>/dev/null)
@@ -104,7 +106,7 @@ remember_service() {
         mv -- "$state/draft" "$state/service" || fail "can't write $state/service"
 }
 
-# The stronger of what an earlier run left to be done and what these files need.
+# Records the stronger action: the one that an earlier run left, or the one that these files need.
 mark_pending() {
     if [ "$action" = none ] || file_has "$state/pending" restart; then
         return 0
@@ -151,7 +153,7 @@ put_back() {
 }
 
 service_on() {
-    # Just asked, where this is the first run.
+    # In the first run, remember_service has just read this state.
     if [ "${enabled-}" != enabled ] && ! systemctl is-enabled --quiet "$unit"; then
         timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail "$unit can't be enabled"
         did "$unit enabled"
@@ -197,7 +199,7 @@ restart_unit() {
         systemctl is-active --quiet "$unit"
 }
 
-# What the last start or judgement said.
+# Prints the last message of a start or a check.
 why() {
     cat "$scratch/restart" "$scratch/judgement" 2>/dev/null | grep -v '^[[:space:]]*$' | tail -n 1
 }
@@ -218,7 +220,8 @@ service_back() {
     return 0
 }
 
-# A container that sees the GPUs is the proof; it needs an image that this host can have.
+# Proves with a container that it sees the GPUs, if a check image is declared that the host can
+# pull.
 check_gpus() {
     [ -n "$GC_CHECK_IMAGE" ] && [ -r "$root/proc/driver/nvidia/version" ] || return 0
     smi_in_container "$GC_CHECK_IMAGE" && grep -q '^GPU 0' "$scratch/smi" ||

@@ -1,14 +1,15 @@
-# What is installed and removed in one transaction of the package manager. Sources: apt-get(8), dnf(8).
+# Installs and removes packages in one transaction of the package manager. Sources: apt-get(8),
+# dnf(8).
 
-# fetch_packages NAME[=VERSION]...: they and what they need are resolved and downloaded, so that what
-# they replace goes only when they can come.
+# fetch_packages NAME[=VERSION]...: resolves and downloads packages with their dependencies, so that
+# the packages they replace are only removed if the new ones are available.
 fetch_packages() {
     list_installed "$scratch/installed"
     set_missing "$@"
     [ -n "$missing" ] || return 0
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     set_exact $missing
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     transaction download $exact ||
         fail "packages can't be had ($exact); nothing was removed: $(log_end)$(grep -q 'provides dkms' "$scratch/log" && epel_cure dkms)"
 }
@@ -20,22 +21,23 @@ install_exact() {
     hold_again
 }
 
-# apt takes the hold from a package that it installs in another version (apt-get(8),
-# --allow-change-held-packages): those of others come back.
+# Holds packages again: apt removes the hold from a package that it installs in another version
+# (apt-get(8), --allow-change-held-packages).
 hold_again() {
     [ "$manager" = apt ] && [ -s "$scratch/held-before" ] || return 0
     list_held
     list_installed "$scratch/installed-now"
     lost=$(grep -Fvx -f "$scratch/held" "$scratch/held-before" |
         awk 'FNR == NR { there[$1] = 1; next } there[$1]' "$scratch/installed-now" - | paste -s -d ' ' -)
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     [ -z "$lost" ] || bounded 60 apt-mark hold $lost || fail "$lost can't be held again: $(log_end)"
 }
 
-# `pins`: a folder of apt's preferences in place of the host's.
+# `pins`: a folder with apt preferences that replaces the host's folder.
 pins=
 
-# transaction install|download NAME=VERSION...: `away` goes in the same one; dnf finds that itself.
+# transaction install|download NAME=VERSION...: runs one transaction, which also removes the
+# packages in `away`; dnf finds these itself.
 transaction() {
     await_package_manager
     only=
@@ -61,8 +63,8 @@ transaction() {
     fi
 }
 
-# Only noted here: packages that need each other go in one transaction, or apt refuses it
-# ("pkgProblemResolver::Resolve generated breaks", apt-pkg/algorithms.cc).
+# Only records the package: packages that need each other must be removed in one transaction, or apt
+# fails ("pkgProblemResolver::Resolve generated breaks", apt-pkg/algorithms.cc).
 undo_package() {
     printf '%s\n' "$1" >>"$scratch/unwanted"
 }
@@ -79,16 +81,16 @@ remove_unwanted() {
     going=$(grep -Fvx -f "$scratch/running" "$scratch/going" |
         awk 'FNR == NR { there[$1] = 1; next } there[$1] && !seen[$1]++ { print $1 }' "$scratch/installed" - | paste -s -d ' ' -)
     keep_needed
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # a list of words, split on purpose
     [ -z "$going" ] || remove_packages $going
 }
 
-# What a package that stays needs stays with it: apt would take the other one along, or refuse it all
-# where that one is held. One of another step's packages takes it over, and takes it along when it
-# goes; where nobody of ours needs it, it is the host's.
+# Keeps packages that a remaining package needs: apt would remove the remaining package too, or fail
+# if it is held. If another step owns the remaining package, that step takes the needed package over
+# and removes it later; otherwise the needed package stays on the host.
 keep_needed() {
     while [ -n "$going" ]; do
-        # shellcheck disable=SC2086 # a list of words
+        # shellcheck disable=SC2086 # a list of words, split on purpose
         list_needed $going >"$scratch/needed"
         [ -s "$scratch/needed" ] || return 0
         while read -r name needer; do
@@ -103,17 +105,17 @@ keep_needed() {
     done
 }
 
-# list_needed NAME...: of these, `<name> <package that stays>`, each name once.
+# list_needed NAME...: prints `<name> <remaining package that needs it>`, once for each name.
 list_needed() {
     if [ "$manager" = apt ]; then
-        # As dpkg says it (dpkg 1.21.22, src/main/remove.c, deferred_remove).
+        # Parse dpkg's error message (dpkg 1.21.22, src/main/remove.c, deferred_remove).
         LC_ALL=C dpkg --no-act --abort-after=100000 --force-hold --remove -- "$@" 2>&1 | awk '
             { gsub(/:[a-z0-9-]+/, ":") }
             /^dpkg: dependency problems prevent removal of / { name = $NF; sub(/:+$/, "", name); next }
             /^dpkg: error|^$/ { name = "" }
             name != "" && $2 == "depends" { needer = $1; sub(/:$/, "", needer); print name, needer; name = "" }'
     else
-        # As rpm says it (rpm 00a9f51, lib/rpmprob.c, rpmProblemString).
+        # Parse rpm's error message (rpm 00a9f51, lib/rpmprob.c, rpmProblemString).
         LC_ALL=C rpm -e --test -- "$@" 2>&1 | sed -n 's/^[[:space:]]*\([^ ]*\) .*is needed by (installed) \([^ ]*\)$/\1 \2/p' |
             while read -r capability needer; do
                 needer=$(rpm -q --qf '%{NAME}\n' -- "$needer" | head -n 1)
@@ -124,9 +126,9 @@ list_needed() {
     fi
 }
 
-# The packages of the kernel that runs. apt removes them without a question (linux-base
-# 4.12.1~deb12u1, linux-check-removal, where DEBIAN_FRONTEND is noninteractive), and perhaps leaves
-# nothing to boot; dnf refuses it (dnf.conf(5), protect_running_kernel).
+# Prints the packages of the running kernel. apt removes them without a question (linux-base
+# 4.12.1~deb12u1, linux-check-removal, if DEBIAN_FRONTEND is noninteractive), and may leave nothing
+# to boot; dnf refuses (dnf.conf(5), protect_running_kernel).
 running_kernel() {
     if [ "$manager" = apt ]; then
         awk -v end="-$(uname -r)" '$1 ~ /^linux-(image|modules)/ &&
@@ -137,7 +139,8 @@ running_kernel() {
     fi
 }
 
-# remove_packages NAME...: and nothing that somebody else needs, except what needs them.
+# remove_packages NAME...: removes these packages and those that depend on them, but no dependency
+# that is still needed.
 remove_packages() {
     await_package_manager
     if [ "$manager" = apt ]; then
@@ -154,7 +157,7 @@ remove_packages() {
 
 # --- found later: the probe has this part too ---
 
-# For the probe: `<version> <name>` of what is installed, `hold <name>` of what upgrades leave alone.
+# Called by the probe: lists installed packages as `<version> <name>`.
 list_package() {
     # shellcheck disable=SC2016 # dpkg-query's own variables
     if command -v dpkg-query >/dev/null 2>&1; then
@@ -169,7 +172,8 @@ found_package() {
     has_line "$listed" "$2 $1"
 }
 
-# has_line LINES LINE: without a process, for the probe has many.
+# has_line LINES LINE: returns true if a text has the line, without starting a process, because the
+# probe calls it often.
 has_line() {
     case "
 $1

@@ -1,12 +1,12 @@
-# Another version of Kubernetes on a host that is a member of its cluster. Sources: Kubernetes docs,
-# "Upgrading kubeadm clusters" and "Upgrading Linux nodes" (kubeadm's package comes alone, then kubeadm
-# upgrade, then kubelet's package and a restart; what was killed is run again); kubernetes v1.34
-# cmd/kubeadm/app/cmd/upgrade/apply.go, node.go.
+# Upgrades Kubernetes on a host that is a member of its cluster. Sources: Kubernetes docs,
+# "Upgrading kubeadm clusters" and "Upgrading Linux nodes" (kubeadm's package comes first, then
+# kubeadm upgrade, then kubelet's package and a restart; an interrupted upgrade is run again);
+# kubernetes v1.34 cmd/kubeadm/app/cmd/upgrade/apply.go, node.go.
 #
-# GC_UPGRADE: apply on the host that upgrades the control plane, node on those that follow it.
-# State: upgrading (kubeadm was begun and has not ended), kubelet-waits (for its restart).
+# GC_UPGRADE: `apply` on the host that upgrades the control plane, `node` on the other hosts. State:
+# upgrading (kubeadm was started and has not finished), kubelet-waits (the kubelet needs a restart).
 
-# Ends kubeadm only where all of its own limits failed (app/constants/constants.go,
+# A limit that is only reached if all of kubeadm's own limits fail (app/constants/constants.go,
 # UpgradeManifestsTimeout: five minutes, twice for each of four static pods).
 : "${GC_UPGRADE_LIMIT:=3600}"
 : "${GC_UPGRADE_NODE_LIMIT:=300}"
@@ -14,8 +14,8 @@ upgrade_version=${GC_KUBERNETES_PACKAGES%% *}
 upgrade_version=${upgrade_version#*=}
 static_pods=/etc/kubernetes/manifests
 
-# Before the node is drained: kubeadm makes a Job first, which a node must take (app/phases/upgrade/
-# health.go, createJob).
+# Runs before the node is drained, because kubeadm first creates a Job that must run on the node
+# (app/phases/upgrade/health.go, createJob).
 upgrade_kubernetes() {
     each_repository step_repository
     upgrade_control_plane
@@ -38,8 +38,9 @@ upgrade_control_plane() {
     did "upgraded the control plane${serving:+ from $serving} to $upgrade_version by kubeadm"
 }
 
-# As kubeadm wrote the API server's manifest (app/images/images.go, GetKubernetesImage). Never back:
-# kubeadm itself goes one minor version back (app/phases/upgrade/policy.go).
+# Returns true if the API server's manifest has an older version (app/images/images.go,
+# GetKubernetesImage), or if an upgrade was interrupted. A newer version is never downgraded,
+# although kubeadm itself allows one minor version back (app/phases/upgrade/policy.go).
 control_plane_is_behind() {
     serving=$(sed -n 's|^ *image: .*/kube-apiserver:v||p' "$root$static_pods/kube-apiserver.yaml" 2>/dev/null)
     [ -z "$serving" ] || ! is_older "$upgrade_version" "$serving" || return 1
@@ -54,14 +55,16 @@ is_older() {
     }'
 }
 
-# A kubeadm that was killed between its two renames has left a manifest in its backup alone, and
-# kubelet stops what has none (app/phases/upgrade/staticpods.go, upgradeComponent).
+# Restores static pod manifests: a kubeadm that was killed between its two renames has left a
+# manifest only in its backup, and the kubelet stops pods without a manifest
+# (app/phases/upgrade/staticpods.go, upgradeComponent).
 restore_manifests() {
     [ -f "$state/upgrading" ] || return 0
     for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
         [ ! -f "$root$static_pods/$name.yaml" ] || continue
         for backup in "$root"/etc/kubernetes/tmp/kubeadm-backup-manifests-*/"$name.yaml"; do
-            [ ! -f "$backup" ] || newest_backup=$backup # their names have the time
+            # The names contain the time, so the last one is the newest.
+            [ ! -f "$backup" ] || newest_backup=$backup
         done
         [ -n "${newest_backup-}" ] || continue
         cp -p -- "$newest_backup" "$root/etc/kubernetes/$name.yaml" &&
@@ -77,8 +80,8 @@ await_api_server() {
         fail "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
 }
 
-# Before kubelet's package comes: its configuration as the cluster's version has it. On the host of the
-# control plane kubeadm upgrade apply wrote it.
+# Updates the kubelet's configuration to the cluster's version, before the kubelet's package is
+# installed. On the control plane's host, kubeadm upgrade apply has already done that.
 upgrade_node() {
     kubelet_joined || return 0
     list_installed "$scratch/installed"
@@ -94,8 +97,8 @@ upgrade_node() {
     did "upgraded kubelet's configuration to $upgrade_version by kubeadm"
 }
 
-# kubelet's package leaves the old one running (kubernetes/release 02ab6db, cmd/krel/templates/latest/
-# kubelet/kubelet.spec: %systemd_postun).
+# Restarts the kubelet, because its package leaves the old process running (kubernetes/release
+# 02ab6db, cmd/krel/templates/latest/kubelet/kubelet.spec: %systemd_postun).
 restart_kubelet() {
     [ -f "$state/kubelet-waits" ] || return 0
     units=kubelet
@@ -107,7 +110,8 @@ restart_kubelet() {
     did "unit kubelet restarted"
 }
 
-# By what its node says: a Node stays Ready for a while after its kubelet has ended.
+# Checks the version that the Node reports, because a Node stays Ready for a while after its kubelet
+# has ended.
 await_kubelet() {
     again 60 2 kubelet_is_new ||
         fail "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
