@@ -1,9 +1,9 @@
 """Apply the rules to the objects that the chart of a Helm release renders.
 
-The Kubernetes provider plugin renders the chart in the same way as in a deployment, so this needs
-no Helm binary. Only charts in a local folder are rendered. For a chart from a repository, or for
-values that are not known during a preview, only the rules on the release's values apply. If
-rendering fails, `NotRendered` carries the reason.
+The Kubernetes provider plugin renders the chart in the same way as in a deployment; the Pulumi
+engine needs this plugin for the release anyway. Only charts in a local folder are rendered. For a
+chart from a repository, or for values that are not known during a preview, only the rules on the
+release's values apply. If rendering fails, `NotRendered` has the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .rules.unknown import mapping, text
 PLUGIN = "pulumi-resource-kubernetes"
 _INVOKE = "kubernetes:helm:template"
 _LIMIT = 30.0
-"""Time limit for rendering a chart, in seconds. The largest chart of the GPU stack needs under 1."""
+"""Time limit for rendering a chart, in seconds; the GPU stack's largest chart needs less than 1."""
 _NO_CLUSTER: Mapping[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
