@@ -1,4 +1,4 @@
-"""The how-to page shows commands that the checker takes."""
+"""The commands on the how-to page of the checker are valid."""
 
 from __future__ import annotations
 
