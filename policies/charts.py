@@ -41,8 +41,8 @@ KUBE_VERSION = "v1.36.3"
 """Kubernetes version that charts are rendered for: the version of the embedded test cluster."""
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
-"""Stands for the engine's address in the plugin's command line. No engine listens there; the
-address keeps a clean-up of leftover engine processes from counting this plugin as an engine's.
+"""Address in the plugin's command line in place of an engine's address. No engine listens there;
+the address keeps a clean-up of leftover engine processes from counting the plugin as an engine's.
 """
 
 
@@ -96,8 +96,7 @@ def chart_folder(chart: str) -> Path | None:
     """Return the folder of a local chart, or None if there is no such folder.
 
     A relative path is tried in the current directory, in `$PWD` (where the engine was started) and
-    in
-    `$GPU_CLUSTER_HOME`.
+    in `$GPU_CLUSTER_HOME`.
     """
     for base in dict.fromkeys(
         ("", os.environ.get("PWD", ""), os.environ.get("GPU_CLUSTER_HOME", ""))
@@ -161,10 +160,8 @@ def _plugin() -> Iterator[Any]:
     The plugin gets a temporary folder for its files. A plugin shared by all charts would exit after
     5 minutes, because no engine answers its health check (pulumi v3.250.0
     pkg/resource/provider/main.go, sdk/go/common/util/rpcutil/health.go). Its kubeconfig names a
-    server
-    that does not exist: rendering needs a client object but sends no request (pulumi-kubernetes
-    4.25.0
-    provider.go Configure, clients.go IsNamespacedKind).
+    server that does not exist: rendering needs a client object but sends no request
+    (pulumi-kubernetes 4.25.0 provider.go Configure, clients.go IsNamespacedKind).
     """
     import grpc
     from pulumi.runtime.proto import provider_pb2_grpc

@@ -35,8 +35,7 @@ class Fault:
     """One fault at one place in a document, on a host or in a cluster.
 
     Attributes:
-        place: Where the fault is, as a user would write the path (`pools[0].labels["a/b"]`,
-            `host gpu-1`).
+        place: Where the fault is, such as `pools[0].labels["a/b"]` or `host gpu-1`.
         found: The value or state that was found.
         wanted: The value or state that is required.
         cure: What the user should do.

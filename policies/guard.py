@@ -37,8 +37,7 @@ def enforce(context: Context) -> None:
     """Check every resource that the program registers from now on against the mandatory rules.
 
     The check is a stack transformation, so it needs no extra call to the engine. A resource that
-    breaks
-    a rule raises `RuleBroken` at the line that creates the resource.
+    breaks a rule raises `RuleBroken` at the line that creates the resource.
 
     Args:
         context: Facts about the cluster.
@@ -74,8 +73,7 @@ def check_declared(
         type_: Type token of the resource.
         name: Pulumi name of the resource.
         props: Arguments as the program passed them. Outputs count as unknown values; the policy
-            pack
-            runs later and knows more of them.
+            pack runs later and knows more of them.
         context: Facts about the cluster.
 
     Raises:

@@ -2,8 +2,7 @@
 
 The SDK deserializes a resource again for each policy, and the enforcement level belongs to the
 policy. So there are only as many policies as enforcement levels. The first policy of a pair runs
-all
-rules and reports the mandatory violations; the second policy reports the advisory ones that the
+all rules and reports the mandatory violations; the second policy reports the advisory ones that the
 first has found. All policies use the settings of the first one.
 """
 
@@ -196,8 +195,7 @@ def start(read_stack: StackReader | None = None) -> None:
 
     Args:
         read_stack: Reads the stack's `gpu-cluster:cluster`. Without it, the pack knows only what
-            its
-            own configuration says about the cluster.
+            its own configuration says about the cluster.
     """
     receive_stack_configuration()
     mark_secrets()

@@ -1,4 +1,4 @@
-"""The policy pack's settings: their JSON schema, and the rule context that they produce."""
+"""The policy pack's settings: their JSON schema, and the cluster facts that they produce."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ PROPERTIES: Mapping[str, Any] = {
 
 
 def context_by(settings: Mapping[str, Any], context: Context) -> Context:
-    """Return a copy of a context in which the pack's settings replace the existing values.
+    """Return a copy of cluster facts in which the pack's settings replace existing values.
 
     Args:
         settings: Settings that match the schema in `PROPERTIES`.

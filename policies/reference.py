@@ -33,7 +33,7 @@ _KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "pres
 
 
 def context_for(example: Example) -> Context:
-    """Return the rule context for an example: its settings, and one pool with 8 GPUs per node.
+    """Return the cluster facts for an example: its settings, and a pool with 8 GPUs per node.
 
     The pool has the taint `nvidia.com/gpu`, as GPU nodes have by default.
     """

@@ -67,8 +67,7 @@ def mark_secrets() -> None:
     """Make the policy SDK keep the marks of secret values, in the form of `policies.rules.secret`.
 
     The engine marks the secret inputs (pulumi v3.250.0 analyzer_plugin.go Analyze, KeepSecrets),
-    but
-    pulumi-policy 1.21.0 passes the marks to remediations only.
+    but pulumi-policy 1.21.0 passes the marks to remediations only.
     """
     module: Any = sdk
     inner = module.deserialize_properties
@@ -101,12 +100,11 @@ def stack_document() -> str:
 
 
 def context_for(settings: Mapping[str, Any]) -> Context:
-    """Return the rule context from the pack's settings, and from the stack for all other facts.
+    """Return the cluster facts from the pack's settings, and from the stack for other facts.
 
     Raises:
         ValueError: The stack's `gpu-cluster:cluster` is needed, but it has faults (the message
-            lists
-            all of them) or no function was set to read it.
+            lists all of them) or no function was set to read it.
     """
     return _context(json.dumps(settings, sort_keys=True), stack_document())
 

@@ -1,8 +1,7 @@
 """A policy that controls who may exempt a namespace from the rules or grant exemptions in it.
 
-Without it, everyone who may edit a namespace could lift the rules for their own workloads. The
-policy
-checks with the API server's authorizer that the user may `grant` the resource
+Without it, everyone who may edit a namespace could exempt their own workloads. The policy checks
+with the API server's authorizer that the user may `grant` the resource
 `exemptions.guardrails.gpu-cluster`, which exists only for this check:
 
     rules: [{apiGroups: [guardrails.gpu-cluster], resources: [exemptions], verbs: [grant]}]

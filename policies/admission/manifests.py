@@ -37,9 +37,8 @@ class Enforcement:
 def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     """Return all objects to apply, in order: the ConfigMap, then each policy with its binding.
 
-    Left out are rules that are switched off, rules that need facts that the context does not have,
-    and
-    policies without any rule.
+    Rules that are switched off or need unknown facts are left out, and so are policies without any
+    rule.
     """
     parameter = parameters.config_map(context, _LABELS)
     namespaces = _judged_namespaces(enforcement)

@@ -19,10 +19,10 @@ def condition(twins: Iterable[Twin]) -> str:
     """Return CEL that is true if a pod may break a rule; it uses only `object` and `params`.
 
     Args:
-        twins: CEL twins of the rules that apply to pods.
+        twins: CEL expressions of the rules that apply to pods.
 
     Returns:
-        The expression, or an empty text if a rule declares no signs and must see every pod.
+        The expression, or an empty text if a rule has no such test and must see every pod.
     """
     wanted: dict[Sign, None] = {}
     for twin in twins:

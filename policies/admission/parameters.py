@@ -23,8 +23,7 @@ def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
     """Return the ConfigMap of the policies, named after a hash of its content.
 
     A change of the cluster's facts makes a ConfigMap with a new name, and the bindings then refer
-    to
-    it. So the facts never change under a policy that is in use.
+    to it. So the facts never change under a policy that is in use.
     """
     content = data(context)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -45,11 +44,10 @@ def data(context: Context) -> dict[str, str]:
     """Return the facts about the cluster as the texts of a ConfigMap.
 
     Lists are joined by commas, which no name, label or taint contains. Unknown facts are left out.
-    Each
-    pool that has GPUs adds these keys: `<pool>.labels` (key=value), `<pool>.taints`
-    (key=value:effect,
-    only taints that keep pods away), `<pool>.<resource>` (amount per node), `<pool>.<resource>.all`
-    (amount on all nodes) and `<pool>.blocks` (vcuda-memory blocks of 256 MiB per GPU).
+    Each pool that has GPUs adds these keys: `<pool>.labels` (key=value), `<pool>.taints`
+    (key=value:effect, only taints that keep pods away), `<pool>.<resource>` (amount per node),
+    `<pool>.<resource>.all` (amount on all nodes) and `<pool>.blocks` (vcuda-memory blocks of 256
+    MiB per GPU).
     """
     pools = gpu_pools(context)
     names = {name for name in context.resource_names if is_extended(name)}

@@ -1,7 +1,7 @@
-"""Which API objects each policy matches, and which CEL variables its rules can read.
+"""The API objects that each policy matches, and the CEL variables that its rules can read.
 
-The CEL twin of a rule is written once, over variables. How a variable is computed depends on the
-kind of object.
+The CEL expression of a rule is written once and uses variables. The kind of object determines how
+the variables are computed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Shape:
 
     Attributes:
         name: Suffix of the policies' names.
-        scope: What the objects are for the rules; a twin names the scopes that it applies to.
+        scope: Kind of the objects for the rules; each rule names the scopes that it applies to.
         rules: `matchConstraints.resourceRules` of the policies.
         variables: CEL variables by name; each uses only variables before it.
         changed: CEL that is true if an update changes something that rules read. Other updates of
@@ -42,8 +42,7 @@ class Shape:
         ordinary: Whether a match condition lets pods pass that obviously break no rule
             (`policies.admission.ordinary`).
         refused: Whether a broken mandatory rule denies the request. If False, the policies only
-            warn,
-            need no ConfigMap and ignore evaluation errors.
+            warn, need no ConfigMap and ignore evaluation errors.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Shape:
     refused: bool = True
 
     def judges(self, twin: Twin) -> bool:
-        """Return whether the CEL twin of a rule applies to these objects."""
+        """Return whether the CEL expression of a rule applies to these objects."""
         if self.scope not in twin.scopes or (self.ephemeral and not twin.ephemeral):
             return False
         if self.updates:

@@ -19,7 +19,7 @@ SECTION = "gpu-rules-mandatory"
 
 
 StackFinder = Callable[[str, Path], Context]
-"""A function that returns the rule context of a stack, or raises `ContextError`.
+"""A function that returns the cluster facts of a stack, or raises `ContextError`.
 
 Its arguments are the stack's name and the folder in which the search for the stack file begins; the
 search continues in the folders above.
@@ -31,7 +31,7 @@ class ContextError(FaultError):
 
 
 def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
-    """Return the rule context of a stack.
+    """Return the cluster facts of a stack.
 
     Args:
         name: Name of the stack.
@@ -49,7 +49,7 @@ def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
 
 
 def by_config(path: Path, context: Context) -> Context:
-    """Return a copy of a context with the settings of a policy pack configuration file.
+    """Return a copy of cluster facts with the settings of a policy pack configuration file.
 
     Args:
         path: A file as for `pulumi preview --policy-pack-config`.

@@ -25,8 +25,8 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
     """Yield each file that the arguments name, once.
 
     A folder stands for all manifests below it, in the order of their names. Hidden folders inside a
-    named folder are skipped. A Helm chart yields an `Unjudged`, an argument that names nothing a
-    `Problem`.
+    named folder are skipped. A Helm chart yields an `Unjudged`. An argument that matches no file
+    yields a `Problem`.
 
     Args:
         arguments: Files, folders, patterns (`**` matches any depth), or `-` for standard input.

@@ -142,9 +142,9 @@ class _Builder:
             loader.dispose()
 
     def _value(self) -> object:
-        """Return the next value, with everything inside it."""
+        """Return the next value of the document, with all nested values."""
         get_event = self._loader.get_event
-        # Enclosing collections of the one that is being filled.
+        # Mappings and lists that enclose the current one.
         above: list[_Open] = []
         into: Any = None
         key: Any = _NO_KEY
@@ -267,8 +267,7 @@ def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     """Return the mappings of a YAML merge (<<), in the order in which to apply them.
 
     The first mapping of a list comes last, because go.yaml.in/yaml/v2 gives it priority, even over
-    keys
-    that stand before the merge.
+    keys that stand before the merge.
     """
     given = value if isinstance(value, list) else [value]
     mappings = [item for item in given if isinstance(item, dict)]

@@ -57,7 +57,7 @@ class Report:
         return sum(len(document.subjects) for document in self.judged)
 
     def count(self, severity: Severity) -> int:
-        """Return the number of violations of a severity, without exempt ones."""
+        """Return the number of violations of a severity, without exempted violations."""
         return sum(
             violation.severity is severity and not violation.exemption for violation in self.found
         )

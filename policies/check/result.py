@@ -97,7 +97,7 @@ class Judged:
         subjects: Kind, namespace and name of each object in the document.
         found: Rule violations.
         problems: Parts of the document that could not be read.
-        foreign: Whether the document has neither kind nor apiVersion, so is no Kubernetes object.
+        foreign: Whether the document is not a Kubernetes object: it has no kind and no apiVersion.
         unjudged: Kinds of objects in the document that no rule reads.
         objects: The objects themselves, if rules for the whole stack need them later.
         index: Index of the document within its text, counted from 0.

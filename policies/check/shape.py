@@ -2,8 +2,7 @@
 
 The API server cannot decode a field of a wrong type, so the checker reports the manifest as
 unreadable. Otherwise a list of containers that isn't a list would pass, because rules skip what
-they
-cannot read.
+they cannot read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ..rules.pod_spec import template_path
 from .problem import show
 
 _Shape = Mapping[str, object]
-# In a shape, a Python type stands for a scalar, [shape] for a list, and {key: shape} for a mapping
+# In a shape, a Python type means a scalar, [shape] a list, and {key: shape} a mapping
 # with these fields. Other fields are not checked. The rules themselves check the values of limits
 # and annotations. Source of the types: kubernetes v1.34.4 pkg/apis/core/types.go.
 _ANY: Final[_Shape] = {}

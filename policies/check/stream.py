@@ -79,8 +79,8 @@ def _objects(part: str) -> Iterator[tuple[int, str]]:
     """Yield each JSON object of a sequence without separators, with the number of lines before it.
 
     A text that is not JSON to its end is yielded as one document. kubectl also reads such a
-    sequence
-    object by object (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go YAMLOrJSONDecoder).
+    sequence object by object (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go
+    YAMLOrJSONDecoder).
     """
     objects = []
     end = start = len(part) - len(part.lstrip())

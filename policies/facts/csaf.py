@@ -3,8 +3,7 @@
 The layout of `product_tree` in NVIDIA/product-security: the vendor NVIDIA, below it an architecture
 such as `Linux(R580)`, below that a product, once for each affected and each fixed version. The
 version ranges are the products' names. `product_status` says which of them are affected or fixed,
-and
-for which CVE (OASIS CSAF 2.0, sections 3.2.2 and 3.2.3.9).
+and for which CVE (OASIS CSAF 2.0, sections 3.2.2 and 3.2.3.9).
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class _Leaf:
 
 
 def bulletin(text: str) -> tuple[Floor, ...]:
-    """Return the security floors in one bulletin, empty if it concerns no known software.
+    """Return the security floors in one bulletin; empty if no known component is affected.
 
     Raises:
         BulletinError: The document is not a CSAF 2.0 advisory, or describes known software in an
@@ -78,7 +77,7 @@ def bulletin(text: str) -> tuple[Floor, ...]:
 
 
 def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
-    """Yield the versions of known software in a product tree.
+    """Yield the versions of known components in a product tree.
 
     Args:
         branches: Branches of the tree at one level.

@@ -1,4 +1,4 @@
-"""Security floors: for each software, the version that fixes what an NVIDIA bulletin reports.
+"""Security floors: for each component, the lowest version with the fixes of NVIDIA's bulletins.
 
 `make facts` writes the table of floors from NVIDIA's CSAF documents (`policies.facts.csaf`). This
 module uses only the standard library, so that the rules can import it, too.
@@ -26,7 +26,7 @@ _CVE = re.compile(r"CVE-[0-9]{4}-[0-9]{4,7}")
 
 
 class Software(StrEnum):
-    """Software of a GPU stack that security bulletins report on."""
+    """Components of a GPU stack that NVIDIA's security bulletins report on."""
 
     DRIVER = "driver"
     TOOLKIT = "container-toolkit"
@@ -42,8 +42,8 @@ class Floor:
     """A security floor from one bulletin: versions before `fixed` are affected.
 
     Attributes:
-        part: Software that the bulletin reports on.
-        branch: Driver branch, such as `580`; empty for software without branches.
+        part: Component that the bulletin reports on.
+        branch: Driver branch, such as `580`; empty for components without branches.
         bulletin: Number of the bulletin.
         date: Date of the bulletin's newest revision, ISO 8601.
         cves: CVE numbers that `fixed` fixes.
@@ -121,7 +121,7 @@ def floors() -> tuple[Floor, ...]:
 
 
 def floor(part: Software, branch: str = "") -> Floor:
-    """Return the highest security floor of a software, or of one driver branch.
+    """Return the highest security floor of a component, or of one driver branch.
 
     Raises:
         LookupError: The table has no floor for it.
@@ -133,13 +133,11 @@ def floor(part: Software, branch: str = "") -> Floor:
 
 
 def below(part: Software, version: str) -> Floor | None:
-    """Return the highest security floor that affects a version, or None.
+    """Return the highest security floor that a version is below, or None.
 
     Only floors of the version's own branch count. If the newest bulletin does not list the branch
-    of a
-    driver but fixes later branches, the branch has no fix, and the floor of the next later branch
-    is
-    returned. A text that is not a version gives None.
+    of a driver but fixes later branches, the branch has no fix, and the floor of the next later
+    branch is returned. A text that is not a version gives None.
     """
     numbers = parse(version)
     if not numbers:

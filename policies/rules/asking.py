@@ -21,8 +21,7 @@ def may_ask_pools(pod: Pod, context: Context) -> bool:
     """Return whether a pod requests a device that a pool of this stack may have.
 
     GPUs of another vendor don't count unless the cluster's settings name them. If a pod names its
-    node,
-    the kubelet ignores extended resources that the node does not have (kubernetes v1.34.4
+    node, the kubelet ignores extended resources that the node does not have (kubernetes v1.34.4
     pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources).
     """
     own = context.resource_names
@@ -49,8 +48,7 @@ def _asked(condition: str) -> str:
     """Return CEL that is true if a pod has resource claims or requests more than 0 of a resource.
 
     Requests without a limit count too: the API server accepts them for the resource of a
-    DeviceClass,
-    but not for extended resources.
+    DeviceClass, but not for extended resources.
 
     Args:
         condition: CEL that selects a resource by its name `n`.

@@ -38,8 +38,7 @@ def resources(owner: str, field: str) -> str:
     """Return CEL for a map of resources, which is empty if the field is missing.
 
     `dyn` is needed because the type check does not know maps of quantities and would warn of a
-    missing
-    field (seen on an API server 1.34.4).
+    missing field (seen on an API server 1.34.4).
     """
     return f"dyn({owner}).?{field}.orValue({{}})"
 
@@ -48,8 +47,7 @@ def limits(container: str) -> str:
     """Return CEL for the limits of a container.
 
     The API server accepts an extended resource only if its request equals its limit, so the limits
-    are
-    enough.
+    are enough.
     """
     return resources(container, "resources.?limits")
 
@@ -106,8 +104,7 @@ def hundreds(quantity: str) -> str:
     """Return CEL that is true if a whole quantity is a multiple of 100.
 
     For a quantity that is too large for an integer, the expression tests the text that the API
-    server
-    writes: it must end in 00 or in a decimal suffix.
+    server writes: it must end in 00 or in a decimal suffix.
     """
     return (
         f"(quantity({quantity}).isInteger() ? quantity({quantity}).asInteger() % 100 == 0 : "
@@ -126,7 +123,7 @@ def is_gpu(name: str) -> str:
 
 
 def is_device(name: str) -> str:
-    """Return CEL that is true if a resource stands for a device or a share of a device.
+    """Return CEL that is true if a resource is a device or a share of a device.
 
     A resource that is only a part of a device's memory or cores does not count.
     """
@@ -185,7 +182,7 @@ def unless_empty(condition: str, place: str) -> str:
 
 
 def in_workloads(places: str) -> str:
-    """Return CEL for a list that is empty in the namespaces of the GPU stack itself."""
+    """Return CEL for violations; the list is empty in the GPU stack's own namespaces."""
     listed = parameter("infrastructureNamespaces")
     return f"request.namespace in {listed} ? [] : ({places})"
 
@@ -204,7 +201,7 @@ def each_container(condition: str, found: str, containers: str = "variables.cont
 
 
 NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCUDA_CORE}
-"""Resources for which the policies' ConfigMap has the amount per node, by the variable's name."""
+"""GPU resources by the prefix of their CEL variables; the ConfigMap has their amounts per node."""
 
 SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
 
@@ -213,10 +210,8 @@ def request(name: str, starting: str, sidecars: str) -> str:
     """Return CEL for the pod's effective request of a resource.
 
     `policies.rules.pod_request` computes the same in Python: all containers and sidecars together,
-    or
-    an init container with the sidecars that start before it, whichever is more, plus the overhead.
-    A
-    sidecar also counts as an init container with the sidecars before it.
+    or an init container with the sidecars that start before it, whichever is more, plus the
+    overhead. A sidecar also counts as an init container with the sidecars before it.
 
     Args:
         name: CEL of the resource's name.

@@ -108,8 +108,7 @@ class Context:
     Attributes:
         pools: GPU node pools; empty if not known.
         platform: What advertises the GPUs (`device-plugin`, `gpu-operator`, `gpu-manager`, `dra`),
-            or
-            None if not known.
+            or None if not known.
         resource_names: GPU resources that the nodes advertise in addition to the well-known ones.
         extended_resource_toleration: Whether the API server runs the admission plugin
             ExtendedResourceToleration; off by default (kubernetes v1.34.4
@@ -118,18 +117,15 @@ class Context:
         severities: Severities by rule id, which override the rules' defaults.
         plugin: Configuration of the device plugin, or None if not known.
         runtime_class: RuntimeClass that GPU pods must name; empty if nvidia is the default runtime,
-            None
-            if not known.
+            None if not known.
         runtime_classes: Further RuntimeClasses that GPU pods may name.
         max_gpus_per_container: Maximum number of whole GPUs per container, or None for no limit.
         max_gpus_per_pod: Maximum number of whole GPUs per pod, or None for no limit.
         toolkit_floor: Oldest NVIDIA Container Toolkit that may be deployed; default: the first
-            version
-            with the fixes of all security bulletins (`policies.facts.floors`).
+            version with the fixes of all security bulletins (`policies.facts.floors`).
         namespace: Namespace of objects that name none.
         daemon_set_controllers: Users that create the pods of DaemonSets; only admission policies
-            can
-            see the user.
+            can see the user.
         today: Date that exemptions are compared with; default: the current date.
     """
 

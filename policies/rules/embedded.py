@@ -19,10 +19,8 @@ def embedded(value: object) -> Mapping[str, object]:
     """Return the mapping that a string contains as YAML, or an empty mapping.
 
     Empty is also the result for long or deeply nested texts, several documents and aliases, a few
-    lines
-    of which can expand to gigabytes. A value that is a mapping already is returned unchanged,
-    because
-    chart values may have either form.
+    lines of which can expand to gigabytes. A value that is a mapping already is returned unchanged,
+    because chart values may have either form.
     """
     if isinstance(value, str):
         return _read(value) if len(value) <= _LENGTH_LIMIT else {}

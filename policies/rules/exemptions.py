@@ -3,13 +3,11 @@
 With `exempt.gpu-cluster/GPU022: "2027-03-31 the profiler needs all devices"`, violations of GPU022
 are only advice until the end of that day (UTC). The annotation is set on the object, or on its pod
 template so that the pods get it too. An exemption that has ended, or that lacks a known rule, a
-date
-or a reason, has no effect and is a violation itself.
+date or a reason, has no effect and is a violation itself.
 
 At admission, an exemption counts only in a namespace that grants it, and no longer than the grant:
 `grant.gpu-cluster/GPU022: "2027-06-30 requested by team-a"`. The policy pack and the checker need
-no
-grant, because whoever reviews the manifests sees the exemption.
+no grant, because whoever reviews the manifests sees the exemption.
 """
 
 from __future__ import annotations

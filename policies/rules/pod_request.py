@@ -14,11 +14,9 @@ def effective_request(pod: Pod, name: str) -> Fraction:
     """Return the pod's effective request of a resource in units, as the scheduler counts it.
 
     The result is the sum of app containers and sidecars, or the largest init container with the
-    sidecars
-    started before it, whichever is more, plus the pod's overhead. Unknown and invalid amounts count
-    as
-    0, so the result is a lower bound. Source: k8s.io/component-helpers v0.34.4 resource/helpers.go
-    AggregateContainerRequests and PodRequests.
+    sidecars started before it, whichever is more, plus the pod's overhead. Unknown and invalid
+    amounts count as 0, so the result is a lower bound. Source: k8s.io/component-helpers v0.34.4
+    resource/helpers.go AggregateContainerRequests and PodRequests.
     """
     running = Fraction(0)
     sidecars = Fraction(0)
@@ -44,9 +42,8 @@ def claims_devices(pod: Pod) -> bool:
     """Return whether the pod has resource claims (DRA), or may have some that are not known yet.
 
     Devices of a claim are allocated for the pod even if no container uses them. The claim is
-    another
-    object, so its devices are not known here. Source: kubernetes v1.34.4 pkg/apis/core/types.go
-    PodSpec.
+    another object, so its devices are not known here. Source: kubernetes v1.34.4
+    pkg/apis/core/types.go PodSpec.
     """
     claims = pod.spec.get("resourceClaims")
     return claims is UNKNOWN or bool(sequence(claims))

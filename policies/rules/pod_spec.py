@@ -97,8 +97,7 @@ class Container:
         """Return the request that the scheduler sees; a limit alone is also the request.
 
         SetDefaults_Pod (kubernetes v1.34.4 pkg/apis/core/v1/defaults.go:167) copies limits into
-        requests
-        when a pod is created. In a pod template, this has not happened yet.
+        requests when a pod is created. In a pod template, this has not happened yet.
         """
         return self.requests.get(name) or self.limits.get(name)
 

@@ -21,8 +21,7 @@ def candidate_pools(pod: Pod, context: Context) -> tuple[PoolFacts, ...]:
     """Return the GPU pools that the pod's node selector and node affinity do not exclude.
 
     A node may have more labels than the stack sets, so a pool is excluded only by a label that the
-    stack
-    sets to another value.
+    stack sets to another value.
     """
     selector = mapping(pod.spec.get("nodeSelector"))
     terms = at(pod.spec, *_REQUIRED, "nodeSelectorTerms")

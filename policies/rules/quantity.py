@@ -48,8 +48,7 @@ class Quantity:
     Attributes:
         milli: Exact amount in thousandths.
         api_milli: Result of Go's `Quantity.MilliValue`, which overflows a 64-bit integer above
-            9.2e15.
-            The API server's test for whole numbers uses it.
+            9.2e15. The API server's test for whole numbers uses it.
         written: Text that the quantity was parsed from.
     """
 

@@ -1,4 +1,4 @@
-"""All rules with their CEL twins and examples, and the functions that apply them."""
+"""All rules with their CEL expressions and examples, and the functions that apply the rules."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def evaluate(
         manifest: Plain data as in YAML, with `UNKNOWN` for values that are not known yet.
         context: Facts about the cluster.
         partial: Whether the manifest has only some fields of the object, as a patch. Rules that
-            report
-            missing fields are then skipped.
+            report missing fields are then skipped.
     """
     return [
         dataclasses.replace(violation, path=place + violation.path)
@@ -68,10 +67,9 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
     """Yield the manifests in a list with their paths, at any depth, or the manifest itself.
 
     For kubectl, each object with a list `items` is a list, whatever its kind is
-    (k8s.io/apimachinery
-    v0.34.4 pkg/apis/meta/v1/unstructured/helpers.go detectList). An object with `items` whose kind
-    does
-    not end in List is yielded too, because a program can declare such an object by its kind.
+    (k8s.io/apimachinery v0.34.4 pkg/apis/meta/v1/unstructured/helpers.go detectList). An object
+    with `items` whose kind does not end in List is yielded too, because a program can declare such
+    an object by its kind.
     """
     waiting: list[tuple[str, Mapping[str, object]]] = [("", manifest)]
     while waiting:

@@ -99,8 +99,7 @@ def pods_at_once(subject: Subject) -> int:
     """Return the number of pods that a workload runs at the same time, at least.
 
     Unknown numbers count as 0. So do DaemonSets, which have one pod per node, and CronJobs, which
-    have
-    no pod most of the time.
+    have no pod most of the time.
     """
     spec = subject.manifest.get("spec")
     if subject.kind == "Pod":

@@ -96,9 +96,8 @@ def is_gpu(name: str, context: Context) -> bool:
 def is_device(name: str, context: Context) -> bool:
     """Return whether one unit of a resource is a device or a share of a device.
 
-    Resources for a part of a device's memory or cores are not devices. Resources that only the
-    cluster's
-    settings name are.
+    Resources for a part of a device's memory or cores are not devices. A resource that only the
+    cluster's settings name counts as a device.
     """
     own = name in context.resource_names and name not in KNOWN
     return own or name in DEVICES or name.startswith(MIG)
@@ -107,7 +106,7 @@ def is_device(name: str, context: Context) -> bool:
 def sounds_like_gpu(name: str) -> bool:
     """Return whether a name may mean a GPU of some kind, such as KubeVirt's nvidia.com/GA102GL_A10.
 
-    The test is a simple pattern, because the CEL twin of GPU032 uses the same pattern.
+    The test is a simple pattern, because the CEL expression of GPU032 uses the same pattern.
     """
     return re.search(SOUNDS_LIKE_GPU, name.lower()) is not None
 
@@ -121,11 +120,9 @@ def meant(name: str, context: Context) -> str | None:
     """Return the GPU resource that a wrong name probably means, or None.
 
     A name is wrong if no device plugin advertises it: the alpha name of Kubernetes 1.3 to 1.10, a
-    known
-    name in other case or with a common typo, a known name under a domain with up to two wrong
-    letters,
-    the prefix `requests.` or `limits.` of a quota in a container, or a MIG profile that does not
-    exist.
+    known name in other case or with a common typo, a known name under a domain with up to two wrong
+    letters, the prefix `requests.` or `limits.` of a quota in a container, or a MIG profile that
+    does not exist.
     """
     lower = name.lower()
     if lower.startswith(MIG) and name not in context.resource_names:

@@ -22,7 +22,7 @@ class Need(StrEnum):
     CAPS = "the caps of the pack's settings"
 
     def known(self, context: Context) -> bool:
-        """Return whether a context has the fact."""
+        """Return whether the fact is known for a cluster."""
         match self:
             case Need.POOLS:
                 return bool(context.pools)
@@ -61,7 +61,7 @@ class Subject:
 
     @classmethod
     def of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> Subject:
-        """Return the subject of a manifest; no content of the manifest makes this raise an error.
+        """Return the parts of a manifest that rules read, without an error for any content.
 
         Args:
             manifest: Plain data as in YAML.
@@ -71,7 +71,7 @@ class Subject:
 
     @classmethod
     def all_of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> list[Subject]:
-        """Return one subject per pod in a custom object, or one subject for any other manifest.
+        """Return one `Subject` per pod in a custom object, or one for any other manifest.
 
         Args:
             manifest: Plain data as in YAML.

@@ -1,9 +1,8 @@
 """Signs: simple CEL tests that are true for every pod that can break a rule.
 
 Most pods break no rule. A match condition made of signs lets them pass without evaluating the
-rules.
-A sign may be true for a pod that breaks no rule, but must never be false for a pod that breaks one.
-Signs use only `object` and `params`.
+rules. A sign may be true for a pod that breaks no rule, but must never be false for a pod that
+breaks one. Signs use only `object` and `params`.
 """
 
 from __future__ import annotations

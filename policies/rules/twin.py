@@ -13,10 +13,8 @@ class Scope(StrEnum):
     """The objects that the CEL twin of a rule checks.
 
     `PODS`: pods and the pod templates of all workload controllers. `VALUES`: ConfigMaps and
-    Secrets.
-    `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes. `NODES`: the labels
-    of
-    nodes; a policy only warns about nodes and never denies the request.
+    Secrets. `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes. `NODES`:
+    the labels of nodes; a policy only warns about nodes and never denies the request.
     """
 
     PODS = "pods"
@@ -35,19 +33,16 @@ class Twin:
 
     Attributes:
         places: Expression of type list(string) over the variables of `policies.admission.shapes`.
-            It
-            has a text for each place where the object breaks the rule, and is empty if there is
+            It has a text for each place where the object breaks the rule, and is empty if there is
             none.
         scopes: Objects that the rule checks.
         kinds: Kinds of pod templates that the rule checks; empty means all, and pods too.
         ephemeral: Whether the rule also checks ephemeral containers that are added to a running
             pod.
         on_update: CEL that is true if an update of a pod changes what the rule reads; empty if no
-            field
-            that can be changed matters.
+            field that can be changed matters.
         signs: Simple tests that are true for every pod that can break the rule; required if the
-            rule
-            checks pods.
+            rule checks pods.
     """
 
     places: str

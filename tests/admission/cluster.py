@@ -30,7 +30,7 @@ from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"
-"""Label of a namespace; its value is the name of the rule context whose policies apply there."""
+"""Label of a namespace; its value names the entry of `CONTEXTS` whose policies apply there."""
 
 _TAINT = TaintFacts(GPU, "present")
 _NODES = frozenset({"gpu-1"})
@@ -55,7 +55,7 @@ EVERYTHING = Context(
     max_gpus_per_container=6,
     max_gpus_per_pod=12,
 )
-"""A rule context with all facts, so that every rule applies."""
+"""Complete facts about a cluster, so that every rule applies."""
 
 CONTEXTS: Mapping[str, Context] = {
     "unknown": Context(),
@@ -84,7 +84,7 @@ CONTEXTS: Mapping[str, Context] = {
         max_gpus_per_pod=2,
     ),
 }
-"""Rule contexts by the namespace in which their policies apply."""
+"""Facts about example clusters, by the namespace in which the policies for them apply."""
 
 RUNTIME_CLASSES = ("nvidia", "kata", "other")
 
@@ -133,7 +133,7 @@ def path(manifest: Mapping[str, Any]) -> str:
 
 
 def context_name(manifest: Mapping[str, Any]) -> str:
-    """Return the name of the rule context that applies to a manifest."""
+    """Return the name of the cluster facts that apply to a manifest."""
     metadata = manifest["metadata"]
     return str(metadata["namespace"] if "namespace" in metadata else metadata["labels"][LABEL])
 
@@ -216,7 +216,8 @@ def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
 def policies(how: Enforcement) -> list[Json]:
     """Return the policies with all rules.
 
-    A rule whose facts are missing in the ConfigMap finds nothing, so the policies fit all contexts.
+    All test clusters use the same policies, because a rule whose facts are missing in the ConfigMap
+    finds nothing.
     """
     made = manifests(EVERYTHING, how)
     return [policy for policy in made if policy["kind"] == "ValidatingAdmissionPolicy"]
@@ -263,8 +264,7 @@ def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> 
     """Return whether the policies of each severity report the rules that a manifest breaks.
 
     Each severity has its own policy, and the API server starts to apply the policies one by one. A
-    denied
-    request carries no warnings, so one severity is enough then.
+    denied request carries no warnings, so one severity is enough then.
     """
     said = create(client, probe)
     heard = {RULES[rule].severity for rule in said.rules}
@@ -275,7 +275,7 @@ def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> 
 
 
 def _probes(namespace: str) -> list[Json]:
-    """Return a manifest for each shape; each breaks a rule of each severity in all contexts."""
+    """Return a manifest for each kind of matched objects; each breaks rules of all severities."""
     privileged: Json = {
         "name": "a",
         "image": "a",

@@ -13,7 +13,7 @@ from tests.admission.cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, inst
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
-    """Run an API server and a controller manager; the policies of each context warn."""
+    """Run an API server and a controller manager, with policies that only warn."""
     with running("admission", controllers=True) as server:
         client = server.client
         for name in RUNTIME_CLASSES:

@@ -172,7 +172,7 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
 
 @st.composite
 def manifests(draw: st.DrawFn) -> Json:
-    """Generate an object of a kind that a rule checks, in the namespace of one of the contexts."""
+    """Generate an object of a kind that a rule checks, in one of the test namespaces."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
     # Hypothesis does not choose few alternatives equally often, so the choice uses a large number.
     which = draw(st.integers(0, 2**16 - 1)) % 46

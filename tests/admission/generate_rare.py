@@ -15,9 +15,9 @@ from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENT
 
 Json = dict[str, Any]
 
-# Number of GPU shares in the pools of the context "plugin".
+# Number of GPU shares in the pools of the test cluster "plugin".
 _ROOM = 20
-# Memory blocks of one GPU in the pools of the context "vcuda".
+# Memory blocks of one GPU in the pools of the test cluster "vcuda".
 _BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
 

@@ -1,8 +1,7 @@
 """The fields that requests to a real API server can change, by verb, resource and subresource.
 
 The API server's discovery lists the verbs. Each verb is tried on an API server without policies,
-for
-each field that a rule reads. A policy must match every request that can change such a field.
+for each field that a rule reads. A policy must match every request that can change such a field.
 """
 
 from __future__ import annotations
@@ -259,8 +258,7 @@ FIELDS: Final[Mapping[tuple[str, str], Mapping[Path, Any]]] = {
 """The fields of each resource that a rule reads after a change, with another value for each.
 
 Annotations of a workload itself are left out: an exemption there applies from the next change of
-the
-pod template on.
+the pod template on.
 """
 
 

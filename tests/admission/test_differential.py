@@ -1,8 +1,7 @@
 """Policy pack, checker and admission policies find the same violations in every manifest.
 
 The pack gets the manifest as a Pulumi resource, the checker as text, and a real API server
-evaluates
-the CEL twin of each rule.
+evaluates the CEL expression of each rule.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def checked(manifest: Mapping[str, Any], context: Context) -> set[str]:
 
 
 def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, dict[str, set[str]]]:
-    """Return whether the API server accepts a manifest, and the rules that each reports."""
+    """Return whether the API server accepts a manifest, and the violations by tool."""
     said = create(api, manifest, user=maker(manifest))
     assert said.taken or said.status in (400, 422), said.text
     context = CONTEXTS[context_name(manifest)]
@@ -90,7 +89,7 @@ class Figures:
 
     @property
     def rules(self) -> dict[str, dict[str, int]]:
-        """Return the number of cases that kept and broke each rule."""
+        """Return how many cases followed and how many broke each rule."""
         return {
             rule: {"accepted": self.cases - self.rejected[rule], "rejected": self.rejected[rule]}
             for rule in sorted(TWINS)
@@ -111,7 +110,7 @@ class Figures:
 
 
 def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None:
-    """Add the given number of generated cases; another `number` generates other cases."""
+    """Run the given number of generated cases; `number` is the seed of the generator."""
 
     @seed(number)
     @given(manifests())
@@ -223,7 +222,7 @@ DIFFERED = {
     "devices by class": pod("whole", {"containers": [container({BY_CLASS: 1})]}),
     "cores, and no GPUs": pod("vcuda", {"containers": [container({GPU: 0, CORE: 100})]}),
 }
-"""Manifests for which a rule and its CEL twin once disagreed, or might disagree."""
+"""Manifests for which the Python and CEL forms of a rule once disagreed, or might disagree."""
 
 
 @pytest.mark.parametrize("name", DIFFERED)
@@ -257,7 +256,7 @@ def test_pack_checker_and_admission_agree_in_a_tenth_of_ten_thousand_cases(
 
 
 def few(whole: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the rules with too few cases, because fewer than 100 cases broke or kept the rule."""
+    """Return the rules that fewer than 100 cases broke or fewer than 100 cases followed."""
     return {rule: counts for rule, counts in whole["rules"].items() if min(counts.values()) < 100}
 
 

@@ -82,7 +82,7 @@ def test_what_the_label_may_say(api: httpx.Client, driver: str, wanted: str) -> 
 def test_no_policy_can_refuse_a_node(
     severity: Severity, actions: list[str], wanted: list[str]
 ) -> None:
-    """No action, no evaluation error and no missing ConfigMap may deny a node."""
+    """A policy must not deny a node by its action, an error or a missing ConfigMap."""
     how = Enforcement(dict.fromkeys(Severity, actions))
     made = manifests(Context(severities={"GPU072": severity}), how)
     policy, binding = (

@@ -103,8 +103,7 @@ def spelt_out(policy: Json) -> Json:
     """Return a policy in which each variable is a validation of its own.
 
     The API server checks only the types of validations; a variable has any type (k8s.io/apiserver
-    v0.34.4
-    pkg/admission/plugin/policy/validating/typechecking.go Check).
+    v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
     """
     result = copy.deepcopy(policy)
     # Audit annotations refer to variables, too.

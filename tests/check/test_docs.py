@@ -1,4 +1,4 @@
-"""The commands on the how-to page of the checker are valid."""
+"""The commands on the checker's how-to page are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates on which support ends: each date in the documents that has passed is found."""
+"""The check for ended support finds each support date in the documents that has passed."""
 
 from __future__ import annotations
 

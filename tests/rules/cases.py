@@ -15,7 +15,7 @@ PRIVILEGED = {"securityContext": {"privileged": True}}
 POOL = PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)
 CONTEXT = Context(pools=(POOL,))
 PRACTICE = {"GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
-"""Advisory rules for workloads that the short manifests of these tests do not follow."""
+"""Ids of advisory rules that the short test manifests break, so the helpers leave them out."""
 
 
 def container(limits: Any = None, requests: Any = None, **fields: Any) -> dict[str, Any]:

@@ -2,15 +2,12 @@
 
 `python -m tests.rules.mutate [--every N] [--module NAME]`. mutmut makes all mutants in one copy of
 the sources, with a switch between them. For each mutant, a forked process that has already loaded
-the
-tests runs the tests that call the changed function. These are the table-driven tests: each case
+the tests runs the tests that call the changed function. These are the table-driven tests: each case
 builds a manifest and runs the rules, without engine and API server. mutmut does not mutate
-functions
-with a decorator, such as those that cache results.
+functions with a decorator, such as those that cache results.
 
 Results are stored per module, so several partial runs (`--module`, `--minutes`) add up to a full
-run.
-Mutants that survive because the change has no visible effect are listed with the reason in
+run. Mutants that survive because the change has no visible effect are listed with the reason in
 `equivalent.json`.
 """
 
@@ -85,7 +82,7 @@ def prepare(folder: Path) -> list[str]:
 
 
 def _makes_cel(name: str) -> bool:
-    """Return whether a function makes CEL, which only an API server can test, in other tests."""
+    """Return whether a function returns CEL, which only tests with an API server can check."""
     return name.startswith("policies.rules.cel.") or "_cel__mutmut_" in name
 
 

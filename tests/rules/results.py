@@ -2,8 +2,7 @@
 
 Each part of the test writes a file to `tests/results`: `api-server.json`, `admission.json` (from
 `admission-1.json` and so on) and `mutation.json`. `python -m tests.rules.results` prints the
-summary
-line, and names the parts that have not run.
+summary line, and names the parts that have not run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Quantities are parsed as Kubernetes parses them.
 
 `quantities.json` has the results of k8s.io/apimachinery v0.34.4: the text, MilliValue after
-rounding
-up to thousandths (null if it rejects the text), and the sign.
+rounding up to thousandths (null if it rejects the text), and the sign.
 """
 
 from __future__ import annotations

@@ -40,9 +40,7 @@ def pod(*containers: Any, **spec: Any) -> dict[str, Any]:
 
 
 BESIDE = {"GPU032", "GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
-"""Rules that the short manifests of this module do not follow; test_workloads.py and others test
-them.
-"""
+"""Ids of rules that the short manifests here break; test_workloads.py and others test the rules."""
 
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:

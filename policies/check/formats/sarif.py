@@ -1,8 +1,7 @@
 """The `sarif` output format: SARIF 2.1.0 for code scanning.
 
 Source: OASIS Static Analysis Results Interchange Format 2.1.0. GitHub's code scanning reads
-`level`,
-the first location and `partialFingerprints` of a result.
+`level`, the first location and `partialFingerprints` of a result.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ def part_version(chart: ChartRelease, part: str) -> tuple[str, str]:
     """Return the version of a component that a release installs, and the path that decides it.
 
     The version is the release's value for the component, else the default of the chart's version.
-    It is
-    empty if neither is known.
+    It is empty if neither is known.
 
     Args:
         chart: The release.

@@ -19,7 +19,7 @@ TEXTS = ("create", "update", "delete", "stdin")
 
 
 def connections_of(subject: Subject) -> Iterator[tuple[str, object, bool]]:
-    """Yield the connection and its proxy: path, inputs, and whether all of it is a secret."""
+    """Yield path, inputs and secrecy of a command's SSH connection and of its proxy."""
     if subject.group_version != API_VERSION:
         return
     given = subject.manifest.get("connection")

@@ -23,8 +23,7 @@ def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
     """Return whether the pod requests GPUs or can be scheduled to GPU nodes.
 
     A pod can be scheduled to GPU nodes if it tolerates their taint, or if a pool has no taint and
-    the
-    pod's node selector and affinity don't exclude it.
+    the pod's node selector and affinity don't exclude it.
     """
     if gpu_requests(pod, context):
         return True

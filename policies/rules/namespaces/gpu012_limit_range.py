@@ -20,8 +20,7 @@ def _hands_out(lists: Mapping[str, Mapping[str, Resource]], name: str) -> Resour
     """Return the entry of a Container limit that gives GPUs to containers that request none.
 
     In SetDefaults_LimitRangeItem, the default limit is `max`, and the default request is the limit
-    or
-    `min`.
+    or `min`.
 
     Args:
         lists: Entries of the limit's fields, by field.

@@ -1,4 +1,4 @@
-"""Rule GPU071: a DeviceClass must provide GPUs under a resource name that the limits count."""
+"""Rule GPU071: a DeviceClass for GPUs must use a resource name that the GPU limits count."""
 
 from __future__ import annotations
 
