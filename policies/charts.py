@@ -28,7 +28,7 @@ from .rules.unknown import mapping, text
 PLUGIN = "pulumi-resource-kubernetes"
 _INVOKE = "kubernetes:helm:template"
 _LIMIT = 30.0
-"""Time limit for rendering a chart, in seconds; the GPU stack's largest chart needs less than 1."""
+"""Time limit for rendering a chart, in seconds; the GPU stack's largest chart needs under 1 s."""
 _NO_CLUSTER: Mapping[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -41,8 +41,9 @@ KUBE_VERSION = "v1.36.3"
 """Kubernetes version that charts are rendered for: the version of the embedded test cluster."""
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
-"""Address in the plugin's command line in place of an engine's address. No engine listens there;
-the address keeps a clean-up of leftover engine processes from counting the plugin as an engine's.
+"""Placeholder for an engine's address in the plugin's command line.
+
+The clean-up that ends the plugins of dead engines skips plugins with this address.
 """
 
 

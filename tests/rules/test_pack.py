@@ -182,7 +182,7 @@ def test_no_message_holds_a_long_value_or_an_environment_value() -> None:
 
 
 def stack(*resources: tuple[str, dict[str, Any]]) -> dict[str, list[str]]:
-    """Return the first characters of the messages of the stack policies, by policy."""
+    """Return the ids of the rules that the stack policies report, by policy."""
     options: Any = PolicyResourceOptions(False, [], None, [], None, [])  # type: ignore[arg-type]
     manifests = [
         PolicyResource(
