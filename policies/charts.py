@@ -1,8 +1,9 @@
-"""Helm releases judged by the objects that their chart renders, where it is on this machine.
+"""Apply the rules to the objects that the chart of a Helm release renders.
 
-The Kubernetes plugin renders it, as it would deploy it: the engine needs that plugin for the
-release anyway. A chart that is not in a folder here, or values that are not known yet, leave the
-release to the rules on values; where rendering fails, `NotRendered` says why.
+The Kubernetes provider plugin renders the chart in the same way as in a deployment; the Pulumi
+engine needs this plugin for the release anyway. Only charts in a local folder are rendered. For a
+chart from a repository, or for values that are not known during a preview, only the rules on the
+release's values apply. If rendering fails, `NotRendered` has the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .rules.unknown import mapping, text
 PLUGIN = "pulumi-resource-kubernetes"
 _INVOKE = "kubernetes:helm:template"
 _LIMIT = 30.0
-"""Seconds for a chart; the largest of the GPU stack takes less than one."""
+"""Time limit for rendering a chart, in seconds; the GPU stack's largest chart needs under 1 s."""
 _NO_CLUSTER: Mapping[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -37,21 +38,28 @@ _NO_CLUSTER: Mapping[str, Any] = {
     "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
 }
 KUBE_VERSION = "v1.36.3"
-"""Charts are rendered for this Kubernetes: that of the embedded cluster."""
+"""Kubernetes version that charts are rendered for: the version of the embedded test cluster."""
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
-"""Simulates the engine: nobody's plugin, for those who end what an engine left behind."""
+"""Placeholder for an engine's address in the plugin's command line.
+
+The clean-up that ends the plugins of dead engines skips plugins with this address.
+"""
 
 
 class NotRendered(Exception):
-    """Why the objects of a chart that is here are not known."""
+    """The objects of a chart in a local folder could not be rendered; the message is the reason."""
 
 
 def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violation]:
-    """The violations of the objects of a release. `props`: its inputs as plain data.
+    """Return the rule violations of the objects that a Helm release's chart renders.
+
+    Args:
+        props: Inputs of the release as plain data.
+        context: Facts about the cluster.
 
     Raises:
-        NotRendered: the chart is here, and its objects are not known.
+        NotRendered: The chart is in a local folder, but its objects could not be rendered.
     """
     name = text(props.get("name")) or text(props.get("chart")).rpartition("/")[2]
     return [
@@ -62,10 +70,12 @@ def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violat
 
 
 def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
-    """The objects of a release's chart, empty where it is not here or its values are not known.
+    """Return the objects that a Helm release's chart renders.
+
+    The result is empty if the chart is not in a local folder or a value is not known yet.
 
     Raises:
-        NotRendered: the chart is here, and its objects are not known.
+        NotRendered: The chart is in a local folder, but its objects could not be rendered.
     """
     folder = chart_folder(text(props.get("chart")))
     values = props.get("values", {})
@@ -84,7 +94,11 @@ def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
 
 
 def chart_folder(chart: str) -> Path | None:
-    """The folder of a chart: as it is, or below the folder that the engine was started in."""
+    """Return the folder of a local chart, or None if there is no such folder.
+
+    A relative path is tried in the current directory, in `$PWD` (where the engine was started) and
+    in `$GPU_CLUSTER_HOME`.
+    """
     for base in dict.fromkeys(
         ("", os.environ.get("PWD", ""), os.environ.get("GPU_CLUSTER_HOME", ""))
     ):
@@ -95,7 +109,10 @@ def chart_folder(chart: str) -> Path | None:
 
 
 def _release_name(folder: str) -> str:
-    """A name for a release that the engine will name: the folder's, as Helm takes it."""
+    """Return a valid Helm release name made from the chart's folder name.
+
+    The engine chooses the real name later.
+    """
     return re.sub("[^a-z0-9]+", "-", folder.lower())[:53].strip("-") or "release"
 
 
@@ -128,7 +145,10 @@ def _render(options: str) -> tuple[Mapping[str, object], ...]:
 
 
 def plugin_path() -> str | None:
-    """The Kubernetes plugin: on PATH, or where the engine keeps the plugins that it fetched."""
+    """Return the path of the Kubernetes provider plugin, or None if it is not installed.
+
+    A plugin on `PATH` comes first, then the plugins that the Pulumi engine has downloaded.
+    """
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     kept = sorted(home.glob(f"plugins/resource-kubernetes-v*/{PLUGIN}"))
     return shutil.which(PLUGIN) or (str(kept[-1]) if kept else None)
@@ -136,12 +156,13 @@ def plugin_path() -> str | None:
 
 @contextlib.contextmanager
 def _plugin() -> Iterator[Any]:
-    """A plugin of our own for one chart, with a folder of its own for its temporary files.
+    """Start a Kubernetes provider plugin for one chart and yield its gRPC stub.
 
-    One for all charts would end after 5 minutes, because no engine answers it (pulumi v3.250.0
-    pkg/resource/provider/main.go, sdk/go/common/util/rpcutil/health.go). Its cluster is one that
-    nobody serves: to render it wants clients, not answers (pulumi-kubernetes 4.25.0 provider.go
-    Configure, clients.go IsNamespacedKind).
+    The plugin gets a temporary folder for its files. A plugin shared by all charts would exit after
+    5 minutes, because no engine answers its health check (pulumi v3.250.0
+    pkg/resource/provider/main.go, sdk/go/common/util/rpcutil/health.go). Its kubeconfig names a
+    server that does not exist: rendering needs a client object but sends no request
+    (pulumi-kubernetes 4.25.0 provider.go Configure, clients.go IsNamespacedKind).
     """
     import grpc
     from pulumi.runtime.proto import provider_pb2_grpc
@@ -163,7 +184,7 @@ def _plugin() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _started(command: list[str], folder: str) -> Iterator[str]:
-    """The first line that a program says, which runs until the block ends."""
+    """Run a program until the block ends, and yield the first line of its standard output."""
     kubeconfig = Path(folder, "kubeconfig")
     kubeconfig.write_text(json.dumps(_NO_CLUSTER))
     process = subprocess.Popen(
@@ -175,7 +196,8 @@ def _started(command: list[str], folder: str) -> Iterator[str]:
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "TMPDIR": folder},
     )
     with process:
-        limit = threading.Timer(2 * _LIMIT, process.kill)  # also where it says nothing at all
+        # Also ends a program that prints nothing, for which readline would wait forever.
+        limit = threading.Timer(2 * _LIMIT, process.kill)
         limit.start()
         try:
             yield process.stdout.readline().strip() if process.stdout else ""

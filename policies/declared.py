@@ -1,4 +1,4 @@
-"""From a Pulumi resource to the manifest that it declares."""
+"""Convert Pulumi resources to the Kubernetes manifests that they declare."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from .rules.hosts.commands import API_VERSION
 _KUBERNETES = "kubernetes:"
 _REMOTE = "command:remote:"
 _PATCH = "Patch"
-# Components: their properties are no manifest, their children come on their own.
+# Pulumi components: their inputs are not a manifest, and their children are registered separately.
 _NOT_MANIFESTS = frozenset({"helm.sh/v2", "yaml", "yaml/v2", "kustomize"})
 PREFIXES = (_KUBERNETES, _REMOTE)
 
 
 def manifest_of(resource_type: str, props: Mapping[str, object]) -> dict[str, object] | None:
-    """The manifest of a resource, `None` for types that no rule knows.
+    """Return the manifest that a resource declares, or None for a type that no rule checks.
 
-    `resource_type`: the token, such as `kubernetes:apps/v1:Deployment`. `props`: its inputs as
-    plain data with Kubernetes' own names, `UNKNOWN` where a value is not known. Helm releases are
-    manifests of `helm.sh/v3`, commands on hosts of `command/remote`, each with its inputs.
+    A Helm release becomes a manifest with the apiVersion `helm.sh/v3`, a command on a host one with
+    `command/remote`. Both keep the resource's inputs as their fields.
+
+    Args:
+        resource_type: Type token, such as `kubernetes:apps/v1:Deployment`.
+        props: Inputs as plain data with Kubernetes' field names, and `UNKNOWN` for values not known
+            yet.
     """
     if resource_type.startswith(_REMOTE):
         kind = resource_type.removeprefix(_REMOTE)
@@ -35,12 +39,19 @@ def manifest_of(resource_type: str, props: Mapping[str, object]) -> dict[str, ob
 
 
 def is_partial(resource_type: str) -> bool:
-    """Whether a resource declares a part of an object only."""
+    """Return whether a resource is a patch, which declares only some fields of an object."""
     return resource_type.startswith(_KUBERNETES) and resource_type.endswith(_PATCH)
 
 
 def judge(resource_type: str, props: Mapping[str, object], context: Context) -> list[Violation]:
-    """The violations of a resource; types that no rule knows have none. As for `manifest_of`."""
+    """Return the rule violations of a resource; empty for a type that no rule checks.
+
+    Args:
+        resource_type: Type token, such as `kubernetes:apps/v1:Deployment`.
+        props: Inputs as plain data with Kubernetes' field names, and `UNKNOWN` for values not known
+            yet.
+        context: Facts about the cluster.
+    """
     manifest = manifest_of(resource_type, props)
     if manifest is None:
         return []

@@ -1,4 +1,4 @@
-"""What is wrong somewhere, in one form, and the error of a configuration that carries all of it."""
+"""Faults in configuration, hosts and clusters, and the exceptions that carry them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Location = tuple[str | int, ...]
 
 NOTHING = "nothing"
 WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s?#]*@")
-"""An address with its user's name or password (RFC 3986, 3.2.1)."""
-_SHOWN = 72  # characters of a found value that a message repeats
+"""A URL that contains a user name or password (RFC 3986, section 3.2.1)."""
+# Maximum number of characters of a found value that a message repeats.
+_SHOWN = 72
 
 
 class Severity(StrEnum):
-    """``error``: what is declared can't come true; ``warning``: reported, and stops nothing."""
+    """How serious a fault is: an error stops the run, a warning is only reported."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -31,14 +32,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong at one place, in a document, on a host or in a cluster.
+    """One fault at one place in a document, on a host or in a cluster.
 
     Attributes:
-        place: where, as a user would write it (`pools[0].labels["a/b"]`, `host gpu-1`).
-        found: what is there; `wanted`: what must be there; `cure`: what to do.
-        severity: whether it stops a run.
-        line: of the file, for faults in one.
-        location: the keys that lead there, for faults in a document.
+        place: Where the fault is, such as `pools[0].labels["a/b"]` or `host gpu-1`.
+        found: The value or state that was found.
+        wanted: The value or state that is required.
+        cure: What the user should do.
+        severity: Whether the fault stops the run (default: it does).
+        line: Line in the file, if the fault is in a file and the line is known.
+        location: Keys and indices that lead to the value, if the fault is in a document.
     """
 
     place: str
@@ -50,34 +53,39 @@ class Fault:
     location: Location = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
+        """Return the fault as one printable line: place, found, wanted, cure."""
         line = f" (line {self.line})" if self.line is not None else ""
         wording = worded(self.found, self.wanted, self.cure)
         return printable(f"{self.place}{line}: {wording}")
 
 
 def worded(found: str, wanted: str, cure: str) -> str:
-    """What is wrong, in the one form that all messages have; the place comes before it."""
+    """Return the text of a fault in the form that all messages have, without the place."""
     return f"found {found}; wanted: {wanted}; cure: {cure}"
 
 
 class FaultError(Exception):
-    """Something is wrong that a person can cure: all of its faults, one a line."""
+    """An error that a user can fix, with all of its faults."""
 
     def __init__(self, *faults: Fault) -> None:
+        """Keep the faults for callers that report them one by one."""
         super().__init__(*faults)
         self.faults = faults
 
     def __str__(self) -> str:
+        """Return all faults, one per line."""
         return "\n".join(map(str, self.faults))
 
 
 @dataclass
 class InputError(Exception):
-    """A text that can't be read; who knows its name makes a fault of it.
+    """A text that cannot be parsed. The caller adds the file name and makes a `Fault` of it.
 
     Attributes:
-        found: what is there; `wanted`: what must be there; `cure`: what to do.
-        line: counts from 1 within the text; None where it means nothing.
+        found: What was found in the text.
+        wanted: What is required.
+        cure: What the user should do.
+        line: Line within the text, counted from 1; None if no line applies.
     """
 
     found: str
@@ -87,36 +95,44 @@ class InputError(Exception):
 
 
 class ConfigError(FaultError):
-    """Every fault of one configuration, in the order of the document.
+    """All faults of one configuration, in the order of the document.
 
-    `str()` is a numbered list of them. `source`: the file's name, or the configuration key where
-    there is no file.
+    `str()` returns them as a numbered list.
+
+    Attributes:
+        source: Name of the file, or the Pulumi configuration key if there is no file.
     """
 
     def __init__(self, faults: Iterable[Fault], source: str = "gpu-cluster:cluster") -> None:
+        """Keep the faults and the name of the configuration that they are in."""
         super().__init__(*faults)
         self.source = source
 
     def __str__(self) -> str:
+        """Return the number of faults and a numbered list of them."""
         count = len(self.faults)
         head = f"{self.source}: {count} problem{'' if count == 1 else 's'}"
         return "\n".join([head, *(f"{n:>3}. {f}" for n, f in enumerate(self.faults, start=1))])
 
     def located(self, source: str, lines: dict[Location, int]) -> ConfigError:
-        """The same faults with the file's name and the line of the nearest place known."""
+        """Return a copy with the file's name and each fault's line.
+
+        A value without a line of its own gets the line of the nearest enclosing value.
+        """
         return ConfigError(
             (replace(f, line=_nearest_line(f.location, lines)) for f in self.faults), source
         )
 
 
 def fault(location: Location, found: str, wanted: str, cure: str) -> Fault:
-    """A fault in a document, whose place is written from its location."""
+    """Return a fault in a document; its place is written from its location."""
     return Fault(path_text(location), found, wanted, cure, location=location)
 
 
 def refuse(found: str, wanted: str, cure: str) -> PydanticCustomError:
-    """The error that a validator raises to refuse one value."""
-    from pydantic_core import PydanticCustomError  # faults alone need no pydantic
+    """Return the error that a pydantic validator raises to reject a value."""
+    # Imported here because callers that use only faults don't need pydantic.
+    from pydantic_core import PydanticCustomError
 
     return PydanticCustomError(
         "refused",
@@ -126,7 +142,11 @@ def refuse(found: str, wanted: str, cure: str) -> PydanticCustomError:
 
 
 def path_text(location: Location) -> str:
-    """`("pools", 0, "labels", "a/b")` as `pools[0].labels["a/b"]`."""
+    """Return a location as a path, such as `pools[0].labels["a/b"]`.
+
+    Args:
+        location: Keys and indices, such as `("pools", 0, "labels", "a/b")`.
+    """
     text = ""
     for step in location:
         if isinstance(step, int):
@@ -139,7 +159,7 @@ def path_text(location: Location) -> str:
 
 
 def show(value: object) -> str:
-    """A value as a message may repeat it: as JSON, shortened, and never a private key."""
+    """Return a value as shortened JSON for a message, without private keys or passwords."""
     if isinstance(value, dict):
         return "a mapping" if value else "an empty mapping"
     if isinstance(value, list | tuple):

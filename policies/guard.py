@@ -1,4 +1,4 @@
-"""The same rules inside the program, for runs that load no policy pack."""
+"""Enforce the GPU rules inside the Pulumi program, for runs that load no policy pack."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pulumi
 from .declared import PREFIXES, judge
 from .rules import UNKNOWN, Context, Severity
 
-# Below these keys the names are the user's own, at the first level or at all of them; elsewhere
-# snake_case is Python's way of writing camelCase.
+# Mappings whose keys the user chooses: below the first set one level of keys, below `values` all
+# levels. Other keys in snake_case are Python's spelling of Kubernetes' camelCase fields.
 _FREE = frozenset(
     {"labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels", "hard", "max"}
     | {"min", "default", "defaultRequest", "overhead", "data", "stringData", "environment"}
@@ -22,7 +22,7 @@ _FREE_BELOW = frozenset({"values"})
 
 
 class _Names(Enum):
-    """Whose the keys of a mapping are."""
+    """How the keys of a mapping are written: as field names, or chosen by the user."""
 
     OURS = "camelCase or snake_case"
     FREE = "the user's, but not below"
@@ -30,22 +30,29 @@ class _Names(Enum):
 
 
 class RuleBroken(pulumi.RunError):
-    """What a program declares breaks a mandatory rule."""
+    """A declared resource breaks a mandatory rule."""
 
 
 def enforce(context: Context) -> None:
-    """Hold every resource that the program registers from now on against the mandatory rules.
+    """Check every resource that the program registers from now on against the mandatory rules.
 
-    Registers a stack transformation, so it costs no call to the engine. A resource that breaks a
-    rule raises `RuleBroken` where it is made. `context`: what is known of the cluster.
+    The check is a stack transformation, so it needs no extra call to the engine. A resource that
+    breaks a rule raises `RuleBroken` at the line that creates the resource.
+
+    Args:
+        context: Facts about the cluster.
     """
     pulumi.runtime.register_stack_transformation(judging(context))
 
 
 def judging(context: Context) -> pulumi.ResourceTransformation:
-    """Return a transformation that holds each resource against the mandatory rules, as `enforce`.
+    """Return a transformation that checks resources against the mandatory rules.
 
-    For one component's children: `pulumi.ResourceOptions(transformations=[judging(context)])`.
+    Use it for the children of one component:
+    `pulumi.ResourceOptions(transformations=[judging(context)])`.
+
+    Args:
+        context: Facts about the cluster.
     """
 
     def check(
@@ -60,10 +67,17 @@ def judging(context: Context) -> pulumi.ResourceTransformation:
 def check_declared(
     type_: str, name: str, props: Mapping[str, object] | object, context: Context
 ) -> None:
-    """Raise `RuleBroken` with the text of each mandatory rule that a resource breaks.
+    """Raise an error with the text of each mandatory rule that a resource breaks.
 
-    `type_`: the resource's type token; `name`: its Pulumi name; `props`: its arguments as the
-    program gave them. Outputs in them count as unknown: the policy pack sees more of them.
+    Args:
+        type_: Type token of the resource.
+        name: Pulumi name of the resource.
+        props: Arguments as the program passed them. Outputs count as unknown values; the policy
+            pack runs later and knows more of them.
+        context: Facts about the cluster.
+
+    Raises:
+        RuleBroken: The resource breaks at least one mandatory rule.
     """
     if not type_.startswith(PREFIXES):
         return
@@ -81,7 +95,7 @@ def check_declared(
 
 
 def _plain(value: object, names: _Names = _Names.OURS) -> object:
-    """Arguments as plain data with Kubernetes' names; outputs and promises become `UNKNOWN`."""
+    """Return arguments as plain data with Kubernetes' field names; outputs become `UNKNOWN`."""
     if isinstance(value, pulumi.Output) or inspect.isawaitable(value):
         return UNKNOWN
     if isinstance(value, Mapping) or hasattr(type(value), "_pulumi_input_type"):

@@ -1,8 +1,9 @@
-"""The policy pack: one policy by level of enforcement, for resources and for the whole stack.
+"""The Pulumi policy pack: a mandatory and an advisory policy for resources, and two for the stack.
 
-The SDK reads a resource again for each policy and enforcement is per policy, so there are as few
-policies as there are levels. The first of a pair judges by all rules, reports what is mandatory
-and leaves the rest to the second. All have the settings of the first.
+The SDK deserializes a resource again for each policy, and the enforcement level belongs to the
+policy. So there are only as many policies as enforcement levels. The first policy of a pair runs
+all rules and reports the mandatory violations; the second policy reports the advisory ones that the
+first has found. All policies use the settings of the first one.
 """
 
 from __future__ import annotations
@@ -44,19 +45,24 @@ STACK_ADVISORY = "gpu-rules-stack-advisory"
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
 Judgement = tuple[list[Violation], list[str]]
-"""What is violated, and remarks on what could not be judged."""
+"""Violations, and remarks on what could not be checked."""
 
 _judged = threading.local()
 _settings: dict[str, Any] = {}
-"""What `gpu-rules-mandatory` was configured with; the engine judges resources before the stack."""
+"""Configuration of `gpu-rules-mandatory`. The engine checks resources first, so it is set before
+the stack policies need it.
+"""
 
 
 def plain(value: object, secrets: bool = False) -> object:
-    """What a policy is given, as plain data: `UNKNOWN` stands for each value not known yet.
+    """Return a policy's input as plain data, with `UNKNOWN` for each value that is not known yet.
 
-    Reading an unknown value raises, and the SDK then reduces the whole policy to a remark
-    (pulumi-policy 1.21.0 policy.py Analyze); so each value is read on its own. `secrets`: keep
-    the marks of secrets.
+    Reading an unknown value raises an error, and the SDK then skips the whole policy with a remark
+    (pulumi-policy 1.21.0 policy.py Analyze). So each value is read separately.
+
+    Args:
+        value: A resource's properties, or a part of them.
+        secrets: Whether to keep the marks of secret values.
     """
     if isinstance(value, Mapping):
         result = {key: _item(value, key, secrets) for key in value}
@@ -79,7 +85,7 @@ def _properties(resource_type: str, props: Mapping[str, Any]) -> dict[str, objec
 
 
 def judge_resource(args: ResourceValidationArgs) -> Judgement:
-    """All violations of a resource, by the pack's settings and the stack's pools."""
+    """Return all rule violations of a resource, and remarks on what could not be checked."""
     if not args.resource_type.startswith(PREFIXES):
         return [], []
     props = _properties(args.resource_type, args.props)
@@ -98,7 +104,10 @@ def judge_resource(args: ResourceValidationArgs) -> Judgement:
 
 
 def judge_stack(args: StackValidationArgs) -> list[Violation]:
-    """The violations that only the whole stack shows; patches tell too little to count."""
+    """Return the violations that only the stack as a whole shows.
+
+    Patches are left out, because they declare only some fields of an object.
+    """
     manifests = (
         manifest_of(resource.resource_type, _properties(resource.resource_type, resource.props))
         for resource in args.resources
@@ -150,7 +159,7 @@ def _stack_advisory(_: StackValidationArgs, report: ReportViolation) -> None:
 
 
 def policies() -> list[Policy]:
-    """The policies of the pack; each second depends on the one before it."""
+    """Return the policies of the pack; each advisory policy needs the mandatory one before it."""
     must, should = "GPU rules that a deployment must keep", "GPU rules that it should keep"
     return [
         ResourceValidationPolicy(
@@ -182,11 +191,11 @@ def policies() -> list[Policy]:
 
 
 def start(read_stack: StackReader | None = None) -> None:
-    """Serve the pack to the engine that runs this process.
+    """Serve the policy pack to the Pulumi engine that started this process.
 
     Args:
-        read_stack: reads what the stack declares as `gpu-cluster:cluster`; without it the pack
-            knows of the cluster what its configuration says.
+        read_stack: Reads the stack's `gpu-cluster:cluster`. Without it, the pack knows only what
+            its own configuration says about the cluster.
     """
     receive_stack_configuration()
     mark_secrets()

@@ -1,4 +1,4 @@
-"""The pack's settings: their schema, and the context that they make."""
+"""The policy pack's settings: their JSON schema, and the cluster facts that they produce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .rules import RULES, Context, Mig, PluginFacts, PoolFacts, Severity, Sharin
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _CAP = {"type": "integer", "minimum": 0}
 
-#: JSON schema of each setting, by its name.
+# JSON schema of each setting, by the setting's name.
 PROPERTIES: Mapping[str, Any] = {
     "rules": {
         "type": "object",
@@ -83,7 +83,12 @@ PROPERTIES: Mapping[str, Any] = {
 
 
 def context_by(settings: Mapping[str, Any], context: Context) -> Context:
-    """A context with the settings in place of what it holds. They follow `PROPERTIES`."""
+    """Return a copy of cluster facts in which the pack's settings replace existing values.
+
+    Args:
+        settings: Settings that match the schema in `PROPERTIES`.
+        context: Facts about the cluster that the settings don't change.
+    """
     changes: dict[str, Any] = {
         "severities": {key: Severity(value) for key, value in settings.get("rules", {}).items()}
     }
@@ -124,7 +129,7 @@ def _pool(settings: Mapping[str, Any]) -> PoolFacts:
 
 
 def _whole(value: Any) -> int | None:
-    """A setting as an int: the engine hands numbers over as floats."""
+    """Return a setting as an int; the engine passes all numbers as floats."""
     return None if value is None else int(value)
 
 

@@ -1,4 +1,4 @@
-"""Makes strings that come from outside fit to be shown or passed on."""
+"""Functions that make strings from outside safe to print or to pass on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 
 LIMIT = 4096
-"""Characters that a finding keeps; Linux takes 128 KiB for one variable (MAX_ARG_STRLEN)."""
+"""Maximum length of a printed string, in characters. One Linux environment variable may have
+128 KiB (MAX_ARG_STRLEN).
+"""
 
-#: What GitHub's runner takes for a command: `::name …::` that begins a line, `##[name]` anywhere
-#: (actions/runner src/Runner.Common/ActionCommand.cs).
+# Text that GitHub's runner reads as a command: `::name …::` at the beginning of a line, and
+# `##[name]` anywhere (actions/runner src/Runner.Common/ActionCommand.cs).
 _COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
 
 
@@ -18,14 +20,14 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def printable(text: str, limit: int = LIMIT) -> str:
-    """A string on one line that no terminal, log or table takes for an instruction.
+    r"""Return a string as one line without control characters or workflow commands.
 
     Args:
-        text: read from a host, a cluster, a chart or a pull request.
-        limit: characters to keep; what is cut off is counted.
+        text: Text read from a host, a cluster, a chart or a pull request.
+        limit: Number of characters to keep; the result says how many were cut off.
 
     Returns:
-        The string with every character that isn't visible written as its escape, such as ``\\x1b``.
+        The string with each invisible character written as its escape sequence, such as `\x1b`.
     """
     cut, kept = len(text) - limit, text[:limit]
     if not kept.isprintable():
@@ -37,17 +39,17 @@ def printable(text: str, limit: int = LIMIT) -> str:
 
 
 def printable_lines(text: str, limit: int = 64 * LIMIT) -> str:
-    """As `printable`, for messages of several lines: those stay lines."""
+    """Return a string of several lines with each line made printable; line breaks stay."""
     cut = text if len(text) <= limit else f"{text[:limit]} (and {len(text) - limit} more)"
     return "\n".join(printable(line, limit) for line in cut.split("\n"))
 
 
 def shortened(names: Sequence[str], most: int) -> str:
-    """Return the first names in one line, and how many more there are.
+    """Return the first names separated by commas, and the number of further names.
 
     Args:
-        names: each is printable already.
-        most: names to spell out.
+        names: Names that are already printable.
+        most: Maximum number of names to list.
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

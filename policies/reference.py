@@ -1,6 +1,6 @@
-"""The rule reference in docs/rules, one page per rule, written from the rules themselves.
+"""Write the rule reference in docs/rules, one page per rule, from the rules themselves.
 
-`python -m policies.reference` writes the pages; a test holds the two equal.
+`python -m policies.reference` writes the pages. A test checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -33,24 +33,27 @@ _KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "pres
 
 
 def context_for(example: Example) -> Context:
-    """The example's settings over one pool of 8 GPUs per node with the default taint."""
+    """Return the cluster facts for an example: its settings, and a pool with 8 GPUs per node.
+
+    The pool has the taint `nvidia.com/gpu`, as GPU nodes have by default.
+    """
     return context_by(example.settings, _KNOWN)
 
 
 def violations(manifest: Mapping[str, object], context: Context) -> list[Violation]:
-    """What the rules say of a manifest, those over a whole stack included."""
+    """Return all rule violations of a manifest, including those of rules for the whole stack."""
     return [*evaluate(manifest, context), *evaluate_stack([manifest], context)]
 
 
 def judged_by(rule: Rule) -> str:
-    """What a rule looks at and what it must know, for people."""
+    """Return a phrase that says which manifests a rule checks, and which facts the rule needs."""
     scope = "all manifests of a stack" if rule.across else "the manifest alone"
     needs = [str(need) for need in Need if need in rule.needs]
     return f"{scope}, with {' and '.join(needs)}" if needs else scope
 
 
 def admission(rule: Rule) -> str:
-    """Whether the rule is held at admission, too, and why where it is not; for people."""
+    """Return a phrase that says whether a rule also applies at admission, and if not, why."""
     twin = TWINS[rule.id]
     if isinstance(twin, Twin):
         only = ", which only warns" if twin.scopes == {Scope.NODES} else ""
@@ -59,7 +62,7 @@ def admission(rule: Rule) -> str:
 
 
 def page(rule: Rule) -> str:
-    """The page of a rule in Markdown."""
+    """Return the Markdown page of a rule."""
     shown = EXAMPLES[rule.id]
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
     broken = violations(yaml.safe_load(shown.failing), context_for(shown))
@@ -105,7 +108,7 @@ _CONFIGURATION = {
 
 
 def index() -> str:
-    """The list of all rules in Markdown."""
+    """Return the Markdown page that lists all rules and settings."""
     rows = "\n".join(
         f"| [{rule.id}]({rule.id}.md) | {rule.title} | {rule.severity} | {judged_by(rule)} | "
         f"{admission(rule).partition(':')[0]} |"
@@ -170,12 +173,12 @@ Pages are written by `python -m policies.reference`.
 
 
 def pages() -> dict[str, str]:
-    """Every page by its file name."""
+    """Return the text of every page, by file name."""
     return {"README.md": index()} | {f"{rule.id}.md": page(rule) for rule in RULES.values()}
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write all pages to docs/rules."""
     PAGES.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (PAGES / name).write_text(text)

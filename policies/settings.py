@@ -1,7 +1,7 @@
-"""What the pack knows of the cluster: its own configuration first, then the stack's.
+"""The cluster facts for the rules: from the pack's configuration first, then from the stack's.
 
-What a stack's `gpu-cluster:cluster` means is known to its own project, which gives the pack a
-function that reads it (`read_stacks_by`).
+Only the project that a stack belongs to can read its `gpu-cluster:cluster`. The project passes the
+pack a function that does so (`read_stacks_by`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .rules import Context
 from .rules.secret import SECRET
 
 STACK_KEY = "gpu-cluster:cluster"
-#: The settings that the stack has an answer for; with all of them given it is not asked.
+# Settings that the stack file also provides. If the pack's configuration sets all of them, the
+# stack file is not read.
 STACK_SETTINGS = frozenset(
     {"pools", "platform", "plugin", "runtimeClass", "infrastructureNamespaces"}
 )
@@ -30,25 +31,27 @@ STACK_SETTINGS = frozenset(
 SCHEMA = PolicyConfigSchema(properties=dict(PROPERTIES))
 
 StackReader = Callable[[str], Context]
-"""Returns the context of the text of a stack's `gpu-cluster:cluster`, or raises `ConfigError`."""
+"""A function that parses a stack's `gpu-cluster:cluster` and returns the rule context, or raises
+`ConfigError`.
+"""
 
 _received: dict[str, str] = {}
 _readers: list[StackReader] = []
 
 
 def read_stacks_by(reader: StackReader) -> None:
-    """Have a project's own function read its stacks; the last one given holds."""
+    """Set the project's function that reads stack configurations; the last call counts."""
     _readers[:] = [reader]
     _context.cache_clear()
 
 
 def receive_stack_configuration() -> None:
-    """Keep the stack's `gpu-cluster:cluster` when the engine tells the pack about the stack.
+    """Keep the stack's `gpu-cluster:cluster` when the engine calls ConfigureStack.
 
-    An engine that starts the pack by the language host sends the stack's configuration with
-    ConfigureStack and sets no PULUMI_CONFIG (pulumi v3.250.0 pkg/resource/plugin/
-    analyzer_plugin.go NewPolicyAnalyzer), and pulumi-policy 1.21.0 keeps only the tags of that
-    call. Nothing else of the configuration is kept, secrets least of all.
+    An engine that starts the pack through the language host sends the stack's configuration with
+    ConfigureStack and does not set PULUMI_CONFIG (pulumi v3.250.0 pkg/resource/plugin/
+    analyzer_plugin.go NewPolicyAnalyzer). pulumi-policy 1.21.0 keeps only the tags of that call. No
+    other key of the configuration is kept, so no secret is.
     """
     servicer: Any = sdk._PolicyAnalyzerServicer
     inner = servicer.ConfigureStack
@@ -61,10 +64,10 @@ def receive_stack_configuration() -> None:
 
 
 def mark_secrets() -> None:
-    """Have the SDK mark secrets as `policies.rules.secret` does, in place of dropping the mark.
+    """Make the policy SDK keep the marks of secret values, in the form of `policies.rules.secret`.
 
-    The engine says which inputs are secrets (pulumi v3.250.0 analyzer_plugin.go Analyze,
-    KeepSecrets), and pulumi-policy 1.21.0 tells remediations only.
+    The engine marks the secret inputs (pulumi v3.250.0 analyzer_plugin.go Analyze, KeepSecrets),
+    but pulumi-policy 1.21.0 passes the marks to remediations only.
     """
     module: Any = sdk
     inner = module.deserialize_properties
@@ -88,18 +91,20 @@ def _marked(value: Any) -> Any:
 
 
 def stack_document() -> str:
-    """The stack's `gpu-cluster:cluster` as JSON text, empty where the stack has none."""
+    """Return the stack's `gpu-cluster:cluster` as JSON text, or an empty text if it is not set."""
     if STACK_KEY in _received:
         return _received[STACK_KEY]
-    configuration = json.loads(os.environ.get("PULUMI_CONFIG") or "{}")  # engines before 3.2xx
+    # Pulumi engines before 3.2xx set this variable.
+    configuration = json.loads(os.environ.get("PULUMI_CONFIG") or "{}")
     return str(configuration.get(STACK_KEY, ""))
 
 
 def context_for(settings: Mapping[str, Any]) -> Context:
-    """The context by the pack's settings, and by the stack where those say nothing.
+    """Return the cluster facts from the pack's settings, and from the stack for other facts.
 
-    Raises `ValueError` with all problems when the stack's `gpu-cluster:cluster` is needed and
-    wrong, or nobody reads it.
+    Raises:
+        ValueError: The stack's `gpu-cluster:cluster` is needed, but it has faults (the message
+            lists all of them) or no function was set to read it.
     """
     return _context(json.dumps(settings, sort_keys=True), stack_document())
 

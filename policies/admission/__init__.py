@@ -1,4 +1,4 @@
-"""The rulebook at admission: the same rules as ValidatingAdmissionPolicies in CEL."""
+"""The GPU rules at admission, as ValidatingAdmissionPolicies in CEL."""
 
 from .grants import OPT_OUT
 from .manifests import Enforcement, manifests

@@ -1,6 +1,7 @@
-"""Exemptions at admission: the annotations that lift one rule from one object until a day.
+"""CEL for exemptions: annotations that exempt one object from one rule until a given day.
 
-`variables.grants` are the annotations of the namespace, which say from which rules, and until when.
+The CEL variable `grants` holds the annotations of the namespace. They say which rules an object in
+the namespace may be exempted from, and until which day.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _GRANTED = (
     f"{_GRANT}.substring(0, 10) >= {_DAY}"
 )
 _UNKNOWN_DAY = "9999-12-32"
-"""Later than any day on which an exemption can end."""
+"""A date later than any day on which an exemption can end."""
 _HOLDS = (
     f'e.matches("{_FORM}") && e.substring(0, 6) in {texts(set(RULES) - {RULE_ID})} && '
     f"!format.date().validate({_DAY}).hasValue() && {_DAY} >= variables.today && "
@@ -32,10 +33,13 @@ GRANTED_BY_THEMSELVES: Final = (
     f"variables.ownAnnotations.transformMapEntry(k, v, k.startsWith({text(PREFIX)}), "
     f"{{{text(GRANT)} + k.substring({len(PREFIX)}): v}})"
 )
-"""`grants` for objects whose own exemptions only an administrator may set."""
+"""CEL for `grants` of objects whose exemptions only an administrator may set, such as a
+Namespace: the object's own annotations count as grants.
+"""
 
 VARIABLES: Final[Mapping[str, str]] = {
-    # As id=value; an object's own stand over those of its template.
+    # Each exemption is written as id=value. An annotation of the object overrides that of its
+    # template.
     "exemptions": f'variables.ownAnnotations.filter(k, k.startsWith("{PREFIX}"))'
     f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.ownAnnotations[k]) + '
     f'variables.annotations.filter(k, k.startsWith("{PREFIX}") && '
@@ -43,10 +47,10 @@ VARIABLES: Final[Mapping[str, str]] = {
     f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.annotations[k])',
     # CEL has no clock. The API server sets the time of a creation, and writes the time of a change
     # into an entry of managedFields. A user can empty that list, or write entries with other times:
-    # the server's entry then stands next to them, or there is no new one (k8s.io/apimachinery
-    # v0.34.4 pkg/util/managedfields/internal/fieldmanager.go Update). Without a new entry the day
-    # isn't known, and no exemption holds.
-    # Without types: these are texts, which the type check takes for times.
+    # the server's entry then stands next to them, or there is no new entry (k8s.io/apimachinery
+    # v0.34.4 pkg/util/managedfields/internal/fieldmanager.go Update). Without a new entry the
+    # current day is not known, and no exemption applies. `dyn` is needed because the times are
+    # strings here, but the type check takes them for timestamps.
     "stamps": "dyn(object).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue() && "
     "!(m in dyn(oldObject).metadata.?managedFields.orValue([]))).map(m, string(m.time))",
     "today": 'request.operation == "CREATE" ? '

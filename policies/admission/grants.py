@@ -1,7 +1,8 @@
-"""Who may leave a namespace alone, or grant exemptions in it: asked of the API server's authorizer.
+"""A policy that controls who may exempt a namespace from the rules or grant exemptions in it.
 
-Whoever may edit a namespace could otherwise lift the rules from his own work. Allowed is who may
-`grant` `exemptions.guardrails.gpu-cluster`, a resource that exists for this question only:
+Without it, everyone who may edit a namespace could exempt their own workloads. The policy checks
+with the API server's authorizer that the user may `grant` the resource
+`exemptions.guardrails.gpu-cluster`, which exists only for this check:
 
     rules: [{apiGroups: [guardrails.gpu-cluster], resources: [exemptions], verbs: [grant]}]
 """
@@ -16,7 +17,7 @@ from ..rules.exemptions import GRANT, PREFIX
 from .objects import bound_policy, resource_rule
 
 OPT_OUT: Final = "gpu-cluster/guardrails"
-"""A namespace with this label and the value `exempt` is left alone."""
+"""Label of a namespace; with the value `exempt` the GPU rules don't apply in the namespace."""
 
 NAME: Final = "gpu-rules-grants"
 _NEW = 'request.operation == "CREATE"'
@@ -44,8 +45,8 @@ _TOUCHED = (
 def manifests(
     labels: Mapping[str, str], actions: Sequence[str], failure_policy: str
 ) -> list[dict[str, Any]]:
-    """The policy over namespaces, and its binding, which leaves none of them alone."""
-    # Labels and annotations can be changed by the subresources, too.
+    """Return the policy over namespaces and its binding, which covers every namespace."""
+    # The subresources can change labels and annotations, too.
     resources = ("namespaces", "namespaces/finalize", "namespaces/status")
     rule = resource_rule("", ("CREATE", "UPDATE"), *resources, scope="Cluster")
     spec = {

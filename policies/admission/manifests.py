@@ -1,4 +1,4 @@
-"""The objects that bring the twins to a cluster: parameter, policies, bindings."""
+"""The objects that bring the rules to a cluster: a ConfigMap, policies and their bindings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """How policies act.
+    """How the admission policies act on a violation.
 
-    `actions`: `validationActions` by severity (`Deny`, `Warn`, `Audit`). `failure_policy`: `Fail`
-    or `Ignore`, where a policy itself fails. `excluded`: names of namespaces that are left alone.
+    Attributes:
+        actions: `validationActions` of the bindings (`Deny`, `Warn`, `Audit`), by rule severity.
+        failure_policy: `Fail` or `Ignore`: what happens to a request if a policy cannot be
+            evaluated.
+        excluded: Names of namespaces in which no policy applies.
     """
 
     actions: Mapping[Severity, Sequence[str]]
@@ -32,10 +35,10 @@ class Enforcement:
 
 
 def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
-    """Everything to apply, in order: the parameter, then each policy with its binding.
+    """Return all objects to apply, in order: the ConfigMap, then each policy with its binding.
 
-    Rules that are off, or that need what the context does not know, are left out, and so are
-    policies without rules.
+    Rules that are switched off or need unknown facts are left out, and so are policies without any
+    rule.
     """
     parameter = parameters.config_map(context, _LABELS)
     namespaces = _judged_namespaces(enforcement)
@@ -87,8 +90,8 @@ def _spec(shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str)
         **(parameter if shape.refused else {}),
         "matchConstraints": {"resourceRules": list(shape.rules)},
         "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
-        # One validation for all rules: the answer then names all that are broken, where the API
-        # server otherwise tells the first only, and checking its types takes a fraction.
+        # One validation covers all rules. The API server reports only the first failing validation,
+        # so this is the only way to name all broken rules. The type check is also much faster.
         "auditAnnotations": [
             {"key": "exempted", "valueExpression": 'variables.holding.join("; ")'}
         ],
@@ -125,7 +128,7 @@ def _places(shape: Shape, twin: Twin) -> str:
 
 
 def _violation(rule: Rule) -> str:
-    """A list with the text of a rule that is broken, else an empty one."""
+    """Return CEL for a list: the message of the rule if the rule is broken, else empty."""
     places = f"variables.{rule.id}"
     more = f'(size({places}) > 1 ? " and " + string(size({places}) - 1) + " more" : "")'
     line = f"{text(f'{rule.id} {rule.title}: ')} + {places}[0] + {more}"
@@ -134,7 +137,7 @@ def _violation(rule: Rule) -> str:
 
 
 def _judged_namespaces(enforcement: Enforcement) -> Json:
-    """Return the selector of all namespaces but those that are left alone."""
+    """Return the selector of all namespaces in which the rules apply."""
     left_alone: list[Json] = [{"key": OPT_OUT, "operator": "NotIn", "values": ["exempt"]}]
     if enforcement.excluded:
         left_alone.append(

@@ -1,4 +1,4 @@
-"""A ValidatingAdmissionPolicy with the binding that puts it in force."""
+"""Builders of ValidatingAdmissionPolicy objects and their bindings."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ def bound_policy(
     parameter: Mapping[str, Any] | None = None,
     namespaces: Mapping[str, Any] | None = None,
 ) -> list[Json]:
-    """Return a policy and its binding, which have one name.
+    """Return a ValidatingAdmissionPolicy and its binding, which have the same name.
 
     Args:
-        name: of both objects.
-        labels: of both objects.
-        spec: the policy's.
-        actions: the binding's `validationActions`.
-        parameter: the object that the policy reads; while it is missing, requests are refused.
-        namespaces: the selector of the namespaces in which it holds; all without it.
+        name: Name of both objects.
+        labels: Labels of both objects.
+        spec: Spec of the policy.
+        actions: `validationActions` of the binding.
+        parameter: Object that the policy reads as `params`. While it is missing, requests are
+            denied.
+        namespaces: Selector of the namespaces in which the policy applies; None means all
+            namespaces.
     """
     binding: Json = {"policyName": name}
     if parameter is not None:
@@ -53,7 +55,7 @@ def bound_policy(
 def resource_rule(
     group: str, operations: Sequence[str], *resources: str, scope: str = "Namespaced"
 ) -> Json:
-    """Return what of one API group, in version v1, a policy looks at."""
+    """Return an entry of `resourceRules`, for version v1 of one API group."""
     return {
         "apiGroups": [group],
         "apiVersions": ["v1"],

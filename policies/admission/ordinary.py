@@ -1,9 +1,10 @@
-"""Which pods break no rule at a glance: most do, and cost next to nothing then.
+"""A match condition that lets pods pass which obviously break no rule.
 
-The API server evaluates variables twice, for the result and for the message, and copies the object
-each time (k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/validator.go Validate). A
-match condition that no pod in good order meets saves all of that: it looks for the signs that each
-rule names (`policies.rules.signs`).
+Most pods are such pods, and the condition makes them nearly free. The API server evaluates a
+policy's variables twice, for the result and for the message, and copies the object each time
+(k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/validator.go Validate). The match
+condition avoids that. It tests the signs that each rule declares: simple expressions that are true
+for every pod that can break the rule (`policies.rules.signs`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from ..rules.twin import Twin
 
 
 def condition(twins: Iterable[Twin]) -> str:
-    """CEL that is true where a pod may break one of the rules, over `object` and `params` alone.
+    """Return CEL that is true if a pod may break a rule; it uses only `object` and `params`.
 
-    Empty where one of them names no sign, and is always judged.
+    Args:
+        twins: CEL expressions of the rules that apply to pods.
+
+    Returns:
+        The expression, or an empty text if a rule has no such test and must see every pod.
     """
     wanted: dict[Sign, None] = {}
     for twin in twins:

@@ -1,4 +1,4 @@
-"""What the twins need to know of the cluster, as the ConfigMap that is their parameter."""
+"""The ConfigMap with the facts about the cluster that the admission policies read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from ..rules.pools import gpu_pools, hard_taints
 from ..rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 
 NAMESPACE: Final = "kube-system"
-_MOST: Final = 16  # of whole GPUs in one container that need no second look
+# Maximum number of whole GPUs in a container that the match condition lets pass without a check.
+_MOST: Final = 16
 _BLOCK_MIB: Final = 256  # tkestack gpu-manager pkg/types/types.go MemoryBlockSize
 
 
 def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The parameter. Its name follows from its content, so that it never changes under a policy:
+    """Return the ConfigMap of the policies, named after a hash of its content.
 
-    a change is a new ConfigMap, to which the bindings then turn.
+    A change of the cluster's facts makes a ConfigMap with a new name, and the bindings then refer
+    to it. So the facts never change under a policy that is in use.
     """
     content = data(context)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -39,11 +41,13 @@ def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def data(context: Context) -> dict[str, str]:
-    """The context as texts: lists are joined by commas, which no name, label or taint holds.
+    """Return the facts about the cluster as the texts of a ConfigMap.
 
-    What is not known is left out. Of each pool that has GPUs: `<pool>.labels` as key=value,
-    `<pool>.taints` as key=value:effect, only those that keep pods away, `<pool>.<resource>` per
-    node and `<pool>.<resource>.all` on all its nodes, `<pool>.blocks` of vcuda-memory per GPU.
+    Lists are joined by commas, which no name, label or taint contains. Unknown facts are left out.
+    Each pool that has GPUs adds these keys: `<pool>.labels` (key=value), `<pool>.taints`
+    (key=value:effect, only taints that keep pods away), `<pool>.<resource>` (amount per node),
+    `<pool>.<resource>.all` (amount on all nodes) and `<pool>.blocks` (vcuda-memory blocks of 256
+    MiB per GPU).
     """
     pools = gpu_pools(context)
     names = {name for name in context.resource_names if is_extended(name)}
@@ -81,7 +85,7 @@ def data(context: Context) -> dict[str, str]:
 
 
 def _ordinary(pools: tuple[PoolFacts, ...], context: Context) -> dict[str, str]:
-    """The resource of pods that need no second look, and the numbers that nodes and caps allow."""
+    """Return the GPU resource and GPU counts that the match condition lets pass unchecked."""
     plugin, platform = context.plugin, context.platform
     plain = platform in (None, "device-plugin", "gpu-operator") and (
         plugin is None or plugin.sharing is Sharing.NONE

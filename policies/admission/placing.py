@@ -1,10 +1,10 @@
-"""Who may put pods on nodes and give claims their devices: schedulers.
+"""A policy that lets only schedulers bind pods to nodes and allocate devices to claims.
 
-A binding names a pod and a node, and can set the pod's annotations. The policies over pods don't
-see it, and it doesn't hold the pod that they could judge. The same is true of the allocation in
-the status of a ResourceClaim. So the API server's authorizer is asked for who may do this in all
-namespaces: Kubernetes' scheduler may, other schedulers with a ClusterRole too, and a tenant with
-all rights in his own namespace may not.
+A Binding names a pod and a node, and can set the pod's annotations. The policies over pods don't
+see a Binding, and a Binding doesn't contain the pod that they could check. The same is true of the
+allocation in the status of a ResourceClaim. So the policy checks with the API server's authorizer
+that the user may do this in all namespaces. The Kubernetes scheduler may, and so may another
+scheduler with a ClusterRole; a tenant with all rights in one namespace may not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLACES = (
     f"!({_CLAIM}) || (dyn(object).{_ALLOCATION}.hasValue() && "
     f"dyn(object).{_ALLOCATION} != dyn(oldObject).{_ALLOCATION})"
 )
-# Without a namespace the question is about all of them.
+# The authorizer checks the right in all namespaces, because no namespace is given.
 _ALLOWED = (
     f'{_CLAIM} ? authorizer.group("resource.k8s.io").resource("resourceclaims")'
     '.subresource("status").check("update").allowed() : '
@@ -38,10 +38,10 @@ def manifests(
     """Return the policy over bindings and allocations, and its binding.
 
     Args:
-        labels: of both objects.
-        actions: the binding's `validationActions`.
+        labels: Labels of both objects.
+        actions: `validationActions` of the binding.
         failure_policy: `Fail` or `Ignore`.
-        namespaces: the selector of the namespaces in which it holds.
+        namespaces: Selector of the namespaces in which the policy applies.
     """
     rules = [
         resource_rule("", ["CREATE"], "bindings", "pods/binding"),

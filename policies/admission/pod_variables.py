@@ -1,4 +1,4 @@
-"""The variables of pods and templates, over `variables.spec`."""
+"""CEL variables of pods and pod templates, computed from the variable `spec`."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _bound(comparison: str) -> str:
     )
 
 
-# Whether nodes of pool `p`, and perhaps more labels, fit expression `e`; as in
-# `policies.rules.pools`.
+# True if nodes of pool `p` satisfy match expression `e`. Nodes may have more labels than the pool
+# declares; `policies.rules.pools` does the same in Python.
 _FITS = (
     f'(!{_LABELS}.exists(l, l.startsWith(e.key + "=")) || '
     f'(e.operator == "In" ? e.values.exists(v, e.key + "=" + v in {_LABELS}) : '
@@ -70,7 +70,7 @@ _NAMES_GPU = f"{limits('c')}.exists(n, {is_gpu('n')} && "
 
 POD_VARIABLES: Final[Mapping[str, str]] = {
     "init": "variables.spec.?initContainers.orValue([])",
-    # Two lists of one type, which the type check takes for two.
+    # `dyn` is needed because the type check treats the two lists as different types.
     "containers": "dyn(variables.spec.containers) + dyn(variables.init)",
     "judged": "variables.containers",
     "overhead": resources("variables.spec", "overhead"),
@@ -86,7 +86,7 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     f"variables.containers.exists(c, {_NAMES_GPU}"
     + positive('variables.overhead[?n].orValue("0")')
     + "))",
-    # Evaluated once: the order of a map differs from one evaluation to the next.
+    # Evaluated once into a variable, because the order of a map's keys differs between evaluations.
     "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
     '.join(",")).join(",").split(",")',
     "taints": parameter("taints"),

@@ -1,6 +1,7 @@
-"""How each kind of object that twins judge is matched, and the variables that twins read.
+"""The API objects that each policy matches, and the CEL variables that its rules can read.
 
-Twins are written once, over variables; where those come from differs by shape.
+The CEL expression of a rule is written once and uses variables. The kind of object determines how
+the variables are computed.
 """
 
 from __future__ import annotations
@@ -18,21 +19,30 @@ from .objects import resource_rule as rule_of
 from .pod_variables import POD_VARIABLES
 
 _READ = ("activeDeadlineSeconds", "backoffLimit", "jobTemplate", "strategy", "template")
-"""The fields below `spec` of workloads that twins read, but `replicas`: scaling isn't a change."""
+"""Fields below `spec` of a workload that rules read. `replicas` is missing on purpose: scaling does
+not count as a change.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Objects of one form.
+    """A group of API objects that one policy can check, such as pods or pod templates.
 
-    `name`: ends the policies' names. `rules`: `matchConstraints.resourceRules`. `changed`: CEL
-    that is true where an update touches what twins read, so that all other updates of objects from
-    before the policy pass; empty where only creations are matched. `variables`: by name, in an
-    order in which each uses earlier ones only. `updates`: of pods, each twin judging only where
-    what it reads has changed. `ordinary`: whether those that are in good order at
-    a glance (`policies.admission.ordinary`) are not judged any further. `refused`: whether what
-    breaks a mandatory rule is; else policies only warn, in every mode, need no parameter, and let
-    through what they fail to judge.
+    Attributes:
+        name: Suffix of the policies' names.
+        scope: Kind of the objects for the rules; each rule names the scopes that it applies to.
+        rules: `matchConstraints.resourceRules` of the policies.
+        variables: CEL variables by name; each uses only variables before it.
+        changed: CEL that is true if an update changes something that rules read. Other updates of
+            objects that are older than the policy pass. Empty if only creations are matched.
+        ephemeral: Whether the objects are ephemeral containers that are added to a running pod.
+        updates: Whether these are updates of pods, for which each rule runs only if its fields
+            change.
+        templates: Whether the objects are pod templates and workload controllers.
+        ordinary: Whether a match condition lets pods pass that obviously break no rule
+            (`policies.admission.ordinary`).
+        refused: Whether a broken mandatory rule denies the request. If False, the policies only
+            warn, need no ConfigMap and ignore evaluation errors.
     """
 
     name: str
@@ -47,7 +57,7 @@ class Shape:
     refused: bool = True
 
     def judges(self, twin: Twin) -> bool:
-        """Whether a twin is about these objects."""
+        """Return whether the CEL expression of a rule applies to these objects."""
         if self.scope not in twin.scopes or (self.ephemeral and not twin.ephemeral):
             return False
         if self.updates:
@@ -55,7 +65,7 @@ class Shape:
         return self.templates or not twin.kinds
 
     def used(self, expressions: Iterable[str]) -> dict[str, str]:
-        """The variables that expressions use, and those that these use, in order."""
+        """Return the CEL variables that expressions use, directly or through others, in order."""
         wanted: set[str] = set()
         texts = list(expressions)
         for name, expression in reversed(list(self.variables.items())):
@@ -76,8 +86,8 @@ _OBJECT = {**_BARE, **_GRANTS, **exemptions.VARIABLES}
 _POD = {**_OBJECT, "spec": "object.spec", **POD_VARIABLES}
 _TEMPLATE = {
     **_OWN,
-    # Without types: the template lies elsewhere in each kind. The same expressions are checked
-    # against the types of Pod.
+    # `dyn` is needed because the path of the template depends on the kind. For a Pod, the same
+    # expressions are also checked with types.
     "template": 'dyn(object).kind == "PodTemplate" ? dyn(object).template : '
     'dyn(object).kind == "CronJob" ? dyn(object).spec.jobTemplate.spec.template : '
     "dyn(object).spec.template",
@@ -97,8 +107,8 @@ _TEMPLATE = {
         f"int(variables.{given})"
         for name, given, up in (("surge", "maxSurge", 99), ("unavailable", "maxUnavailable", 0))
     },
-    # What kubernetes v1.34.4 pkg/controller/deployment ResolveFenceposts makes of the strategy: new
-    # pods come first where nothing may be unavailable.
+    # The strategy as kubernetes v1.34.4 pkg/controller/deployment ResolveFenceposts reads it: new
+    # pods start first if no pod may be unavailable.
     "surges": 'dyn(object).spec.?strategy.?type.orValue("") != "Recreate" && '
     "variables.unavailable == 0 && variables.surge > 0",
     **POD_VARIABLES,
@@ -110,7 +120,7 @@ _NEW_EPHEMERAL = (
 _GPU_RESOURCES = {**_OBJECT, "gpuResources": parameter("gpuResources")}
 
 
-# Without types: the claim lies elsewhere in a template.
+# `dyn` is needed because a ResourceClaimTemplate holds the claim's spec one level deeper.
 _CLAIM = 'dyn(object).kind == "ResourceClaim" ? dyn(object).spec : dyn(object).spec.spec'
 _REQUESTS = f"({_CLAIM}).?devices.?requests.orValue([])"
 
@@ -125,7 +135,7 @@ SHAPES: Final = (
     Shape(
         name="pod-updates",
         scope=Scope.PODS,
-        # By `status` annotations can be changed, by `resize` cpu and memory.
+        # An update through `status` can change annotations, one through `resize` CPU and memory.
         rules=(rule_of("", ("UPDATE",), "pods", "pods/resize", "pods/status"),),
         variables=_POD,
         updates=True,
@@ -174,7 +184,8 @@ SHAPES: Final = (
     Shape(
         name="claims",
         scope=Scope.CLAIMS,
-        # Those of older versions are judged as these: matchPolicy is Equivalent.
+        # Claims of older API versions are converted to this version, because matchPolicy is
+        # Equivalent.
         rules=(rule_of("resource.k8s.io", _BOTH, "resourceclaims", "resourceclaimtemplates"),),
         variables={**_OBJECT, "requests": _REQUESTS},
         changed=changed("spec"),
@@ -183,7 +194,7 @@ SHAPES: Final = (
         name="persistentvolumes",
         scope=Scope.VOLUMES,
         rules=(rule_of("", _BOTH, "persistentvolumes", scope="Cluster"),),
-        # They are in no namespace that could grant anything.
+        # A PersistentVolume is in no namespace that could grant an exemption.
         variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
         changed=changed("spec"),
     ),
@@ -193,15 +204,16 @@ SHAPES: Final = (
         rules=(rule_of("", _BOTH, "nodes", "nodes/status", scope="Cluster"),),
         variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
         changed=changed("metadata.?labels"),
-        # A refusal would keep the report of a fault out of the cluster, and not the fault.
+        # Denying the request would keep the report of a fault out of the cluster, but not the
+        # fault.
         refused=False,
     ),
     Shape(
         name="namespaces",
         scope=Scope.NAMESPACES,
         rules=(_NAMESPACES,),
-        # Who may set its annotations is asked by `policies.admission.grants`: its own exemptions
-        # need no grant beside them.
+        # `policies.admission.grants` checks who may set a namespace's annotations, so a namespace's
+        # own exemptions need no separate grant.
         variables={**_BARE, "grants": exemptions.GRANTED_BY_THEMSELVES, **exemptions.VARIABLES},
         changed=changed("metadata.?labels"),
     ),

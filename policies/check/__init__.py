@@ -1,1 +1,1 @@
-"""The checker: the rules over manifests in files, for CI and for pre-commit."""
+"""The command-line checker: applies the GPU rules to manifest files, for CI and pre-commit."""

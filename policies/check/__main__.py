@@ -1,4 +1,4 @@
-"""`python -m policies.check PATH…`: judges manifests by the GPU rules."""
+"""Command `python -m policies.check PATH…`: check Kubernetes manifests against the GPU rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
-    """Judge what the arguments name; returns the exit code. `find_stack`: reads `--stack`."""
+    """Check the manifests that the arguments name, and return the exit code.
+
+    Args:
+        argv: Command-line arguments; None means those of the process.
+        find_stack: Reads the stack file that `--stack` names.
+    """
     given = arguments.parse(argv)
     try:
         context = _context(given, find_stack)
@@ -38,7 +43,8 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         print("a process that judged was ended from outside; was memory short?", file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on
+        # The reader of the pipe has closed it; writing to /dev/null avoids a second error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREADABLE
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -78,7 +84,8 @@ def _write(report: Report, format_: str) -> None:
         show(report)
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # file names may hold any bytes
+        # File names may contain bytes that are not valid text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.stdout.write(FORMATS[format_](report))
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command-line arguments of the checker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ examples:
 
 
 class CheckScope(StrEnum):
-    """What is judged together: `stack` adds the rules that need all manifests of a stack."""
+    """Scope of a check: `stack` adds the rules that need all manifests of a stack."""
 
     STACK = "stack"
     OBJECT = "object"
@@ -30,7 +30,7 @@ class CheckScope(StrEnum):
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the command line says."""
+    """The parsed command-line arguments of the checker."""
 
     paths: tuple[str, ...]
     stack: str | None
@@ -43,7 +43,7 @@ class Arguments:
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
-    """The arguments; ends the process with code 2 where they are wrong."""
+    """Parse the command line; exit the process with code 2 if an argument is wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m policies.check",
         description="Judges Kubernetes manifests by the GPU rules.",

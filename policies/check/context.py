@@ -1,6 +1,6 @@
-"""What the rules are told of the cluster: by a stack file, then by the pack's configuration.
+"""Cluster facts for the checker: from a stack file, then from the policy pack's configuration.
 
-Stack files are read by the project that they belong to (`StackFinder`).
+Only the project that a stack file belongs to can read it, through a `StackFinder`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,31 @@ from .parse import documents
 from .stream import decode
 
 SECTION = "gpu-rules-mandatory"
-"""The policy whose settings `pulumi preview --policy-pack-config` gives to the pack."""
+"""Name of the policy whose settings `pulumi preview --policy-pack-config` passes to the pack."""
 
 
 StackFinder = Callable[[str, Path], Context]
-"""Returns the context of a stack by its name, looked for from a folder up, or raises
-`ContextError`."""
+"""A function that returns the cluster facts of a stack, or raises `ContextError`.
+
+Its arguments are the stack's name and the folder in which the search for the stack file begins; the
+search continues in the folders above.
+"""
 
 
 class ContextError(FaultError):
-    """The stack file or the configuration is missing or wrong."""
+    """The stack file or the pack's configuration is missing or has faults."""
 
 
 def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
-    """Return the context of a stack.
+    """Return the cluster facts of a stack.
 
     Args:
-        name: the stack's name.
-        folder: where the search for its file begins.
-        find: reads stack files; without it none can be read.
+        name: Name of the stack.
+        folder: Folder in which the search for the stack file begins.
+        find: Function that reads stack files. If None, no stack file can be read.
 
     Raises:
-        ContextError: the stack is not there or wrong, or nothing reads it.
+        ContextError: The stack file is missing or has faults, or `find` is None.
     """
     if find is None:
         found, wanted = "a checker without a project", "the checker of the project with the stack"
@@ -46,11 +49,17 @@ def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
 
 
 def by_config(path: Path, context: Context) -> Context:
-    """A context with the settings of a file for `pulumi preview --policy-pack-config` in it.
+    """Return a copy of cluster facts with the settings of a policy pack configuration file.
 
-    Raises `ContextError` with all that is wrong in the file.
+    Args:
+        path: A file as for `pulumi preview --policy-pack-config`.
+        context: Facts about the cluster that the settings don't change.
+
+    Raises:
+        ContextError: The file cannot be read or has faults; the error lists all of them.
     """
-    from jsonschema import Draft7Validator  # needed for this alone
+    # Imported here because only this function needs it.
+    from jsonschema import Draft7Validator
 
     try:
         (document,) = documents(decode(path.read_bytes()))

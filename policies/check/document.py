@@ -1,4 +1,4 @@
-"""Judging the text of one document."""
+"""Check the text of one YAML or JSON document."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ from .shape import mistakes
 from .stream import StreamPart
 
 CHART = "Chart.yaml"
-"""What describes a Helm chart: with an apiVersion, and no kind."""
+"""The file that describes a Helm chart. It has an apiVersion but no kind, so it is no manifest."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A document's text and the file that it is from."""
+    """The text of a document and the name of its file."""
 
     file: str
     part: StreamPart
 
 
 def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:
-    """The document judged; several where `...` separates more of them in one text.
+    """Check a document and return the results.
 
-    `keep`: with its objects, to be judged together with others.
+    There is more than one result if `...` separates several documents in one text.
+
+    Args:
+        source: Text of the document.
+        context: Facts about the cluster.
+        keep: Whether the results keep the objects, for rules that need the whole stack.
     """
     try:
         values = documents(source.part.text)
@@ -51,7 +56,8 @@ class _Document:
 
     @cached_property
     def _lines(self) -> Lines:
-        return Lines(self.source.part.text, self.index)  # most documents need none
+        # Computed on first use, because most documents have no violation that needs a line.
+        return Lines(self.source.part.text, self.index)
 
     def _line(self, path: str) -> int:
         return self.source.part.line + self._lines.line(path) - 1

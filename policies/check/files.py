@@ -1,4 +1,4 @@
-"""The files that a command line names, and what they hold."""
+"""Find and read the files that the command line names."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 CHART_KIND: Final = "Helm chart"
-SIZE_LIMIT: Final = 256 * 1024 * 1024  # bytes of a file
+# In bytes.
+SIZE_LIMIT: Final = 256 * 1024 * 1024
 
 
 def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
-    """The files that are named, each once: of a folder all manifests below it, in order of names.
+    """Yield each file that the arguments name, once.
 
-    Arguments are files, folders, patterns (`**` for any depth) or `-`. Hidden folders below a
-    named one are left out, and so are charts, for which an `Unjudged` stands. A `Problem` stands
-    for an argument that names nothing.
+    A folder stands for all manifests below it, in the order of their names. Hidden folders inside a
+    named folder are skipped. A Helm chart yields an `Unjudged`. An argument that matches no file
+    yields a `Problem`.
+
+    Args:
+        arguments: Files, folders, patterns (`**` matches any depth), or `-` for standard input.
     """
     seen: set[str] = set()
     for argument in arguments:
@@ -42,10 +46,11 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
 
 
 def _identity(name: str) -> str:
-    """What two names of one file have in common.
+    """Return a key that is equal for two names of the same file.
 
-    Not the number of its inode, which not every file system keeps for as long as a file is there
-    (Linux Documentation/filesystems/overlayfs.rst, "Inode properties").
+    The key is the real path and not the inode number, because some file systems don't keep an inode
+    number as long as the file exists (Linux Documentation/filesystems/overlayfs.rst, "Inode
+    properties").
     """
     try:
         return os.path.realpath(name)
@@ -91,7 +96,7 @@ def _below(folder: str) -> Iterator[str | Problem | Unjudged]:
 
 
 def read(name: str) -> Iterator[Source | Problem]:
-    """The documents of a file, or the `Problem` that keeps it from being read."""
+    """Yield the documents of a file, or a `Problem` if the file cannot be read."""
     shown = STDIN_NAME if name == STDIN else name
     try:
         if name == STDIN and sys.stdin is None:

@@ -1,4 +1,4 @@
-"""Where in a document's text a path of a manifest stands."""
+"""Find the line of a manifest's field in the text of a document."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ _STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def location(path: str) -> Location:
-    """`spec.containers[0].limits[nvidia.com/gpu]` as its keys and indices."""
+    """Return a path such as `spec.containers[0].limits[nvidia.com/gpu]` as keys and indices."""
     return tuple(int(index) if index else key or name for index, key, name in _STEP.findall(path))
 
 
 class Lines:
-    """The lines of a text's values, counted from 1, for one of the documents in it."""
+    """The line of each value of one document, counted from 1."""
 
     def __init__(self, text: str, index: int) -> None:
+        """Index the lines of a document.
+
+        Args:
+            text: Text with one or more documents.
+            index: Index of the document within the text, counted from 0.
+        """
         self._lines: dict[Location, int] = {}
         try:
             for at, line in _places(text, index):
                 self._lines.setdefault(at, line)
         except (yaml.YAMLError, UnicodeEncodeError):
-            pass  # JSON that isn't YAML: lines up to there
+            pass  # The text is JSON that is not valid YAML: the lines before the error are known.
 
     def line(self, path: str) -> int:
-        """The line of the nearest place that the text has: a field left out is its parent's."""
+        """Return the line of a field, or of its nearest parent if the field is missing."""
         at = location(path)
         for end in range(len(at), -1, -1):
             if (known := self._lines.get(at[:end])) is not None:
@@ -40,9 +46,15 @@ class Lines:
 
 
 def _places(text: str, index: int) -> Iterator[tuple[Location, int]]:
-    """The place of each value: that of a mapping at its key, that of an item where it begins."""
-    open_at: list[Location] = []  # the collections around, outermost first
-    steps: list[str | int | None] = []  # of each the next index, or the pending key or None
+    """Yield the location and line of each value.
+
+    The line of a value in a mapping is that of its key; the line of a list item is where it begins.
+    """
+    # Locations of the enclosing collections, outermost first.
+    open_at: list[Location] = []
+    # For each enclosing collection: the next index of a list, or the pending key of a mapping (None
+    # if no key is pending).
+    steps: list[str | int | None] = []
     line, number = 1, -1
     event: Any
     for event in yaml.parse(text, Loader=LOADER):

@@ -1,7 +1,7 @@
-"""The text of a document as plain data, or the reason why it is none, with its line.
+"""Parse the text of a document to plain data, or raise an error with the line.
 
-Built from libyaml's events without recursion: PyYAML's own composer ends the process at a nesting
-of some ten thousand levels, takes a key that stands twice, and is four times slower.
+The values are built from libyaml's events without recursion. PyYAML's own composer crashes the
+process at a nesting of about 10,000 levels, accepts duplicate keys, and is four times slower.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from ..faults import InputError
 from .problem import show
 from .scalar import Scalar, resolve
 
-SIZE_LIMIT: Final = 8 * 1024 * 1024  # characters; the API server takes requests of 3 MiB
+# In characters. The API server accepts requests of up to 3 MiB.
+SIZE_LIMIT: Final = 8 * 1024 * 1024
 DEPTH_LIMIT: Final = 200
-ALIAS_LIMIT: Final = 100_000  # values that come from aliases
+# Maximum number of values that come from YAML aliases.
+ALIAS_LIMIT: Final = 100_000
 
 _TAG: Final = "tag:yaml.org,2002:"
 _BINARY: Final = _TAG + "binary"
@@ -31,7 +33,11 @@ _EXPRESSION: Final = re.compile(r"\{\{.*\}\}")
 
 
 def documents(text: str) -> list[object]:
-    """The values of all documents of a text, mostly one. Raises `InputError`."""
+    """Return the values of all documents in a text, which is usually one.
+
+    Raises:
+        InputError: The text is not valid YAML or JSON, or is larger or deeper than the limits.
+    """
     if len(text) > SIZE_LIMIT:
         raise InputError(
             f"a document of {len(text)} characters",
@@ -42,7 +48,9 @@ def documents(text: str) -> list[object]:
         try:
             return [json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)]
         except (ValueError, RecursionError):
-            pass  # YAML that begins like JSON, or JSON whose mistake the YAML reader locates
+            # The text is YAML that begins like JSON, or JSON with a mistake whose line the YAML
+            # parser finds.
+            pass
     try:
         return list(_Builder(text).documents())
     except InputError as error:
@@ -72,7 +80,8 @@ def _refuse(_: str) -> None:
 def _syntax(error: yaml.YAMLError, text: str) -> InputError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML"
-    last = text.rstrip().count("\n") + 1  # what is left open is missed beyond the end
+    # An unclosed bracket or quote is reported beyond the end of the text.
+    last = text.rstrip().count("\n") + 1
     line = min(mark.line + 1, last) if mark else None
     if line is None and isinstance(position := getattr(error, "position", None), int):
         line = text.encode(errors="replace").count(b"\n", 0, position) + 1
@@ -83,7 +92,10 @@ def _syntax(error: yaml.YAMLError, text: str) -> InputError:
 
 
 def _unrendered(error: InputError, text: str) -> InputError:
-    """The error, or that a template stands there: `{{ .Values.x }}` is a mapping as a key."""
+    """Return the error, or an error that names a template if the line contains `{{ … }}`.
+
+    YAML reads `{{ .Values.x }}` as a mapping that is used as a key, which nobody would understand.
+    """
     line = "".join(text.splitlines()[(error.line or 1) - 1 :][:1])
     return _template(error.line) if _EXPRESSION.search(line) else error
 
@@ -93,7 +105,7 @@ def _template(line: int | None) -> InputError:
 
 
 def _reworded(problem: str) -> str:
-    """libyaml's words as the rest of `found …`."""
+    """Return libyaml's error message in words that fit after "found" in a fault."""
     for prefix in ("did not find expected ", "could not find expected "):
         if problem.startswith(prefix):
             return f"no {problem.removeprefix(prefix)}"
@@ -106,33 +118,38 @@ _Open = tuple[Any, str | None, int, Any, set[str]]
 
 
 class _Builder:
-    """One pass over the events of a text."""
+    """A parser that goes over the events of a text once."""
 
     def __init__(self, text: str) -> None:
+        """Start to parse a text."""
         self._loader = LOADER(text)
         self._anchors: dict[str, tuple[object, int]] = {}
         self._count = 0
         self._aliased = 0
 
     def documents(self) -> Iterator[object]:
-        """The value of each document."""
+        """Yield the value of each document."""
         loader = self._loader
         try:
-            loader.get_event()  # the start of the stream
+            # Skip the start of the stream.
+            loader.get_event()
             while type(loader.get_event()) is yaml.DocumentStartEvent:
                 self._anchors.clear()
                 yield self._value()
-                loader.get_event()  # the end of the document
+                # Skip the end of the document.
+                loader.get_event()
         finally:
             loader.dispose()
 
     def _value(self) -> object:
-        """The next value with all that is in it."""
+        """Return the next value of the document, with all nested values."""
         get_event = self._loader.get_event
-        above: list[_Open] = []  # the collections around the one that is being filled
+        # Mappings and lists that enclose the current one.
+        above: list[_Open] = []
         into: Any = None
         key: Any = _NO_KEY
-        merged: set[str] = set()  # keys of the mapping that a merge gave it
+        # Keys that a YAML merge (<<) added to the current mapping.
+        merged: set[str] = set()
         value: Any
         while True:
             event = get_event()
@@ -157,7 +174,8 @@ class _Builder:
                 continue
             elif kind is yaml.AliasEvent:
                 value = self._alias(event)
-            else:  # the end of a collection
+            # The event is the end of a collection.
+            else:
                 value = into
                 into, anchor, before, key, merged = above.pop()
                 if anchor:
@@ -208,7 +226,10 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _decoded(event: Any) -> str:
-    """The text of base64, which go.yaml.in/yaml/v2 decodes (resolve.go); keys and kinds too."""
+    """Return the decoded text of a `!!binary` value.
+
+    go.yaml.in/yaml/v2, which kubectl uses, decodes such values too, even in keys (resolve.go).
+    """
     try:
         raw = b64decode(re.sub(r"[\r\n]", "", event.value), validate=True)
     except ValueError:
@@ -219,7 +240,11 @@ def _decoded(event: Any) -> str:
 
 
 def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -> object:
-    """A key as JSON has it. Raises `InputError` where it is a collection, null, or there twice."""
+    """Return a mapping key as JSON would have it.
+
+    Raises:
+        InputError: The key is a collection or null, or is in the mapping twice.
+    """
     if isinstance(value, bool):
         value = str(value).lower()
     elif isinstance(value, int | float):
@@ -239,7 +264,11 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
 
 
 def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
-    """The mappings of a merge, the first of a list last: yaml/v2 lets it win, over keys before."""
+    """Return the mappings of a YAML merge (<<), in the order in which to apply them.
+
+    The first mapping of a list comes last, because go.yaml.in/yaml/v2 gives it priority, even over
+    keys that stand before the merge.
+    """
     given = value if isinstance(value, list) else [value]
     mappings = [item for item in given if isinstance(item, dict)]
     if len(mappings) != len(given):

@@ -1,4 +1,4 @@
-"""Judging many documents, on all cores."""
+"""Check many documents in parallel on all CPU cores."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from ..rules import Context
 from .document import Source, judge
 from .result import Judged
 
-BATCH: Final = 250  # documents that travel to a process together
-_AHEAD: Final = 3  # batches per process that wait, so that memory stays bounded
+# Number of documents that are sent to a worker process together.
+BATCH: Final = 250
+# Number of batches per process that may wait; the limit keeps memory use bounded.
+_AHEAD: Final = 3
 
 
 def judge_all(
     sources: Iterable[Source], context: Context, *, keep: bool = False, workers: int | None = None
 ) -> Iterator[Judged]:
-    """Every document judged, in the order of the input.
+    """Check every document and yield the results in the order of the input.
 
-    `keep`: with the objects, to be judged together. `workers`: processes, by default one per core
-    that this process may use. Where there is only one, or only one batch, no process is started.
+    With one worker or one batch, no process is started.
+
+    Args:
+        sources: Documents to check.
+        context: Facts about the cluster.
+        keep: Whether the results keep the objects, for rules that need the whole stack.
+        workers: Number of processes; default: one per CPU core that this process may use.
     """
     batches = _batches(sources)
     head = list(islice(batches, 2))

@@ -1,4 +1,4 @@
-"""Input that could not be read, and the error that says so."""
+"""Input that could not be read or was left out."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from typing import Final
 
 from ..faults import InputError, worded
 
-_SHOWN: Final = 60  # characters
+# Maximum number of characters of a value that a message repeats.
+_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a file or one of its documents could not be judged.
+    """The reason why a file or one of its documents could not be checked.
 
-    `document` counts from 1 the documents that are not empty, `line` the file's lines; both are
-    `None` where they mean nothing.
+    Attributes:
+        file: Name of the file.
+        document: Number of the document among those that are not empty, counted from 1, or None.
+        line: Line in the file, counted from 1, or None.
+        found: What was found.
+        wanted: What is required.
+        cure: What the user should do.
     """
 
     file: str
@@ -28,26 +34,31 @@ class Problem:
 
     @classmethod
     def of(cls, error: InputError, file: str, document: int | None, line: int | None) -> Problem:
-        """An error as a problem of a place."""
+        """Return a parse error as a problem at a place in a file."""
         return cls(file, document, line, error.found, error.wanted, error.cure)
 
     @property
     def message(self) -> str:
-        """One line: document, found, wanted, cure."""
+        """Return one line: number of the document, what was found, what is wanted, the cure."""
         where = f"document {self.document}: " if self.document is not None else ""
         return where + worded(self.found, self.wanted, self.cure)
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """Something that was left out on purpose, which the summary names. `what`: its kind."""
+    """Something that was left out on purpose and is counted in the summary.
+
+    Attributes:
+        file: Name of the file or folder.
+        what: Kind of the thing that was left out, such as a Helm chart.
+    """
 
     file: str
     what: str
 
 
 def show(value: object) -> str:
-    """A value as a message repeats it: its kind where it is a collection, else shortened JSON."""
+    """Return a value for a message: the type of a collection, or shortened JSON."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""All that one run found, in the order of the input."""
+"""The results of one run of the checker, in the order of the input."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ CLEAN, VIOLATIONS, UNREADABLE = 0, 1, 2
 
 @dataclass
 class Report:
-    """What a run found.
+    """All results of one run of the checker.
 
-    `foreign` counts the documents that are no Kubernetes objects, `unjudged` by its kind what may
-    ask for GPUs in a way that no rule reads. `fail_on`: the least severity
-    that makes `exit_code` 1.
+    Attributes:
+        fail_on: Lowest severity for which `exit_code` is 1.
+        judged: Documents that were checked.
+        found: Violations.
+        problems: Files and documents that could not be read.
+        foreign: Number of documents that are not Kubernetes objects.
+        unjudged: Number of things, by kind, that may request GPUs in a way that no rule can read.
     """
 
     fail_on: Severity = Severity.MANDATORY
@@ -31,7 +35,7 @@ class Report:
     unjudged: Counter[str] = field(default_factory=Counter)
 
     def add(self, results: Iterable[Result]) -> None:
-        """Take in what was judged, could not be, or was left out."""
+        """Add results to the report."""
         for result in results:
             match result:
                 case Problem():
@@ -49,23 +53,28 @@ class Report:
 
     @property
     def objects(self) -> int:
-        """How many Kubernetes objects were judged."""
+        """Return the number of Kubernetes objects that were checked."""
         return sum(len(document.subjects) for document in self.judged)
 
     def count(self, severity: Severity) -> int:
-        """How many violations there are of a severity, exempt ones apart."""
+        """Return the number of violations of a severity, without exempted violations."""
         return sum(
             violation.severity is severity and not violation.exemption for violation in self.found
         )
 
     @property
     def exempt(self) -> int:
-        """How many violations annotations make advice."""
+        """Return the number of violations that an exemption turns into advice."""
         return sum(bool(violation.exemption) for violation in self.found)
 
     @property
     def exit_code(self) -> int:
-        """0, 1 where violations are to fail the run, 2 where something could not be read."""
+        """Return the exit code of the run.
+
+        Returns:
+            2 if something could not be read, 1 if a violation is severe enough to fail the run,
+            else 0.
+        """
         if self.problems:
             return UNREADABLE
         counted = {Severity.MANDATORY, self.fail_on}
@@ -76,7 +85,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """One line for people."""
+        """Return a summary of the run in one line."""
         parts = [
             f"{_plural(self.objects, 'object')} judged",
             f"{self.count(Severity.MANDATORY)} mandatory and "

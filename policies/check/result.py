@@ -1,4 +1,4 @@
-"""What judging a document gives: plain data, which travels between processes."""
+"""The result of checking a document, as plain data that can be sent between processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,22 @@ from .problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A violation with its place; `rule` is the rule's id, `document` and `line` count from 1.
+    """A rule violation with its place in a file.
 
-    `exemption`: the end and the reason of the annotation that makes it advice, empty without one.
+    Attributes:
+        file: Name of the file.
+        document: Number of the document in the file, counted from 1.
+        line: Line in the file, counted from 1.
+        rule: Id of the rule, such as `GPU001`.
+        title: Title of the rule.
+        severity: Severity of the violation in this run.
+        subject: Kind, namespace and name of the object.
+        container: Name of the container, or empty.
+        path: Path of the field in the manifest.
+        found: What was found.
+        wanted: What the rule requires.
+        cure: What the user should do.
+        exemption: End date and reason of the exemption that makes this advice, or empty.
     """
 
     file: str
@@ -33,7 +46,7 @@ class Found:
 
     @classmethod
     def at(cls, violation: Violation, file: str, document: int, line: int) -> Found:
-        """A violation at a place."""
+        """Return a violation with its place in a file."""
         return cls(
             file=file,
             document=document,
@@ -52,7 +65,7 @@ class Found:
 
     @property
     def message(self) -> str:
-        """One line: object, container, path, found, wanted, cure; an exemption last."""
+        """Return one line with object, container, path, found, wanted, cure and exemption."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
         line = f"{where}: {self.path}: {worded(self.found, self.wanted, self.cure)}"
         return f"{line} [exempt {self.exemption}]" if self.exemption else line
@@ -60,7 +73,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An object of a document. `place`: where in it, such as `items[2].`, empty for all of it."""
+    """A Kubernetes object in a document.
+
+    Attributes:
+        subject: Kind, namespace and name of the object.
+        place: Path of the object in the document, such as `items[2].`; empty for the whole
+            document.
+        manifest: The object as plain data.
+    """
 
     subject: str
     place: str
@@ -69,12 +89,18 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One document: its objects by name, what they break, and what could not be read.
+    """The result of checking one document.
 
-    `foreign`: it isn't a Kubernetes object, having neither kind nor apiVersion.
-    `unjudged`: kinds in it that no rule reads. `objects`: what is
-    to be judged together with other documents, where that is wanted; `index`: which document of
-    its text it is.
+    Attributes:
+        file: Name of the file.
+        document: Number of the document in the file, counted from 1.
+        subjects: Kind, namespace and name of each object in the document.
+        found: Rule violations.
+        problems: Parts of the document that could not be read.
+        foreign: Whether the document is not a Kubernetes object: it has no kind and no apiVersion.
+        unjudged: Kinds of objects in the document that no rule reads.
+        objects: The objects themselves, if rules for the whole stack need them later.
+        index: Index of the document within its text, counted from 0.
     """
 
     file: str

@@ -1,8 +1,8 @@
-"""What a plain scalar stands for: the type that kubectl gives it.
+"""The type and value that kubectl gives an unquoted YAML scalar.
 
-kubectl reads YAML by sigs.k8s.io/yaml v1.6.0, which is go.yaml.in/yaml/v2 v2.4.2 (resolve.go):
-`yes`, `on` and `y` are truth values, `010` is 8, `0o10` is text or a number as Go's strconv reads
-it, dates stay text.
+kubectl reads YAML with sigs.k8s.io/yaml v1.6.0, which uses go.yaml.in/yaml/v2 v2.4.2 (resolve.go).
+There `yes`, `on` and `y` are booleans, `010` is 8, `0o10` is a string or a number as Go's strconv
+reads it, and dates are strings.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ _WORDS: Final[dict[str, Scalar]] = {
     **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf),
 }
 _HINT: Final = frozenset("+-.0123456789")
-# Go's strconv.ParseInt with base 0, once underscores are gone.
+# The syntax of Go's strconv.ParseInt with base 0, after underscores are removed.
 _INTEGER: Final = re.compile(
     r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))"
 )
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_LONGEST: Final = 400  # characters of a number; what is longer is text
+# Maximum number of characters of a number; a longer scalar is a string.
+_LONGEST: Final = 400
 _BASES: Final = (16, 2, 8, 10)
 
 
 @lru_cache(maxsize=65536)
 def resolve(value: str) -> Scalar:
-    """The value of a plain (unquoted) scalar."""
+    """Return the value of a plain (unquoted) YAML scalar."""
     if value in _WORDS:
         return _WORDS[value]
     if value[0] not in _HINT or len(value) > _LONGEST:

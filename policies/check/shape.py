@@ -1,6 +1,8 @@
-"""Types of the fields that rules read: what the API server could not decode is unreadable here.
+"""Check the types of the manifest fields that rules read.
 
-The rules judge what they can read, so a list of containers that isn't a list would pass in silence.
+The API server cannot decode a field of a wrong type, so the checker reports the manifest as
+unreadable. Otherwise a list of containers that isn't a list would pass, because rules skip what
+they cannot read.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from ..rules.pod_spec import template_path
 from .problem import show
 
 _Shape = Mapping[str, object]
-# A type stands for itself, [shape] for a list, {key: shape} for a mapping with these fields; others
-# are not looked at. Values of limits and of annotations are the rules' own concern.
-# Source: kubernetes v1.34.4 pkg/apis/core/types.go.
+# In a shape, a Python type means a scalar, [shape] a list, and {key: shape} a mapping
+# with these fields. Other fields are not checked. The rules themselves check the values of limits
+# and annotations. Source of the types: kubernetes v1.34.4 pkg/apis/core/types.go.
 _ANY: Final[_Shape] = {}
 _RESOURCES: Final[_Shape] = {"requests": _ANY, "limits": _ANY}
 _METADATA: Final[_Shape] = {"name": str, "namespace": str, "labels": _ANY, "annotations": _ANY}
@@ -61,7 +63,7 @@ _CURE: Final = "Correct the manifest: the API server could not decode it."
 
 
 def mistakes(manifest: Mapping[str, object]) -> Iterator[tuple[str, InputError]]:
-    """Each field of a wrong type, with its path. Kinds that no rule knows are not looked at."""
+    """Yield the path and error of each field of a wrong type, in kinds that rules read."""
     kind, version = manifest.get("kind"), manifest.get("apiVersion", "")
     if not isinstance(kind, str):
         yield "kind", _error("kind", kind, "text")
@@ -87,7 +89,7 @@ def _shape(version: str, kind: str) -> _Shape | None:
 
 
 def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, InputError]]:
-    """Mistakes in a value that is there: null means a field that is not."""
+    """Yield the fields of a wrong type inside a value; a null field counts as missing."""
     if isinstance(shape, list):
         if isinstance(value, list):
             for index, item in enumerate(value):

@@ -1,6 +1,6 @@
-"""A file's bytes as text, and the text as single documents.
+"""Decode a file and split its text into single documents.
 
-Each document is read on its own, so that a broken one leaves the others to be judged.
+Each document is parsed separately, so a broken document does not prevent checks of the others.
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from typing import Final
 
 from ..faults import InputError
 
-# A line that begins with --- starts a document wherever it stands: YAML 1.2.2 c-forbidden. kubectl
-# splits at the same place: k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go splitYAMLDocument.
+# A line that begins with --- always starts a document (YAML 1.2.2 c-forbidden). kubectl splits at
+# the same lines (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go splitYAMLDocument).
 _START: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _CONTENT: Final = re.compile(
     r"^(?!---[ \t\r]*(?:#|$)|\.\.\.[ \t\r]*(?:#|$))[ \t]*[^#\s]", re.MULTILINE
 )
-_NEXT: Final = re.compile(r"\}\s*\{")  # a second object may follow
+# Another JSON object may follow the first one.
+_NEXT: Final = re.compile(r"\}\s*\{")
 _JSON: Final = json.JSONDecoder()
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The text of a document: `number` counts from 1, `line` is the file's line of its first."""
+    """The text of one document in a file.
+
+    Attributes:
+        number: Number of the document, counted from 1.
+        line: Line in the file at which the text begins, counted from 1.
+        text: Text of the document.
+    """
 
     number: int
     line: int
@@ -34,9 +41,14 @@ class StreamPart:
 
 
 def decode(raw: bytes) -> str:
-    """The text of a file. Raises `InputError` with the line where it is not UTF-8."""
+    """Return the text of a file.
+
+    Raises:
+        InputError: The bytes are not UTF-8; the error has the line.
+    """
     try:
-        # A mark may begin any line, as in files put together: go.yaml.in/yaml/v2 scannerc.go.
+        # A byte order mark may begin any line if files were concatenated; go.yaml.in/yaml/v2
+        # scannerc.go accepts that, too.
         return re.sub("^\ufeff", "", raw.decode(), flags=re.MULTILINE)
     except UnicodeDecodeError as error:
         wide = raw.startswith(_UTF16)
@@ -49,12 +61,12 @@ def decode(raw: bytes) -> str:
 
 
 def split(text: str) -> Iterator[StreamPart]:
-    """The documents that hold more than comments."""
+    """Yield the documents of a text, without those that are empty or only comments."""
     number, line, begin = 0, 1, 0
     for end in (*(match.start() for match in _START.finditer(text)), len(text)):
         part = text[begin:end]
         if end < len(text) and _only_directives(part):
-            continue  # they belong to the document that follows
+            continue  # Directives belong to the document that follows.
         for offset, text_ in _objects(part):
             if _CONTENT.search(text_):
                 number += 1
@@ -64,10 +76,11 @@ def split(text: str) -> Iterator[StreamPart]:
 
 
 def _objects(part: str) -> Iterator[tuple[int, str]]:
-    """The JSON objects that follow one another without a separator, with the lines before them.
+    """Yield each JSON object of a sequence without separators, with the number of lines before it.
 
-    What is not JSON throughout is one document. kubectl reads such a stream object by object:
-    k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go YAMLOrJSONDecoder.
+    A text that is not JSON to its end is yielded as one document. kubectl also reads such a
+    sequence object by object (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go
+    YAMLOrJSONDecoder).
     """
     objects = []
     end = start = len(part) - len(part.lstrip())

@@ -1,4 +1,4 @@
-"""Judging all manifests of a run together, as one stack."""
+"""Check all manifests of a run together, as one stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .result import Found, Judged, Object
 
 @dataclass
 class CheckedStack:
-    """What a run has read, kept until all of it is there."""
+    """All documents that a run has read, for the rules that need the whole stack."""
 
     context: Context
     _texts: dict[tuple[str, int], Source] = field(default_factory=dict)
@@ -21,19 +21,19 @@ class CheckedStack:
     _all: list[Object] = field(default_factory=list)
 
     def take(self, source: Source) -> Source:
-        """Keep a document's text, for the lines of what is found in it."""
+        """Keep the text of a document for later line numbers, and return the document."""
         self._texts[source.file, source.part.number] = source
         return source
 
     def add(self, judged: Judged) -> Judged:
-        """Keep the objects of a document."""
+        """Keep the objects of a checked document and return the result unchanged."""
         for item in judged.objects:
             self._all.append(item)
             self._objects.setdefault(item.subject, (judged, item))
         return judged
 
     def judge(self) -> Iterator[Found]:
-        """The violations that need more than one manifest to see."""
+        """Yield the violations that only several manifests together show."""
         for violation in evaluate_stack([item.manifest for item in self._all], self.context):
             judged, item = self._objects[violation.subject]
             part = self._texts[judged.file, judged.document].part

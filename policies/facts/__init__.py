@@ -1,1 +1,1 @@
-"""Facts of vendors with dates and sources: generated tables."""
+"""Generated tables of facts from vendors, each with dates and sources."""

@@ -1,9 +1,9 @@
-"""Read NVIDIA's security bulletins: CSAF 2.0 documents, strict and bounded.
+"""Strict parser of NVIDIA's security bulletins, which are CSAF 2.0 documents.
 
-Layout of `product_tree` as NVIDIA writes it (NVIDIA/product-security): vendor NVIDIA, below it an
-architecture such as ``Linux(R580)``, below it a product once for each of its affected and fixed
-versions, which are the products' names. Which of them is affected or fixed, and by which weakness,
-stands in `product_status` (OASIS CSAF 2.0, 3.2.2 and 3.2.3.9).
+The layout of `product_tree` in NVIDIA/product-security: the vendor NVIDIA, below it an architecture
+such as `Linux(R580)`, below that a product, once for each affected and each fixed version. The
+version ranges are the products' names. `product_status` says which of them are affected or fixed,
+and for which CVE (OASIS CSAF 2.0, sections 3.2.2 and 3.2.3.9).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .floors import Floor, Software
 Json = Mapping[str, Any]
 
 BYTES = 4 * 1024 * 1024
-"""The longest document that is read; NVIDIA's have up to 160 KB."""
+"""Maximum size of a document that is read, in characters. NVIDIA's documents have up to 160 KB."""
 DOCUMENTS = 5000
 DEPTH = 8
 _LEAVES = 5000
@@ -42,7 +42,7 @@ _AFFECTED = re.compile(
 
 
 class BulletinError(ValueError):
-    """A document that isn't a CSAF bulletin in a known form."""
+    """A document that is not a CSAF bulletin in a known form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,11 @@ class _Leaf:
 
 
 def bulletin(text: str) -> tuple[Floor, ...]:
-    """Return the borders of one bulletin for the parts that we know; empty without such a part.
+    """Return the security floors in one bulletin; empty if no known component is affected.
 
     Raises:
-        BulletinError: the document is none, or says something of our parts in an unknown form.
+        BulletinError: The document is not a CSAF 2.0 advisory, or describes known software in an
+            unknown form.
     """
     if len(text) > BYTES:
         raise BulletinError(f"{len(text)} characters, wanted at most {BYTES}")
@@ -76,7 +77,12 @@ def bulletin(text: str) -> tuple[Floor, ...]:
 
 
 def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
-    """Yield the versions of our parts; `path` holds the names above."""
+    """Yield the versions of known components in a product tree.
+
+    Args:
+        branches: Branches of the tree at one level.
+        path: Names of the branches above.
+    """
     if len(path) > DEPTH or len(branches) > _LEAVES:
         raise BulletinError("a product tree that is deeper or wider than any known")
     for branch in branches:
@@ -127,13 +133,13 @@ def _of(leaves: list[_Leaf], vulnerabilities: list[Json], status: str) -> list[_
 
 
 def table(documents: Mapping[str, str]) -> str:
-    """Return the table of all bulletins as its file has it: sorted, one entry a line.
+    """Return the table of security floors as JSON text, sorted, with one entry per line.
 
     Args:
-        documents: texts of the bulletins, by the name of their file.
+        documents: Texts of the bulletins, by file name.
 
     Raises:
-        BulletinError: names the file whose text can't be taken.
+        BulletinError: A bulletin cannot be used; the message names its file.
     """
     if not 0 < len(documents) <= DOCUMENTS:
         raise BulletinError(f"{len(documents)} bulletins, wanted 1 to {DOCUMENTS}")

@@ -1,7 +1,7 @@
-"""The security floors: which version of a part fixes what a bulletin reports.
+"""Security floors: for each component, the lowest version with the fixes of NVIDIA's bulletins.
 
-`make facts` writes the table from NVIDIA's CSAF documents (`policies.facts.csaf`). It needs the
-standard library alone, so the rules read it too.
+`make facts` writes the table of floors from NVIDIA's CSAF documents (`policies.facts.csaf`). This
+module uses only the standard library, so that the rules can import it, too.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Version = tuple[int, ...]
 
 TABLE = Path(__file__).with_name("security_floors.json")
 ENTRIES = 1000
-"""More entries than this are no table of ours."""
+"""Maximum number of entries of the table; a larger table is rejected as broken."""
 _VERSION = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){1,3})(?![0-9.])")
 _EXACT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,3}")
 _CVE = re.compile(r"CVE-[0-9]{4}-[0-9]{4,7}")
 
 
 class Software(StrEnum):
-    """The parts of a GPU stack that bulletins report on."""
+    """Components of a GPU stack that NVIDIA's security bulletins report on."""
 
     DRIVER = "driver"
     TOOLKIT = "container-toolkit"
@@ -39,15 +39,16 @@ class Software(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """One border of one bulletin: versions of `part` before `fixed` are affected.
+    """A security floor from one bulletin: versions before `fixed` are affected.
 
     Attributes:
-        part: what the bulletin reports on.
-        branch: of the driver, such as ``580``; empty for parts without branches.
-        bulletin: the number of the bulletin; `date`: of its newest revision, ISO 8601.
-        cves: the weaknesses that `fixed` fixes.
-        affected: the affected versions, in the bulletin's words.
-        fixed: the first version without them.
+        part: Component that the bulletin reports on.
+        branch: Driver branch, such as `580`; empty for components without branches.
+        bulletin: Number of the bulletin.
+        date: Date of the bulletin's newest revision, ISO 8601.
+        cves: CVE numbers that `fixed` fixes.
+        affected: Affected versions, in the bulletin's words.
+        fixed: First version that is not affected.
     """
 
     part: Software
@@ -59,7 +60,7 @@ class Floor:
     fixed: str
 
     def __post_init__(self) -> None:
-        """Refuse an entry that is none."""
+        """Raise ValueError if a field does not have the form of a table entry."""
         Software(self.part)
         date.fromisoformat(self.date)
         good = (
@@ -75,20 +76,20 @@ class Floor:
             raise ValueError(f"{self.part} {self.bulletin}: not an entry of the security floors")
 
     def affects(self, version: str) -> bool:
-        """Return whether this border is above a version of the part; False for no version."""
+        """Return whether a version is affected; False for a text that is not a version."""
         numbers = parse(version)
         if not numbers or (self.branch and str(numbers[0]) != self.branch):
             return False
         return numbers < _padded(self.fixed)
 
     def __str__(self) -> str:
-        """Return the bulletin and its weaknesses, for a message."""
+        """Return the bulletin's number, date and first three CVE numbers, for a message."""
         more = f" and {len(self.cves) - 3} more" if len(self.cves) > 3 else ""
         return f"NVIDIA bulletin {self.bulletin} of {self.date}: {', '.join(self.cves[:3])}{more}"
 
 
 def parse(text: str) -> Version:
-    """Return the numbers that a version begins with, filled up to four; empty without."""
+    """Return the numbers at the beginning of a version, padded to four; empty for no version."""
     match = _VERSION.match(text[:60])
     return _padded(match[1]) if match else ()
 
@@ -99,10 +100,10 @@ def _padded(text: str) -> Version:
 
 
 def read(text: str) -> tuple[Floor, ...]:
-    """Return the entries of a table.
+    """Return the entries of a table of security floors.
 
     Raises:
-        ValueError: it is no table of security floors.
+        ValueError: The text is not a table of security floors.
     """
     entries = json.loads(text)["floors"]
     if not 0 < len(entries) <= ENTRIES:
@@ -115,15 +116,15 @@ def read(text: str) -> tuple[Floor, ...]:
 
 @cache
 def floors() -> tuple[Floor, ...]:
-    """Return the committed table."""
+    """Return the security floors of the committed table."""
     return read(TABLE.read_text(encoding="utf-8"))
 
 
 def floor(part: Software, branch: str = "") -> Floor:
-    """Return the highest border of a part, or of a branch of it.
+    """Return the highest security floor of a component, or of one driver branch.
 
     Raises:
-        LookupError: the table has none.
+        LookupError: The table has no floor for it.
     """
     found = [entry for entry in floors() if entry.part is part and entry.branch in ("", branch)]
     if not found:
@@ -132,10 +133,11 @@ def floor(part: Software, branch: str = "") -> Floor:
 
 
 def below(part: Software, version: str) -> Floor | None:
-    """Return the highest border that is above a version, of the version's own branch.
+    """Return the highest security floor that a version is below, or None.
 
-    A driver of a branch that the newest bulletin leaves out, though it fixes later branches, gets
-    the border of the next later branch: its own has no fix. A text that isn't a version gives None.
+    Only floors of the version's own branch count. If the newest bulletin does not list the branch
+    of a driver but fixes later branches, the branch has no fix, and the floor of the next later
+    branch is returned. A text that is not a version gives None.
     """
     numbers = parse(version)
     if not numbers:
@@ -150,7 +152,7 @@ def below(part: Software, version: str) -> Floor | None:
 
 @cache
 def borders(part: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
-    """Return the highest border of each branch of a part, and those of its newest bulletin."""
+    """Return the highest floor of each branch, and the floors of the newest bulletin."""
     found = sorted(
         (entry for entry in floors() if entry.part is part),
         key=lambda entry: (_padded(entry.fixed), entry.bulletin),
@@ -163,7 +165,7 @@ def borders(part: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
 
 
 def wanted(part: Software, version: str, entry: Floor) -> str:
-    """Return which version to take, for a message: of the version's own branch if it has one."""
+    """Return the version to upgrade to, of the same branch if possible, for a message."""
     if entry.branch and str(parse(version)[0]) != entry.branch:
         return f"{entry.fixed} or later: branch {parse(version)[0]} has no fix"
     branch = f" of branch {entry.branch}" if entry.branch else ""
@@ -171,9 +173,9 @@ def wanted(part: Software, version: str, entry: Floor) -> str:
 
 
 def exporter(version: str) -> str:
-    """Return the exporter's own version of a tag such as ``4.5.3-4.8.2-distroless``.
+    """Return the DCGM exporter's version from an image tag such as `4.5.3-4.8.2-distroless`.
 
-    The first number is DCGM's (NVIDIA/dcgm-exporter, its releases).
+    The first number of the tag is the version of DCGM (NVIDIA/dcgm-exporter, its releases).
     """
     parts = version.split("-")
     return parts[1] if len(parts) > 1 and parse(parts[1]) else version
@@ -191,10 +193,10 @@ _IMAGES: dict[str, Software] = {
 
 
 def of_images(names: tuple[str, ...]) -> Iterator[tuple[str, str, Floor]]:
-    """Yield the images below a floor, with the version to take and the border.
+    """Yield each image below a security floor, with the version to upgrade to and the floor.
 
     Args:
-        names: images with tags, as their makers publish them.
+        names: Images with tags, as NVIDIA publishes them (`nvcr.io/nvidia/…`).
     """
     for name in names:
         path, _, tag = name.partition("@")[0].rpartition(":")

@@ -1,4 +1,4 @@
-"""The parts that a chart brings where its values name no other version."""
+"""Versions of the components that a chart installs by default."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def operator_part(chart: str, path: str) -> str:
-    """Return the version of one part of the GPU Operator's chart; empty where it isn't known.
+    """Return the default version of one component of the GPU Operator chart; empty if not known.
 
     Args:
-        chart: the chart's version, such as ``v26.7.0``.
-        path: the section of its values, such as ``driver``.
+        chart: Version of the chart, such as `v26.7.0`.
+        path: Section of the chart's values, such as `driver`.
     """
     return _table().get(chart, {}).get(path, "")

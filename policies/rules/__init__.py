@@ -1,21 +1,25 @@
-"""The rulebook: pure functions over plain manifests, without Pulumi.
+"""The GPU rules: pure functions over Kubernetes manifests as plain data, without Pulumi.
 
-The public face, used by the pack, the checker, admission and the program; it only grows:
+The policy pack, the checker, the admission policies and the program use the names below. Names are
+added, but never removed:
 
-- `RULES`: every rule by its id; `Rule.severity` is its default level, `Rule.whole` says that it
-  judges what is missing, `Rule.needs` what must be known of the cluster.
-- `TWINS`, `EXAMPLES`: the CEL twin of each rule, or why it has none, and its example.
-- `Context`: what is known of the cluster; every field has a default that means "not known".
-- `evaluate(manifest, context, partial=False)`: the violations of one manifest (or `List`).
-- `evaluate_stack(manifests, context)`: the violations that need more than one manifest to see, by
-  the rules with `Rule.across`; `evaluate` is for the rest.
-- `Violation`: rule, severity in this context, subject, container, path, found, wanted, cure, and
-  `message`, all of them in one line. Where an annotation exempts the object, `severity` is
-  advisory and `exemption` says until when and why (`policies.rules.exemptions`).
+- `RULES`: every rule by its id. `Rule.severity` is the default severity. `Rule.whole` says that the
+  rule reports missing fields, so it needs the whole object. `Rule.needs` says which facts about the
+  cluster the rule needs.
+- `TWINS`: for every rule the CEL expression for admission policies (its twin), or the reason why
+  there is none.
+- `EXAMPLES`: for every rule a manifest that passes and a manifest that fails.
+- `Context`: facts about the cluster; the default of every field means "not known".
+- `evaluate(manifest, context, partial=False)`: the violations of one manifest or `List`.
+- `evaluate_stack(manifests, context)`: the violations that only several manifests together show
+  (rules with `Rule.across`). It does not include the violations that `evaluate` returns.
+- `Violation`: rule, severity in this context, object, container, path, found, wanted and cure, and
+  `message`, which has all of them in one line. If an annotation exempts the object, `severity` is
+  advisory, and `exemption` has the end date and the reason (`policies.rules.exemptions`).
 - `UNKNOWN`: stands in a manifest for a value that is not known yet.
 
-Everything else (`policies.rules.<module>`) is the rulebook's own. A rule is one module with its
-twin, its signs and its example: `<topic>/gpuNNN_<what>.py`. There is nothing else to register.
+Other modules (`policies.rules.<module>`) are internal. A rule is one module
+`<topic>/gpuNNN_<what>.py` with the rule, its twin and its example; it is found by its file name.
 """
 
 from .context import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts

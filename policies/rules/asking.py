@@ -1,4 +1,4 @@
-"""Whether a pod asks for GPUs in any way: for a rule, and for its twin."""
+"""Tests of whether a pod requests GPUs in any way, in Python and as CEL."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from .resource_names import OTHER_VENDORS, SOUNDS_LIKE_GPU, is_gpu, sounds_like_
 
 
 def may_ask(pod: Pod, context: Context) -> bool:
-    """Whether a pod asks for a device that may be a GPU, or does for all that is known of it."""
+    """Return whether a pod requests a device that may be a GPU; unknown resources count as GPUs."""
     return _asks(pod, lambda name: is_gpu(name, context) or sounds_like_gpu(name))
 
 
 def may_ask_pools(pod: Pod, context: Context) -> bool:
-    """Whether a pod asks for what a pool of this stack may offer, and not another vendor's GPUs.
+    """Return whether a pod requests a device that a pool of this stack may have.
 
-    Where a pod names its node, kubelet overlooks extended resources that the node doesn't have
-    (kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources).
+    GPUs of another vendor don't count unless the cluster's settings name them. If a pod names its
+    node, the kubelet ignores extended resources that the node does not have (kubernetes v1.34.4
+    pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources).
     """
     own = context.resource_names
     return _asks(
@@ -44,9 +45,13 @@ def _names(container: Container, counts: Callable[[str], bool]) -> bool:
 
 
 def _asked(condition: str) -> str:
-    """CEL: whether a pod names claims, or a resource `n` above 0 for which a condition holds.
+    """Return CEL that is true if a pod has resource claims or requests more than 0 of a resource.
 
-    The resource that a DeviceClass is may be requested without a limit; extended ones may not.
+    Requests without a limit count too: the API server accepts them for the resource of a
+    DeviceClass, but not for extended resources.
+
+    Args:
+        condition: CEL that selects a resource by its name `n`.
     """
     either = " || ".join(
         f"{listed}.exists(n, {condition} && {cel.positive(f'{listed}[n]')})"
@@ -58,7 +63,7 @@ def _asked(condition: str) -> str:
     )
 
 
-# A name that only resembles that of a GPU resource counts as one, as far as CEL can tell.
+# CEL cannot measure how similar two names are, so every name that resembles a GPU resource counts.
 MAY_ASK: Final = _asked(
     f"({cel.is_gpu('n')} || n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)}))"
 )

@@ -1,8 +1,8 @@
-"""Pieces of CEL that several twins share. Each function gives text; its arguments are CEL, too.
+"""Builders of CEL expressions that several rules share. Arguments and results are CEL source text.
 
-All of it is CEL of Kubernetes 1.33: optional types and quantities are older, comprehensions of two
-variables came with 1.32 and can be used by the version after (k8s.io/apiserver v0.34.4
-pkg/cel/environment/base.go).
+The expressions need Kubernetes 1.33: optional types and quantities are older, and two-variable
+comprehensions were added in 1.32, so they can be used from the next version on (k8s.io/apiserver
+v0.34.4 pkg/cel/environment/base.go).
 """
 
 from __future__ import annotations
@@ -14,44 +14,49 @@ from typing import Final
 from .resource_names import DEVICES, GPU, GPU_SHARED, KNOWN, MIG, VCUDA_CORE
 
 CAP = 1_000_000_000
-"""Amounts count up to here, so that their sum fits an integer; no node has as many devices."""
+"""Largest amount that is counted, so that a sum of amounts fits an integer. No node has as many
+devices.
+"""
 
 
 def text(value: str) -> str:
-    """A CEL string literal."""
+    """Return a text as a CEL string literal."""
     return json.dumps(value)
 
 
 def texts(values: Iterable[str]) -> str:
-    """A CEL list of string literals, sorted."""
+    """Return a CEL list of string literals, sorted."""
     return f"[{', '.join(map(text, sorted(values)))}]"
 
 
 def parameter(key: str) -> str:
-    """A list of texts from the parameter, as `policies.admission.parameters` writes it."""
+    """Return CEL for a list of strings from the policies' ConfigMap, by its key."""
     return f'params.data["{key}"].split(",").filter(x, x != "")'
 
 
 def resources(owner: str, field: str) -> str:
-    """A map of resources, empty where it is not there.
+    """Return CEL for a map of resources, which is empty if the field is missing.
 
-    Without the owner's type: the type check knows no map of quantities and would warn of a field
-    that is not there (seen on an API server 1.34.4).
+    `dyn` is needed because the type check does not know maps of quantities and would warn of a
+    missing field (seen on an API server 1.34.4).
     """
     return f"dyn({owner}).?{field}.orValue({{}})"
 
 
 def limits(container: str) -> str:
-    """The limits of a container.
+    """Return CEL for the limits of a container.
 
-    The API server lets no extended resource through whose request is not equal to a limit, so
-    limits say everything.
+    The API server accepts an extended resource only if its request equals its limit, so the limits
+    are enough.
     """
     return resources(container, "resources.?limits")
 
 
 def requests(container: str) -> str:
-    """The requests of a container; in a template without what the limits imply."""
+    """Return CEL for the requests of a container.
+
+    In a pod template, the API server has not yet copied limits into requests.
+    """
     return resources(container, "resources.?requests")
 
 
@@ -61,7 +66,7 @@ POOL_TAINTS: Final = 'params.data[p + ".taints"].split(",")'
 
 
 def named(condition: str, container: str = "c") -> str:
-    """Whether a container has a resource `n` for which a condition holds."""
+    """Return CEL that is true if a container names a resource `n` that meets a condition."""
     return (
         f"({limits(container)}.exists(n, {condition}) || "
         f"{requests(container)}.exists(n, {condition}))"
@@ -69,7 +74,12 @@ def named(condition: str, container: str = "c") -> str:
 
 
 def asks_for(condition: str, container: str = "c") -> str:
-    """Whether a container asks for more than 0 of a resource `n` for which a condition holds."""
+    """Return CEL that is true if a container requests more than 0 of a resource `n`.
+
+    Args:
+        condition: CEL that selects a resource by its name `n`.
+        container: CEL of the container.
+    """
     either = (
         f"{listed}.exists(n, {condition} && {positive(f'{listed}[n]')})"
         for listed in (limits(container), requests(container))
@@ -78,7 +88,7 @@ def asks_for(condition: str, container: str = "c") -> str:
 
 
 def amount(quantity: str) -> str:
-    """A whole quantity as an integer of at most `CAP`."""
+    """Return CEL for a whole quantity as an integer, which is at most `CAP`."""
     return (
         f'(quantity({quantity}).isGreaterThan(quantity("{CAP}")) ? {CAP} : '
         f"quantity({quantity}).asInteger())"
@@ -86,15 +96,15 @@ def amount(quantity: str) -> str:
 
 
 def positive(quantity: str) -> str:
-    """Whether a quantity is more than 0."""
+    """Return CEL that is true if a quantity is more than 0."""
     return f"sign(quantity({quantity})) > 0"
 
 
 def hundreds(quantity: str) -> str:
-    """Whether a whole quantity is a multiple of 100.
+    """Return CEL that is true if a whole quantity is a multiple of 100.
 
-    One that is too large for an integer is judged by how the API server writes it: zeros or a
-    decimal suffix at the end.
+    For a quantity that is too large for an integer, the expression tests the text that the API
+    server writes: it must end in 00 or in a decimal suffix.
     """
     return (
         f"(quantity({quantity}).isInteger() ? quantity({quantity}).asInteger() % 100 == 0 : "
@@ -103,17 +113,20 @@ def hundreds(quantity: str) -> str:
 
 
 def asked(container: str, name: str) -> str:
-    """How much of a resource a container asks for, 0 where it names none."""
+    """Return CEL for the amount of a resource that a container requests, 0 if it requests none."""
     return amount(f'{limits(container)}[?{name}].orValue("0")')
 
 
 def is_gpu(name: str) -> str:
-    """Whether a name is that of a GPU resource."""
+    """Return CEL that is true if a name is that of a GPU resource."""
     return f"({name} in variables.gpuResources || {name}.startsWith({text(MIG)}))"
 
 
 def is_device(name: str) -> str:
-    """Whether a name is that of a device or a share of one, not of a part of its memory."""
+    """Return CEL that is true if a resource is a device or a share of a device.
+
+    A resource that is only a part of a device's memory or cores does not count.
+    """
     return (
         f"({name} in {texts(DEVICES)} || {name}.startsWith({text(MIG)}) || "
         f"({name} in {parameter('resourceNames')} && !({name} in {texts(KNOWN)})))"
@@ -121,7 +134,7 @@ def is_device(name: str) -> str:
 
 
 def tolerates(toleration: str, taint: str) -> str:
-    """Whether a toleration covers a taint that is written as key=value:effect.
+    """Return CEL that is true if a toleration tolerates a taint, written as key=value:effect.
 
     Source: k8s.io/api v0.34.4 core/v1/toleration.go ToleratesTaint.
     """
@@ -138,24 +151,24 @@ TOLERATED: Final = f"variables.tolerations.exists(o, {tolerates('o', 't')})"
 
 
 def changed(*fields: str) -> str:
-    """Whether an update changes one of these fields."""
+    """Return CEL that is true if an update changes one of the given fields."""
     return " || ".join(f"dyn(object).?{field} != dyn(oldObject).?{field}" for field in fields)
 
 
 def annotation_set(prefix: str) -> str:
-    """Whether an update sets an annotation with a prefix, or sets it anew."""
+    """Return CEL that is true if an update adds or changes an annotation with a prefix."""
     own, old = (f"{root}.metadata.?annotations.orValue({{}})" for root in ("object", "oldObject"))
     return f"{own}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {own}[k]))"
 
 
-# What an update of a pod can change of its place and its images: kubernetes v1.34.4
+# The fields for placement and images that an update of a pod can change: kubernetes v1.34.4
 # pkg/apis/core/validation/validation.go ValidatePodUpdate.
 PLACE_CHANGED: Final = changed("spec.?tolerations", "spec.?nodeSelector", "spec.?affinity")
 IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
     for field in (".containers", ".?initContainers.orValue([])")
 )
-# What a resize of a pod can change: pkg/registry/core/pod/strategy.go podResizeStrategy.
+# The fields that a resize of a pod can change: pkg/registry/core/pod/strategy.go podResizeStrategy.
 SIZES_CHANGED: Final = " || ".join(
     f"dyn(object).spec{field}.map(c, c.?resources) != "
     f"dyn(oldObject).spec{field}.map(c, c.?resources)"
@@ -164,35 +177,46 @@ SIZES_CHANGED: Final = " || ".join(
 
 
 def unless_empty(condition: str, place: str) -> str:
-    """One place where a condition holds, else none."""
+    """Return CEL for a list with one text if a condition holds, else for an empty list."""
     return f"{condition} ? [{place}] : []"
 
 
 def in_workloads(places: str) -> str:
-    """Places, but none in the namespaces of the GPU stack itself."""
+    """Return CEL for violations; the list is empty in the GPU stack's own namespaces."""
     listed = parameter("infrastructureNamespaces")
     return f"request.namespace in {listed} ? [] : ({places})"
 
 
 def each_container(condition: str, found: str, containers: str = "variables.containers") -> str:
-    """A place for each container `c` for which a condition holds; `found` is text in CEL."""
+    """Return CEL for a list with a text for each container `c` that meets a condition.
+
+    Args:
+        condition: CEL over the container `c`.
+        found: CEL for the text of what was found.
+        containers: CEL for the list of containers.
+    """
     return (
         f'{containers}.filter(c, {condition}).map(c, "container " + c.name + ": found " + {found})'
     )
 
 
 NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCUDA_CORE}
-"""The resources of which the parameter says how much a node has, by the variables' names."""
+"""GPU resources by the prefix of their CEL variables; the ConfigMap has their amounts per node."""
 
 SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
 
 
 def request(name: str, starting: str, sidecars: str) -> str:
-    """The pod's effective request of a resource, as `policies.rules.pod_request` counts it.
+    """Return CEL for the pod's effective request of a resource.
 
-    Containers and sidecars together, or an init container with the sidecars before it (of which a
-    sidecar itself is one more case), whichever is most; then the overhead. `starting`, `sidecars`:
-    what each init container asks for, and each sidecar of them.
+    `policies.rules.pod_request` computes the same in Python: all containers and sidecars together,
+    or an init container with the sidecars that start before it, whichever is more, plus the
+    overhead. A sidecar also counts as an init container with the sidecars before it.
+
+    Args:
+        name: CEL of the resource's name.
+        starting: CEL for the amounts that the init containers request, as a list.
+        sidecars: CEL for the same list, with 0 for init containers that are not sidecars.
     """
     before = f"{sidecars}.transformList(j, s, j < i, s).sum()"
     return (

@@ -1,4 +1,4 @@
-"""Claims for devices (DRA): what a ResourceClaim or a template of one asks for."""
+"""Device requests of Dynamic Resource Allocation (DRA), in ResourceClaims and their templates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from .unknown import at, mapping, sequence, text
 
 GROUP: Final = "resource.k8s.io"
 OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
-"""Ends the key of a quota on devices: kubernetes v1.34.4 pkg/quota/v1/evaluator/core."""
+"""Suffix of a ResourceQuota's key for devices of a DeviceClass: kubernetes v1.34.4
+pkg/quota/v1/evaluator/core.
+"""
 MOST: Final = 32
-"""Devices that one claim can hold: k8s.io/api v0.34.4 resource/v1 AllocationResultsMaxSize."""
+"""Maximum number of devices in one claim: k8s.io/api v0.34.4 resource/v1
+AllocationResultsMaxSize.
+"""
 
 _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
     "ResourceClaim": ("spec",),
@@ -26,10 +30,13 @@ _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """One request of a claim.
+    """One device request of a claim.
 
-    `count`: devices at most, all of a node as many as a claim holds. `admin_access`: devices that
-    others hold, too.
+    Attributes:
+        path: Path of the request in the manifest.
+        device_class: Name of the DeviceClass.
+        count: Maximum number of devices. For allocationMode All, the maximum that a claim can have.
+        admin_access: Whether the request may get devices that other claims already have.
     """
 
     path: str
@@ -39,7 +46,10 @@ class DeviceRequest:
 
 
 def requests(subject: Subject) -> Iterator[DeviceRequest]:
-    """The requests of a claim, with each alternative of those that name several."""
+    """Yield the device requests of a claim.
+
+    If a request lists alternatives, each alternative is yielded.
+    """
     path = _SPEC.get(subject.kind)
     if path is None or subject.group_version.partition("/")[0] != GROUP:
         return
@@ -51,19 +61,21 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
         elif "firstAvailable" in request:
             for choice, one in enumerate(sequence(request["firstAvailable"])):
                 yield _request(f"{where}.firstAvailable[{choice}]", one)
-        else:  # of v1beta1
+        # A request of API version v1beta1.
+        else:
             yield _request(where, request)
 
 
 def _request(path: str, raw: object) -> DeviceRequest:
     count = at(raw, "count")
-    given = 1 if count is None else number(count) or 0  # what is not known counts as none
+    # A count that is not known counts as 0.
+    given = 1 if count is None else number(count) or 0
     every = at(raw, "allocationMode") == "All"
     admin = at(raw, "adminAccess") is True
     return DeviceRequest(path, text(at(raw, "deviceClassName")), MOST if every else given, admin)
 
 
 def of_gpus(request: DeviceRequest, context: Context) -> bool:
-    """Whether a request's class is one of GPUs, by its name or by the cluster's settings."""
+    """Return whether a request's DeviceClass has GPUs, by its name or by the cluster's settings."""
     name = request.device_class
     return sounds_like_gpu(name) or name in context.resource_names

@@ -1,4 +1,4 @@
-"""What the rules need to know about the cluster that a manifest is meant for."""
+"""Facts about the cluster that the rules need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..facts.floors import Software, floor
 
 
 class Severity(StrEnum):
-    """What a violation does: `mandatory` stops a preview, `advisory` is printed, `off` is not."""
+    """Severity of a rule: `mandatory` stops a preview, `advisory` only prints, `off` disables."""
 
     MANDATORY = "mandatory"
     ADVISORY = "advisory"
@@ -20,13 +20,14 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaintFacts:
-    """A node taint, `key=value:effect`; `value` may be empty."""
+    """A node taint; `value` may be empty."""
 
     key: str
     value: str = ""
     effect: str = "NoSchedule"
 
     def __str__(self) -> str:
+        """Return the taint as key=value:effect, or as key:effect if the value is empty."""
         return (
             f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
         )
@@ -34,12 +35,16 @@ class TaintFacts:
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """A pool of equal GPU nodes.
+    """A pool of identical GPU nodes.
 
-    `gpus_per_node`: whole devices on each node. `labels`: those that the stack sets; nodes may
-    carry more. `taints`: those that the stack sets. `nodes`: how many there are, `None` where
-    unknown. `node_names`: theirs, empty where unknown. `gpu_memory_mib`: memory of one device in
-    MiB, `None` where unknown.
+    Attributes:
+        name: Name of the pool.
+        gpus_per_node: Number of whole GPUs on each node.
+        taints: Taints that the stack sets on the nodes.
+        labels: Labels that the stack sets; the nodes may have more.
+        nodes: Number of nodes, or None if not known.
+        node_names: Names of the nodes; empty if not known.
+        gpu_memory_mib: Memory of one GPU in MiB, or None if not known.
     """
 
     name: str
@@ -52,7 +57,7 @@ class PoolFacts:
 
 
 class Mig(StrEnum):
-    """How the device plugin advertises MIG devices."""
+    """MIG strategy of the device plugin: how it advertises MIG devices."""
 
     NONE = "none"
     SINGLE = "single"
@@ -60,7 +65,7 @@ class Mig(StrEnum):
 
 
 class Sharing(StrEnum):
-    """How the device plugin offers one GPU several times."""
+    """How the device plugin shares one GPU between several pods."""
 
     NONE = "none"
     TIME_SLICING = "time-slicing"
@@ -69,10 +74,13 @@ class Sharing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """How NVIDIA's device plugin is configured.
+    """Configuration of NVIDIA's device plugin.
 
-    `renamed`: shared GPUs are advertised as `nvidia.com/gpu.shared` (`renameByDefault`).
-    `replicas`: how often each GPU is offered, 1 without sharing.
+    Attributes:
+        mig: MIG strategy.
+        sharing: How GPUs are shared.
+        renamed: Whether shared GPUs are advertised as `nvidia.com/gpu.shared` (`renameByDefault`).
+        replicas: Number of shares that each GPU is advertised as; 1 without sharing.
     """
 
     mig: Mig = Mig.NONE
@@ -86,7 +94,8 @@ INFRASTRUCTURE_NAMESPACES = frozenset(
 )
 
 
-# kubernetes v1.34.4 cmd/kube-controller-manager: with and without an account for each controller.
+# Users that create the pods of DaemonSets: the kube-controller-manager of kubernetes v1.34.4 with a
+# service account for each controller, and without.
 DAEMON_SET_CONTROLLERS = frozenset(
     {"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
 )
@@ -94,22 +103,30 @@ DAEMON_SET_CONTROLLERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The cluster, as far as it is known; rules that need more than is known judge nothing.
+    """Facts about the cluster; a rule that needs an unknown fact finds nothing.
 
-    `pools`: empty where unknown. `platform`: what hands out the GPUs (`device-plugin`,
-    `gpu-operator`, `gpu-manager`, `dra`), `None` where unknown. `resource_names`: GPU resources
-    that the nodes advertise besides the well-known ones. `extended_resource_toleration`: whether
-    the API server runs that admission plugin, off by default (kubernetes v1.34.4
-    pkg/kubeapiserver/options/plugins.go). `infrastructure_namespaces`: where the GPU stack's own
-    pods run. `severities`: by rule id, in place of the rule's own. `plugin`: `None` where unknown.
-    `runtime_class`: the RuntimeClass that GPU pods must name, empty where nvidia is the default
-    runtime, `None` where unknown. `runtime_classes`: further ones that the cluster has.
-    `max_gpus_per_container`, `max_gpus_per_pod`: caps in whole GPUs, `None` for none.
-    `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; by default the first
-    with the fixes of all bulletins (`policies.facts.floors`). `daemon_set_controllers`: the users
-    that make the pods of DaemonSets, which only admission sees.
-    `namespace`: of objects that name none. `today`: for the end of exemptions, the current date by
-    default.
+    Attributes:
+        pools: GPU node pools; empty if not known.
+        platform: What advertises the GPUs (`device-plugin`, `gpu-operator`, `gpu-manager`, `dra`),
+            or None if not known.
+        resource_names: GPU resources that the nodes advertise in addition to the well-known ones.
+        extended_resource_toleration: Whether the API server runs the admission plugin
+            ExtendedResourceToleration; off by default (kubernetes v1.34.4
+            pkg/kubeapiserver/options/plugins.go).
+        infrastructure_namespaces: Namespaces in which the GPU stack's own pods run.
+        severities: Severities by rule id, which override the rules' defaults.
+        plugin: Configuration of the device plugin, or None if not known.
+        runtime_class: RuntimeClass that GPU pods must name; empty if nvidia is the default runtime,
+            None if not known.
+        runtime_classes: Further RuntimeClasses that GPU pods may name.
+        max_gpus_per_container: Maximum number of whole GPUs per container, or None for no limit.
+        max_gpus_per_pod: Maximum number of whole GPUs per pod, or None for no limit.
+        toolkit_floor: Oldest NVIDIA Container Toolkit that may be deployed; default: the first
+            version with the fixes of all security bulletins (`policies.facts.floors`).
+        namespace: Namespace of objects that name none.
+        daemon_set_controllers: Users that create the pods of DaemonSets; only admission policies
+            can see the user.
+        today: Date that exemptions are compared with; default: the current date.
     """
 
     pools: tuple[PoolFacts, ...] = ()

@@ -1,7 +1,7 @@
-"""Pods inside custom kinds: PyTorchJob, RayCluster, JobSet, Workflow and whatever comes next.
+"""Find pods inside custom resources such as PyTorchJob, RayCluster, JobSet and Workflow.
 
-Their templates lie in many places, so they are found by what they are: a mapping with a list of
-containers, or with the one `container` of a step, that each have an image.
+Each kind has its pod templates in another place, so a pod is found by its form: a mapping with a
+list of `containers`, or with one `container`, that have an image.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .unknown import mapping, sequence, text
 
 _DEEPEST: Final = 16
 _MOST: Final = 20_000
-"""Values of one object that are looked at; the API server takes some 1.5 MiB of text."""
+"""Maximum number of values that are visited in one object; the API server accepts about 1.5 MiB."""
 
 _NOT_CUSTOM: Final = frozenset(
     f"{group}.k8s.io"
@@ -27,27 +27,27 @@ _NOT_CUSTOM: Final = frozenset(
         *("scheduling", "storage", "storagemigration"),
     )
 ) | {"helm.sh"}
-"""Kubernetes' own groups, and the inputs of Pulumi resources, which have rules of their own."""
+"""Kubernetes' own API groups, and the group of Helm releases, which have their own rules."""
 
 _SOUNDS: Final = re.compile(SOUNDS_LIKE_GPU)
 _Found = tuple[tuple[str, ...], Mapping[str, object]]
 
 
 def is_custom(manifest: Mapping[str, object]) -> bool:
-    """Whether a manifest is of a kind that Kubernetes itself doesn't have."""
+    """Return whether a manifest is of a custom kind, which is not a part of Kubernetes itself."""
     group = text(manifest.get("apiVersion")).rpartition("/")[0]
     return "." in group and group not in _NOT_CUSTOM
 
 
 def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
-    """The pods that a custom object brings, with their places in it."""
+    """Yield the pods inside a custom object, with their paths."""
     for path, value in _mappings(manifest.get("spec")):
         if _is_pod(value):
             yield pod_at(manifest, ("spec", *path), value)
 
 
 def unread(manifest: Mapping[str, object]) -> str:
-    """The kind of a custom object that may ask for GPUs in a way that no rule reads, or empty."""
+    """Return the kind of a custom object that may request GPUs in an unknown way, or ""."""
     if not is_custom(manifest) or next(pods(manifest), None):
         return ""
     sounds = any(
@@ -64,7 +64,7 @@ def _is_pod(value: Mapping[str, object]) -> bool:
 
 
 def _mappings(root: object) -> Iterator[_Found]:
-    """Every mapping below a value, but what lies inside a pod, with its place."""
+    """Yield every mapping inside a value with its path, without the content of pods."""
     waiting: list[tuple[tuple[str, ...], object]] = [((), root)]
     looked_at = 0
     while waiting and looked_at < _MOST:

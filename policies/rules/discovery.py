@@ -1,6 +1,6 @@
-"""Finding the rules: each is a module `<topic>/gpuNNN_<what>.py` with `RULE`, `TWIN` and `EXAMPLE`.
+"""Find the rules: modules named `<topic>/gpuNNN_<what>.py` with `RULE`, `TWIN` and `EXAMPLE`.
 
-What one of them lacks is an error that names the module, when the rules are first imported.
+If a module lacks one of the three, the first import of the rules raises an error that names it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _Kind = type[object] | tuple[type[object], ...]
 
 
 class RuleError(FaultError):
-    """A rule's module is not complete."""
+    """The module of a rule is not complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A rule with what stands beside it in its module."""
+    """A rule with its CEL twin for admission and its example."""
 
     rule: Rule
     twin: Twin | NoTwin
@@ -36,14 +36,14 @@ class Entry:
 
 
 def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
-    """Every rule in the topics of a package, by id.
+    """Return every rule in the topics of a package, sorted by id.
 
     Args:
-        folders: where the package lies.
-        package: its name.
+        folders: Folders of the package.
+        package: Import name of the package.
 
     Raises:
-        RuleError: a module lacks something, or two have the same id.
+        RuleError: A module lacks a part, or two rules have the same id.
     """
     entries: dict[str, Entry] = {}
     for info in pkgutil.walk_packages(folders, f"{package}."):
@@ -58,10 +58,10 @@ def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
 
 
 def read(module: ModuleType) -> Entry:
-    """The rule of a module.
+    """Return the rule of a module.
 
     Raises:
-        RuleError: the module lacks something.
+        RuleError: The module lacks a part.
     """
     rule = _part(module, "RULE", Rule, "a Rule")
     twin: Twin | NoTwin = _part(

@@ -1,4 +1,4 @@
-"""YAML inside a text, such as a ConfigMap's file: read with limits, or not at all."""
+"""Read YAML that is embedded in a string, such as a file in a ConfigMap, within limits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def embedded(value: object) -> Mapping[str, object]:
-    """The mapping that a text holds as YAML; empty for everything else.
+    """Return the mapping that a string contains as YAML, or an empty mapping.
 
-    Long or deep texts, several documents and aliases (a few lines of them stand for gigabytes)
-    are not read. A mapping is given back as it is: chart values may hold either.
+    Empty is also the result for long or deeply nested texts, several documents and aliases, a few
+    lines of which can expand to gigabytes. A value that is a mapping already is returned unchanged,
+    because chart values may have either form.
     """
     if isinstance(value, str):
         return _read(value) if len(value) <= _LENGTH_LIMIT else {}

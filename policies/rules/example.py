@@ -1,4 +1,4 @@
-"""The example of a rule: a manifest that keeps it, and one that breaks it and no other."""
+"""The example of a rule: a manifest that passes, and a manifest that breaks only this rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Two manifests as YAML text, and the pack's settings that they are judged by."""
+    """A passing and a failing manifest as YAML text, and the policy pack's settings for both."""
 
     passing: str
     failing: str

@@ -1,13 +1,13 @@
-"""Exemptions: an annotation that lifts one rule from one object, with a reason and an end.
+"""Exemptions: an annotation exempts one object from one rule, with a reason and an end date.
 
-`exempt.gpu-cluster/GPU022: "2027-03-31 the profiler needs all devices"`: until that day (included,
-by UTC) what GPU022 finds is advice. It stands on the object, or on its pod template so that the
-pods made from it carry it too. One that is over, or that names no rule, no day or no reason, lifts
-nothing and is a violation itself.
+With `exempt.gpu-cluster/GPU022: "2027-03-31 the profiler needs all devices"`, violations of GPU022
+are only advice until the end of that day (UTC). The annotation is set on the object, or on its pod
+template so that the pods get it too. An exemption that has ended, or that lacks a known rule, a
+date or a reason, has no effect and is a violation itself.
 
-At admission it holds only in a namespace that grants the rule, and no longer than the grant:
-`grant.gpu-cluster/GPU022: "2027-06-30 asked for by team-a"`. Who reviews manifests before they are
-applied sees the exemption itself, so the pack and the checker ask for no grant.
+At admission, an exemption counts only in a namespace that grants it, and no longer than the grant:
+`grant.gpu-cluster/GPU022: "2027-06-30 requested by team-a"`. The policy pack and the checker need
+no grant, because whoever reviews the manifests sees the exemption.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from .unknown import UNKNOWN, text
 
 PREFIX: Final = "exempt.gpu-cluster/"
 GRANT: Final = "grant.gpu-cluster/"
-"""Begins the annotation of a namespace by which exemptions from a rule hold there at admission."""
+"""Prefix of the annotation of a namespace that grants exemptions from a rule at admission."""
 RULE_ID: Final = "GPU062"
 _FORM = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\s+(\S.*)", re.DOTALL)
 _ID = re.compile(r"GPU[0-9]{3}")
-_REASON_SHOWN = 120  # characters
+# Maximum number of characters of a reason that a message repeats.
+_REASON_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """One annotation as it was read; `problem` says why it lifts nothing, empty where it does."""
+    """One exemption annotation; `problem` says why it has no effect, and is empty if it has."""
 
     rule_id: str
     until: str
@@ -41,13 +42,20 @@ class Exemption:
     problem: str
 
     def __str__(self) -> str:
+        """Return the end date and the reason, for a message."""
         return f"until {self.until}: {self.reason}"
 
 
 def exemptions(
     subject: Subject, context: Context, known: Callable[[str], bool]
 ) -> Iterator[Exemption]:
-    """The exemptions of an object. `known`: whether a rule of that id is there."""
+    """Yield the exemptions of an object.
+
+    Args:
+        subject: The object.
+        context: Facts about the cluster, and the current date.
+        known: Returns whether there is a rule with an id.
+    """
     for key, value in subject.annotations.items():
         if key.startswith(PREFIX) and value is not UNKNOWN:
             yield _read(key.removeprefix(PREFIX), value, context, known)
@@ -72,7 +80,7 @@ def _read(rule_id: str, value: object, context: Context, known: Callable[[str], 
 
 
 def finding(exemption: Exemption) -> Finding:
-    """What is wrong with an exemption that lifts nothing."""
+    """Return the finding for an exemption that has no effect."""
     return Finding(
         path=f"metadata.annotations[{PREFIX}{exemption.rule_id[:_REASON_SHOWN]}]",
         found=f"an exemption that {exemption.problem}",

@@ -1,4 +1,4 @@
-"""Helm releases of the GPU stack: which chart, and values of it."""
+"""Read the chart, version and values of Helm releases."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ GPU_CHARTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ChartRelease:
-    """A release: the chart's bare name, its version as given, its values.
+    """A Helm release.
 
-    `version` is empty where not given, `None` where not known. `local`: the chart is a folder or
-    an archive on this machine.
+    Attributes:
+        chart: Name of the chart without repository and folder.
+        version: Version as it is declared; empty if missing, None if not known.
+        local: Whether the chart is a folder or an archive on this machine.
+        values: Values of the release.
     """
 
     chart: str
@@ -36,10 +39,10 @@ def _known(value: object) -> str | None:
 
 
 def release(subject: Subject) -> ChartRelease | None:
-    """The release that a manifest declares, `None` where it declares none or not which chart.
+    """Return the Helm release that a manifest declares, or None if it declares none.
 
-    Read are the inputs of Pulumi's `helm.sh/v3` Release and Chart and `helm.sh/v4` Chart, given as
-    a manifest: `chart`, `version`, `repositoryOpts.repo`, `values`.
+    The manifest has the inputs of Pulumi's `helm.sh/v3` Release or Chart, or `helm.sh/v4` Chart:
+    `chart`, `version`, `repositoryOpts.repo` and `values`.
     """
     if subject.kind not in ("Release", "Chart"):
         return None
@@ -59,7 +62,7 @@ def release(subject: Subject) -> ChartRelease | None:
 
 
 def _bare(archive: str) -> str:
-    """The chart of an archive `name-1.2.3.tgz`."""
+    """Return the name of the chart in an archive `name-1.2.3.tgz`."""
     name = archive.removesuffix(".tgz")
     head, dash, version = name.rpartition("-")
     return head if dash and version.lstrip("v")[:1].isdigit() else name

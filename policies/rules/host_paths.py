@@ -1,4 +1,4 @@
-"""Paths of the host that a pod mounts."""
+"""The host paths that a pod mounts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .unknown import at, sequence, text
 
 
 def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
-    """Each hostPath volume: its index under `spec.volumes`, its path without `.` and `//`."""
+    """Yield the index in `spec.volumes` and the cleaned path of each hostPath volume."""
     for index, volume in enumerate(sequence(pod.spec.get("volumes"))):
         path = text(at(volume, "hostPath", "path"))
         if path:
@@ -18,5 +18,6 @@ def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
 
 
 def plain_path(path: str) -> str:
-    """A path without `.` and `//`."""
-    return posixpath.normpath(f"///{path}")  # of two slashes it keeps both
+    """Return a path without `.` and `//`."""
+    # The prefix has three slashes, because normpath keeps two leading slashes.
+    return posixpath.normpath(f"///{path}")

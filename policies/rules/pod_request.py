@@ -1,4 +1,4 @@
-"""What a pod as a whole asks a node for."""
+"""The resources that a pod as a whole requests from a node."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .unknown import UNKNOWN, sequence
 
 
 def effective_request(pod: Pod, name: str) -> Fraction:
-    """The pod's request of a resource in units, as the scheduler counts it.
+    """Return the pod's effective request of a resource in units, as the scheduler counts it.
 
-    Source: k8s.io/component-helpers v0.34.4 resource/helpers.go AggregateContainerRequests and
-    PodRequests: app containers and sidecars together, or the largest init container with the
-    sidecars started before it, whichever is more; then the pod's overhead. What is not known or
-    not readable counts as 0, so the result is a lower bound.
+    The result is the sum of app containers and sidecars, or the largest init container with the
+    sidecars started before it, whichever is more, plus the pod's overhead. Unknown and invalid
+    amounts count as 0, so the result is a lower bound. Source: k8s.io/component-helpers v0.34.4
+    resource/helpers.go AggregateContainerRequests and PodRequests.
     """
     running = Fraction(0)
     sidecars = Fraction(0)
@@ -39,17 +39,18 @@ def effective_request(pod: Pod, name: str) -> Fraction:
 
 
 def claims_devices(pod: Pod) -> bool:
-    """Whether the pod names claims for devices (DRA), or may for all that is known.
+    """Return whether the pod has resource claims (DRA), or may have some that are not known yet.
 
-    They are allocated for the pod whether or not a container uses them. Which devices they are
-    for stands in other objects. Source: kubernetes v1.34.4 pkg/apis/core/types.go PodSpec.
+    Devices of a claim are allocated for the pod even if no container uses them. The claim is
+    another object, so its devices are not known here. Source: kubernetes v1.34.4
+    pkg/apis/core/types.go PodSpec.
     """
     claims = pod.spec.get("resourceClaims")
     return claims is UNKNOWN or bool(sequence(claims))
 
 
 def gpu_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
-    """The pod's effective request of each GPU resource that it asks for, those above 0."""
+    """Return the pod's effective request of each GPU resource, without amounts of 0."""
     names = {
         name
         for container in pod.containers

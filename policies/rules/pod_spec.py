@@ -1,4 +1,4 @@
-"""Finding the pod of a manifest, and its containers with their resources."""
+"""Find the pod in a manifest, and its containers with their resources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from .quantity import Quantity, QuantityError, parse
 from .unknown import UNKNOWN, Unknown, at, mapping, sequence, text
 
-# Where the pod template of each kind lies; kubernetes v1.34.4 pkg/apis/{core,apps,batch}/types.go.
+# Path of the pod template in each kind: kubernetes v1.34.4 pkg/apis/{core,apps,batch}/types.go.
 _TEMPLATE: Final[Mapping[str, tuple[str, ...]]] = {
     "Pod": (),
     "PodTemplate": ("template",),
@@ -34,11 +34,12 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "CronJob": frozenset({"batch"}),
 }
 
-_SHOWN: Final = 20  # characters of a value that isn't a quantity
+# Maximum length of an invalid quantity that a message repeats.
+_SHOWN: Final = 20
 
 
 class ContainerRole(StrEnum):
-    """What a container is in its pod."""
+    """The role of a container in its pod."""
 
     APP = "container"
     INIT = "init container"
@@ -50,7 +51,11 @@ class ContainerRole(StrEnum):
 class Resource:
     """One entry of `requests` or `limits`.
 
-    `amount` is `None` where the API server could not read the value, with the reason in `error`.
+    Attributes:
+        name: Name of the resource.
+        path: Path of the entry in the manifest.
+        amount: The quantity, `UNKNOWN`, or None if the API server would not accept the value.
+        error: The reason, if `amount` is None.
     """
 
     name: str
@@ -60,13 +65,24 @@ class Resource:
 
     @property
     def quantity(self) -> Quantity | None:
-        """The amount where it is known and readable."""
+        """Return the amount if it is known and valid, else None."""
         return self.amount if isinstance(self.amount, Quantity) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container. `requests_known` and `limits_known` are false where the whole map is unknown."""
+    """A container of a pod.
+
+    Attributes:
+        name: Name of the container, or `#` and its index.
+        path: Path of the container in the manifest.
+        role: Whether it is an app, init, sidecar or ephemeral container.
+        spec: The container as plain data.
+        requests: Requests by the resource's name.
+        limits: Limits by the resource's name.
+        requests_known: False if the whole map of requests is unknown.
+        limits_known: False if the whole map of limits is unknown.
+    """
 
     name: str
     path: str
@@ -78,23 +94,24 @@ class Container:
     limits_known: bool
 
     def effective(self, name: str) -> Resource | None:
-        """The request that the scheduler sees: a limit alone counts as the request too.
+        """Return the request that the scheduler sees; a limit alone is also the request.
 
         SetDefaults_Pod (kubernetes v1.34.4 pkg/apis/core/v1/defaults.go:167) copies limits into
-        requests for pods; templates get it when their pods are made.
+        requests when a pod is created. In a pod template, this has not happened yet.
         """
         return self.requests.get(name) or self.limits.get(name)
 
     @property
     def resource_names(self) -> frozenset[str]:
-        """Every resource named under requests or limits."""
+        """Return the names of all resources in requests and limits."""
         return frozenset(self.requests) | frozenset(self.limits)
 
     @property
     def asked_names(self) -> frozenset[str]:
-        """Every resource of which the container asks for more than 0, or for an unknown amount.
+        """Return the resources of which the container requests more than 0 or an unknown amount.
 
-        0 asks for none: a LimitRange's default writes it into containers that name no GPUs.
+        An amount of 0 requests nothing: the default of a LimitRange adds it to containers that name
+        no GPUs.
         """
         return frozenset(
             name
@@ -106,9 +123,14 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod or a pod template. `path`: where its `metadata` lies, empty for a Pod.
+    """A pod or a pod template.
 
-    `spec_path`: where its spec lies, in custom kinds not always below `path`.
+    Attributes:
+        path: Path of the object that has the pod's `metadata`; empty for a Pod.
+        metadata: Metadata of the pod or template.
+        spec: Spec of the pod.
+        containers: All containers, with init and ephemeral containers.
+        spec_path: Path of the spec; in custom kinds it is not always below `path`.
     """
 
     path: str
@@ -118,14 +140,14 @@ class Pod:
     spec_path: str = "spec"
 
     def under(self, key: str) -> str:
-        """The path of a field of the pod."""
+        """Return the path of a pod's field in the manifest."""
         if key == "spec" or key.startswith("spec."):
             return self.spec_path + key.removeprefix("spec")
         return f"{self.path}.{key}" if self.path else key
 
 
 def template_path(api_version: str, kind: str) -> tuple[str, ...] | None:
-    """Where the pod of a kind lies, `None` for kinds without one or of another API group."""
+    """Return the path of the pod in a kind of manifest, or None if the kind has no pod."""
     group = api_version.rpartition("/")[0]
     if kind not in _TEMPLATE or (api_version and group not in _GROUPS[kind]):
         return None
@@ -133,7 +155,7 @@ def template_path(api_version: str, kind: str) -> tuple[str, ...] | None:
 
 
 def find_pod(manifest: Mapping[str, object]) -> Pod | None:
-    """The pod of a manifest, `None` where it has none or where all of it is unknown."""
+    """Return the pod of a manifest, or None if it has none or the whole pod is unknown."""
     path = template_path(text(manifest.get("apiVersion")), text(manifest.get("kind")))
     if path is None:
         return None
@@ -147,9 +169,9 @@ def find_pod(manifest: Mapping[str, object]) -> Pod | None:
 def pod_at(
     manifest: Mapping[str, object], path: tuple[str, ...], spec: Mapping[str, object]
 ) -> Pod:
-    """The pod whose spec was found at a path of a custom object.
+    """Return the pod whose spec is at a path in a custom object.
 
-    The spec may stand around one `container`, as in the step of a workflow.
+    The spec may have one `container` instead of a list, as a step of a workflow has.
     """
     place, above = ".".join(path), path[:-1] if path[-1] == "spec" else path
     template = _inside(manifest, above)
@@ -160,7 +182,7 @@ def pod_at(
 
 
 def _inside(manifest: Mapping[str, object], path: tuple[str, ...]) -> Mapping[str, object]:
-    """The mapping at a path whose steps may end with the index of a list."""
+    """Return the mapping at a path; a step of the path may end with a list index."""
     value: object = manifest
     for step in path:
         name, *indices = step.split("[")
@@ -199,7 +221,7 @@ def _container(spec: Mapping[str, object], path: str, role: ContainerRole, index
 
 
 def resource_list(value: object, path: str = "") -> dict[str, Resource]:
-    """The entries of a map of resources, each with its quantity and its place under `path`."""
+    """Return the entries of a map of resources by name, with quantities and paths below `path`."""
     entries = {}
     for name, raw in mapping(value).items():
         where = f"{path}[{name}]"
@@ -214,7 +236,7 @@ def resource_list(value: object, path: str = "") -> dict[str, Resource]:
 
 
 def _shown(raw: object, error: QuantityError) -> str:
-    """The reason with the value, or without it where it is long: it may be a secret."""
+    """Return the error of an invalid quantity, without a long value, which may be secret."""
     if isinstance(raw, str) and len(raw) > _SHOWN:
         return f"str of {len(raw)} characters"
     return str(error)

@@ -1,4 +1,4 @@
-"""Which pools a pod can go to, and what it tolerates."""
+"""Match pods to GPU node pools, by node selectors, affinity, taints and tolerations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringE
 
 
 def gpu_pools(context: Context) -> tuple[PoolFacts, ...]:
-    """The pools whose nodes have GPUs."""
+    """Return the pools whose nodes have GPUs."""
     return tuple(pool for pool in context.pools if pool.gpus_per_node > 0)
 
 
 def candidate_pools(pod: Pod, context: Context) -> tuple[PoolFacts, ...]:
-    """The pools with GPUs that the pod's node selector and node affinity do not rule out.
+    """Return the GPU pools that the pod's node selector and node affinity do not exclude.
 
-    A node may carry more labels than the stack sets, so a pool is ruled out only by a label that
-    the stack sets to another value.
+    A node may have more labels than the stack sets, so a pool is excluded only by a label that the
+    stack sets to another value.
     """
     selector = mapping(pod.spec.get("nodeSelector"))
     terms = at(pod.spec, *_REQUIRED, "nodeSelectorTerms")
@@ -37,9 +37,9 @@ def candidate_pools(pod: Pod, context: Context) -> tuple[PoolFacts, ...]:
 
 
 def _term(term: object, labels: Mapping[str, str]) -> bool:
-    """Whether nodes with these labels, and perhaps more, may match a node selector term.
+    """Return whether nodes with these labels, and perhaps more, may match a node selector term.
 
-    A term without expressions matches nothing: k8s.io/component-helpers v0.34.4
+    A term without expressions matches no node: k8s.io/component-helpers v0.34.4
     scheduling/corev1/nodeaffinity/nodeaffinity.go.
     """
     expressions, fields = at(term, "matchExpressions"), at(term, "matchFields")
@@ -64,7 +64,8 @@ def _expression(expression: object, labels: Mapping[str, str]) -> bool:
             return False
         case "Gt" | "Lt" as operator:
             return _compares(value, wanted, operator)
-        case _:  # an unknown one too
+        # The operator is Exists or not known.
+        case _:
             return True
 
 
@@ -79,10 +80,14 @@ def _compares(value: str, wanted: list[str], operator: object) -> bool:
 def untolerated(
     pod: Pod, pool: PoolFacts, resources: Iterable[str], context: Context
 ) -> list[TaintFacts]:
-    """The taints of a pool that keep the pod away, none where that cannot be told.
+    """Return the taints of a pool that keep the pod away; empty if the tolerations are not known.
 
-    `resources`: the GPU resources that the pod asks for; with the ExtendedResourceToleration
-    admission plugin each of them adds a toleration of its own name.
+    Args:
+        pod: The pod.
+        pool: The pool.
+        resources: GPU resources that the pod requests. If the API server runs the admission plugin
+            ExtendedResourceToleration, each of them adds a toleration of the same name.
+        context: Facts about the cluster.
     """
     tolerations = pod.spec.get("tolerations")
     if holds_unknown(tolerations):
@@ -97,12 +102,12 @@ def untolerated(
 
 
 def hard_taints(pool: PoolFacts) -> list[TaintFacts]:
-    """The taints of a pool that keep pods away, not only ask them to go elsewhere."""
+    """Return the taints of a pool that keep pods away (NoSchedule and NoExecute)."""
     return [taint for taint in pool.taints if taint.effect in _HARD]
 
 
 def tolerates(toleration: object, taint: TaintFacts) -> bool:
-    """Whether a toleration covers a taint; what is unknown in it counts as fitting.
+    """Return whether a toleration tolerates a taint; unknown fields count as matching.
 
     Source: k8s.io/api v0.34.4 core/v1/toleration.go ToleratesTaint.
     """

@@ -1,7 +1,7 @@
-"""Kubernetes quantities: `8`, `500m`, `1e3`, `1Ki`, exactly as the API server reads them.
+"""Kubernetes quantities such as `8`, `500m`, `1e3` and `1Ki`, parsed as the API server does.
 
 Source: k8s.io/apimachinery v0.34.4 pkg/api/resource (quantity.go ParseQuantity, amount.go,
-scale_int.go), and the rounding up to milli of SetDefaults_ResourceList in kubernetes v1.34.4
+scale_int.go). Rounding up to thousandths: SetDefaults_ResourceList in kubernetes v1.34.4
 pkg/apis/core/v1/defaults.go.
 """
 
@@ -20,15 +20,21 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NANO = -9
-_NEVER_BARE = ("Pi", "Ei")  # the other suffixes alone are zero
-# Scales that positiveScaleInt64 brings to milli by one product, which wraps; others overflow to 0.
+# ParseQuantity accepts the other suffixes without digits, as zero.
+_NEVER_BARE = ("Pi", "Ei")
+# Scales that positiveScaleInt64 converts to thousandths by one product, which wraps around. Other
+# scales overflow to 0.
 _WRAPPED = (-2, -1, 0, 3, 6)
 _INT64_MAX = 2**63 - 1
-_INT64_DIGITS = 18  # maxInt64Factors in math.go
-_EXPONENT_LIMIT = 1_000  # ours: upstream takes any, and spends minutes on a large one
-_LENGTH_LIMIT = 1_000  # ours, likewise
+# maxInt64Factors in math.go of k8s.io/apimachinery.
+_INT64_DIGITS = 18
+# A limit of this program: the API server accepts any exponent, and needs minutes for a large one.
+_EXPONENT_LIMIT = 1_000
+# A limit of this program, for the same reason.
+_LENGTH_LIMIT = 1_000
 _INTEGER_LIMIT = 10**_LENGTH_LIMIT
-_FLOAT_LIMIT = 10**300  # beyond some 1.8e308 Python has no float
+# A Python float ends at about 1.8e308.
+_FLOAT_LIMIT = 10**300
 
 
 class QuantityError(ValueError):
@@ -37,11 +43,13 @@ class QuantityError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount after the API server's rounding up to milli.
+    """A quantity, rounded up to thousandths as the API server does.
 
-    `milli`: the exact amount in thousandths. `api_milli`: what Go's `Quantity.MilliValue`
-    gives, which overflows a 64-bit integer above 9.2e15; the API server's test for whole
-    numbers uses it. `written`: the text it was read from.
+    Attributes:
+        milli: Exact amount in thousandths.
+        api_milli: Result of Go's `Quantity.MilliValue`, which overflows a 64-bit integer above
+            9.2e15. The API server's test for whole numbers uses it.
+        written: Text that the quantity was parsed from.
     """
 
     milli: int
@@ -50,25 +58,28 @@ class Quantity:
 
     @property
     def whole(self) -> bool:
-        """Whether the API server takes it for an integer resource (validation.go:7808)."""
+        """Return whether the API server takes the amount for an integer (validation.go:7808)."""
         return self.api_milli % 1000 == 0
 
     @property
     def units(self) -> Fraction:
-        """The amount in whole units."""
+        """Return the amount in whole units."""
         return Fraction(self.milli, 1000)
 
     def __str__(self) -> str:
+        """Return the text that the quantity was parsed from."""
         return self.written
 
 
 def parse(value: object) -> Quantity:
-    """Read a quantity from a manifest's text or number.
+    """Parse a quantity from the text or number in a manifest.
 
-    Raises `QuantityError` where the API server would refuse the value, and for exponents
-    beyond ±1,000 and texts of more than 1,000 characters.
+    Raises:
+        QuantityError: The API server would reject the value, its exponent is beyond ±1,000, or its
+            text has more than 1,000 characters.
     """
-    if value is None:  # Quantity.UnmarshalJSON reads null as zero
+    # Quantity.UnmarshalJSON reads null as zero.
+    if value is None:
         return Quantity(0, 0, "0")
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise QuantityError(f"{type(value).__name__} is not a quantity")
@@ -82,7 +93,7 @@ def parse(value: object) -> Quantity:
 
 
 def show(amount: Fraction | int) -> str:
-    """An amount as a message shows it, however large it is."""
+    """Return an amount as a short text for a message, however large the amount is."""
     if abs(Fraction(amount)) < _FLOAT_LIMIT:
         return f"{float(amount):g}"
     return f"{Decimal(int(amount)).normalize():.6g}"
@@ -99,7 +110,7 @@ def _parse(written: str) -> Quantity:
     sign, whole, decimals, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
     base, exponent = _suffix(suffix, written)
     scale = exponent - len(decimals)
-    # ParseQuantity keeps the amount as a 64-bit integer and a power of ten.
+    # ParseQuantity keeps short decimal amounts as a 64-bit integer and a power of ten.
     kept = base == 10 and len(whole or "0") + len(decimals) <= _INT64_DIGITS and scale >= _NANO
     if not match[2] + decimals and (scale < _NANO or suffix in _NEVER_BARE):
         raise QuantityError(f"{written!r} has no digits")
@@ -116,7 +127,7 @@ def _parse(written: str) -> Quantity:
 
 
 def _suffix(suffix: str, written: str) -> tuple[int, int]:
-    """The base (10 or 2) and exponent that a suffix stands for."""
+    """Return the base (10 or 2) and the exponent of a suffix."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix]
     if suffix in _BINARY:
@@ -131,5 +142,5 @@ def _suffix(suffix: str, written: str) -> tuple[int, int]:
 
 
 def _low(value: int) -> int:
-    """`value` as Go's big.Int.Int64 gives it: the low 64 bits, signed."""
+    """Return the low 64 bits of a number as a signed integer, as Go's big.Int.Int64 does."""
     return c_int64(value).value

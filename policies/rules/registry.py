@@ -1,4 +1,4 @@
-"""All rules with their twins and examples, and judging a manifest or a stack by them."""
+"""All rules with their CEL expressions and examples, and the functions that apply the rules."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ EXAMPLES: Final[Mapping[str, Example]] = {entry.rule.id: entry.example for entry
 def evaluate(
     manifest: Mapping[str, object], context: Context, *, partial: bool = False
 ) -> list[Violation]:
-    """Judge a manifest by all rules that apply; kinds that no rule knows pass untouched.
+    """Return the violations of a manifest; a manifest of a kind that no rule checks has none.
 
-    `manifest`: plain data as in YAML, `UNKNOWN` where a value is not known. A `List` is judged
-    item by item. `partial`: only a part of the object, as in a patch, so that what is missing
-    may be there. Raises nothing, whatever the manifest holds.
+    No content of the manifest makes this function raise an error. A `List` is checked item by item.
+
+    Args:
+        manifest: Plain data as in YAML, with `UNKNOWN` for values that are not known yet.
+        context: Facts about the cluster.
+        partial: Whether the manifest has only some fields of the object, as a patch. Rules that
+            report missing fields are then skipped.
     """
     return [
         dataclasses.replace(violation, path=place + violation.path)
@@ -39,9 +43,11 @@ def evaluate(
 
 
 def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) -> list[Violation]:
-    """Judge all manifests of a stack together, by the rules that need more than one of them.
+    """Return the violations that only several manifests of a stack together show.
 
-    `manifests`: as for `evaluate`, which judges each on its own and is not called here.
+    Args:
+        manifests: Manifests as for `evaluate`. This function does not run the rules of `evaluate`.
+        context: Facts about the cluster.
     """
     subjects = [
         subject
@@ -58,11 +64,12 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
 
 
 def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The manifests of a list with their places, however deep, or the manifest itself.
+    """Yield the manifests in a list with their paths, at any depth, or the manifest itself.
 
-    To kubectl everything that holds a list `items` is a list, whatever its kind
-    (k8s.io/apimachinery v0.34.4 pkg/apis/meta/v1/unstructured/helpers.go detectList). What isn't
-    called one is judged itself, too: programs declare it by its kind.
+    For kubectl, each object with a list `items` is a list, whatever its kind is
+    (k8s.io/apimachinery v0.34.4 pkg/apis/meta/v1/unstructured/helpers.go detectList). An object
+    with `items` whose kind does not end in List is yielded too, because a program can declare such
+    an object by its kind.
     """
     waiting: list[tuple[str, Mapping[str, object]]] = [("", manifest)]
     while waiting:
@@ -72,7 +79,7 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
         if not listed:
             yield place, current
         own = kind.removesuffix("List") if listed else ""
-        # A typed list may leave its kind to its items.
+        # The items of a typed list such as PodList may leave out their kind.
         inherited = {"apiVersion": current.get("apiVersion"), "kind": own} if own else {}
         inner = [
             (f"{place}items[{index}].", {**inherited, **mapping(item)})
@@ -115,7 +122,7 @@ _last: tuple[Context | None, bool, tuple[Rule, ...]] = (None, False, ())
 
 
 def _applicable(context: Context, partial: bool) -> tuple[Rule, ...]:
-    """The rules over one manifest that apply, kept for the next manifest in the same context."""
+    """Return the rules for single manifests, cached for the next call with the context."""
     global _last
     last = _last
     if last[0] is not context or last[1] is not partial:

@@ -1,4 +1,4 @@
-"""How many pods a workload has at once, also while it is updated."""
+"""The number of pods that a workload runs at the same time, also during an update."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationCont
 
 
 def number(value: object) -> int | None:
-    """A whole number from 0 to what an int32 holds; `None` for everything else.
+    """Return a whole number between 0 and the largest int32, or None for any other value.
 
-    Pulumi gives floats. The API server decodes no larger number of pods, retries or seconds.
+    Pulumi passes numbers as floats. The API server accepts no larger number of pods, retries or
+    seconds.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -27,7 +28,7 @@ def number(value: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Fenceposts:
-    """How far a rolling update goes: pods more, and pods less, than `replicas`."""
+    """Limits of a rolling update: the pods above and below `replicas` that it allows."""
 
     replicas: int
     surge: int
@@ -35,7 +36,13 @@ class Fenceposts:
 
 
 def _scaled(value: object, replicas: int, up: bool) -> int | None:
-    """A number of pods, or a percentage of them; k8s.io/apimachinery intstr."""
+    """Return a number of pods, given as a number or a percentage (k8s.io/apimachinery intstr).
+
+    Args:
+        value: Number or percentage such as `25%`.
+        replicas: Number of pods that a percentage refers to.
+        up: Whether a percentage is rounded up.
+    """
     if isinstance(value, str) and (match := _PERCENT.fullmatch(value)):
         part = int(match[1]) * replicas
         return -(-part // 100) if up else part // 100
@@ -43,7 +50,7 @@ def _scaled(value: object, replicas: int, up: bool) -> int | None:
 
 
 def fenceposts(subject: Subject) -> Fenceposts | None:
-    """The rolling update of a Deployment; `None` for other kinds, Recreate and what is unknown.
+    """Return the rolling-update limits of a Deployment, or None if they don't apply or are unknown.
 
     Source: kubernetes v1.34.4 pkg/apis/apps/v1/defaults.go SetDefaults_Deployment,
     pkg/controller/deployment/util/deployment_util.go ResolveFenceposts.
@@ -71,7 +78,7 @@ Target = tuple[str, str, str]
 
 
 def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
-    """How many pods the autoscalers of a stack may give a workload, by the workload."""
+    """Return the maximum number of pods that HorizontalPodAutoscalers allow, by workload."""
     targets: dict[Target, int] = {}
     for subject in subjects:
         if subject.kind == "HorizontalPodAutoscaler":
@@ -83,15 +90,16 @@ def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
 
 
 def pods_at_most(subject: Subject, scaled: Mapping[Target, int]) -> int:
-    """How many pods a workload runs at once: as many as its autoscaler may give it."""
+    """Return the maximum number of pods of a workload, including what its autoscaler may add."""
     own = (subject.namespace, subject.kind, subject.name)
     return max(pods_at_once(subject), scaled.get(own, 0))
 
 
 def pods_at_once(subject: Subject) -> int:
-    """How many pods of a workload run at once at least; what is not known counts as 0.
+    """Return the number of pods that a workload runs at the same time, at least.
 
-    A DaemonSet has one per node and a CronJob none for most of the time: both count as 0.
+    Unknown numbers count as 0. So do DaemonSets, which have one pod per node, and CronJobs, which
+    have no pod most of the time.
     """
     spec = subject.manifest.get("spec")
     if subject.kind == "Pod":

@@ -1,4 +1,4 @@
-"""Names of extended resources, and which of them stand for GPUs."""
+"""Names of extended resources, and which of them are GPU resources."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ VCUDA_MEMORY: Final = "tencent.com/vcuda-memory"
 HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
 MIG: Final = "nvidia.com/mig-"
 
-# NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device/nvidia, AMD and Intel
-# device plugins.
+# Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device/nvidia, AMD and
+# Intel device plugins.
 OTHER_VENDORS: Final = frozenset({"amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
 KNOWN: Final = OTHER_VENDORS | {
     GPU,
@@ -27,7 +27,7 @@ KNOWN: Final = OTHER_VENDORS | {
     HAMI_PERCENTAGE,
     "nvidia.com/gpucores",
 }
-# A MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
+# The MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
 # internal/resource/nvml-mig-device.go).
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]")
@@ -54,17 +54,17 @@ _WRONG = {
 
 
 def is_extended(name: str) -> bool:
-    """Whether the API server treats `name` as an extended resource.
+    """Return whether the API server treats a resource name as an extended resource.
 
     Source: kubernetes v1.34.4 pkg/apis/core/helper/helpers.go IsExtendedResourceName and
-    IsNativeResource (which looks for `kubernetes.io/` anywhere in the name).
+    IsNativeResource, which searches for `kubernetes.io/` anywhere in the name.
     """
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 @lru_cache(maxsize=4096)
 def is_qualified(name: str) -> bool:
-    """Whether `name` has the form of a label key.
+    """Return whether a name has the form of a label key.
 
     Source: k8s.io/apimachinery v0.34.4 pkg/util/validation/validation.go IsQualifiedName.
     """
@@ -75,10 +75,10 @@ def is_qualified(name: str) -> bool:
 
 
 def acceptable(name: str) -> bool:
-    """Whether the API server takes `name` as a resource of a container.
+    """Return whether the API server accepts a name as a container's resource.
 
-    Source: kubernetes v1.34.4 pkg/apis/core/validation/validation.go
-    validateContainerResourceName, pkg/apis/core/helper/helpers.go IsExtendedResourceName.
+    Source: kubernetes v1.34.4 pkg/apis/core/validation/validation.go validateContainerResourceName,
+    pkg/apis/core/helper/helpers.go IsExtendedResourceName.
     """
     if not is_qualified(name):
         return False
@@ -89,39 +89,40 @@ def acceptable(name: str) -> bool:
 
 
 def is_gpu(name: str, context: Context) -> bool:
-    """Whether `name` is a GPU resource: a well-known one or one that the cluster advertises."""
+    """Return whether a resource is a well-known GPU resource or one that the cluster advertises."""
     return name in KNOWN or name.startswith(MIG) or name in context.resource_names
 
 
 def is_device(name: str, context: Context) -> bool:
-    """Whether one unit of `name` is a device or a share of one, not a part of its memory.
+    """Return whether one unit of a resource is a device or a share of a device.
 
-    So is one of a resource that the cluster's own settings name.
+    Resources for a part of a device's memory or cores are not devices. A resource that only the
+    cluster's settings name counts as a device.
     """
     own = name in context.resource_names and name not in KNOWN
     return own or name in DEVICES or name.startswith(MIG)
 
 
 def sounds_like_gpu(name: str) -> bool:
-    """Whether `name` may mean a GPU of some kind, such as KubeVirt's nvidia.com/GA102GL_A10.
+    """Return whether a name may mean a GPU of some kind, such as KubeVirt's nvidia.com/GA102GL_A10.
 
-    The test is simple enough for CEL, where GPU032's twin has the same.
+    The test is a simple pattern, because the CEL expression of GPU032 uses the same pattern.
     """
     return re.search(SOUNDS_LIKE_GPU, name.lower()) is not None
 
 
 def is_vcuda(name: str) -> bool:
-    """Whether `name` is a resource of TKEStack's gpu-manager."""
+    """Return whether a resource belongs to TKEStack's gpu-manager."""
     return name in (VCUDA_CORE, VCUDA_MEMORY)
 
 
 def meant(name: str, context: Context) -> str | None:
-    """The GPU resource that a wrong `name` was meant to be; `None` if nothing speaks for one.
+    """Return the GPU resource that a wrong name probably means, or None.
 
-    Wrong is what no device plugin advertises: the alpha name of Kubernetes 1.3 to 1.10, names
-    that differ from a known one in case only or by a known slip, known names under a domain one
-    or two letters off, the `requests.` or `limits.` of quotas used in a container, and MIG names
-    that no profile has.
+    A name is wrong if no device plugin advertises it: the alpha name of Kubernetes 1.3 to 1.10, a
+    known name in other case or with a common typo, a known name under a domain with up to two wrong
+    letters, the prefix `requests.` or `limits.` of a quota in a container, or a MIG profile that
+    does not exist.
     """
     lower = name.lower()
     if lower.startswith(MIG) and name not in context.resource_names:
@@ -143,12 +144,12 @@ def meant(name: str, context: Context) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _near(domain: str) -> list[str]:
-    """The known domains from which one is at most two letters off."""
+    """Return the known domains that differ from a domain in at most two letters."""
     return [known for known in _DOMAINS if _letters_off(domain, known) <= _MOST_LETTERS_OFF]
 
 
 def _letters_off(first: str, second: str) -> int:
-    """How many letters to insert, remove or replace to make one text of the other."""
+    """Return the number of letters to insert, remove or replace to turn one text into the other."""
     if abs(len(first) - len(second)) > _MOST_LETTERS_OFF:
         return _MOST_LETTERS_OFF + 1
     row = list(range(len(second) + 1))

@@ -1,4 +1,4 @@
-"""What a rule is, what it is asked about, and what it answers."""
+"""The data model of the rules: rule, subject, finding and violation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .unknown import UNKNOWN, at, mapping, text
 
 
 class Need(StrEnum):
-    """What a rule must know besides the manifest, or it judges nothing."""
+    """A fact about the cluster that a rule needs; without the fact the rule finds nothing."""
 
     POOLS = "the stack's pools"
     PLUGIN = "the device plugin's configuration"
@@ -22,7 +22,7 @@ class Need(StrEnum):
     CAPS = "the caps of the pack's settings"
 
     def known(self, context: Context) -> bool:
-        """Whether the context has it."""
+        """Return whether the fact is known for a cluster."""
         match self:
             case Need.POOLS:
                 return bool(context.pools)
@@ -41,9 +41,15 @@ _IN_NAMESPACES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A manifest with what the rules read from it, found once for all of them.
+    """A manifest, with the parts that rules read extracted once for all rules.
 
-    `namespace` is empty where none is given, `namespace_known` false where it is not known yet.
+    Attributes:
+        manifest: The manifest as plain data.
+        kind: Kind of the object.
+        name: Name of the object.
+        namespace: Namespace, or empty if none is given.
+        pod: The pod or pod template in the manifest, or None.
+        namespace_known: False if the namespace is not known yet.
     """
 
     manifest: Mapping[str, object]
@@ -55,17 +61,22 @@ class Subject:
 
     @classmethod
     def of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> Subject:
-        """Read a manifest; nothing in it makes this fail.
+        """Return the parts of a manifest that rules read, without an error for any content.
 
         Args:
-            manifest: plain data as in YAML.
-            default_namespace: where what belongs into a namespace goes when it names none.
+            manifest: Plain data as in YAML.
+            default_namespace: Namespace of a namespaced object that names none.
         """
         return cls._with(manifest, find_pod(manifest), default_namespace)
 
     @classmethod
     def all_of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> list[Subject]:
-        """The same, once for each pod that an object of a custom kind brings."""
+        """Return one `Subject` per pod in a custom object, or one for any other manifest.
+
+        Args:
+            manifest: Plain data as in YAML.
+            default_namespace: Namespace of a namespaced object that names none.
+        """
         pods = list(custom.pods(manifest)) if custom.is_custom(manifest) else []
         if not pods:
             return [cls.of(manifest, default_namespace)]
@@ -88,29 +99,37 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """Kind, namespace and name, as messages have them."""
+        """Return kind, namespace and name, as messages show them."""
         name = "/".join(filter(None, (self.namespace, self.name)))
         return f"{self.kind} {name}".strip()
 
     @property
     def group_version(self) -> str:
-        """The manifest's `apiVersion`."""
+        """Return the manifest's `apiVersion`."""
         return text(self.manifest.get("apiVersion"))
 
     @property
     def annotations(self) -> Mapping[str, object]:
-        """The annotations of the object, over those of its pod template."""
+        """Return the annotations of the object and its pod template; those of the object win."""
         own = mapping(at(self.manifest, "metadata", "annotations"))
         return {**mapping(at(self.pod.metadata, "annotations")), **own} if self.pod else own
 
     def is_workload(self, context: Context) -> bool:
-        """Whether it is outside the namespaces of the GPU stack, as far as can be told."""
+        """Return whether the object is known to be outside the namespaces of the GPU stack."""
         return self.namespace_known and self.namespace not in context.infrastructure_namespaces
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One place where a manifest breaks a rule. `container` is empty for what is not in one."""
+    """One place where a manifest breaks a rule.
+
+    Attributes:
+        path: Path of the field in the manifest.
+        found: What was found.
+        wanted: What the rule requires.
+        cure: What the user should do.
+        container: Name of the container, or empty if the field is not in a container.
+    """
 
     path: str
     found: str
@@ -129,12 +148,18 @@ def _nothing(_: Subject, __: Context) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule over one manifest, or over all manifests of a stack.
+    """A rule for one manifest, or for all manifests of a stack together.
 
-    `id`: `GPU001` and so on, never used again once given. `check`: pure; yields what it finds,
-    raises nothing. `across`: the same over the whole stack, `None` where a manifest is enough.
-    `whole`: it judges what is missing, so partial manifests (patches) are not its concern.
-    `needs`: what must be known. `why` and `source`: for the reference.
+    Attributes:
+        id: `GPU001` and so on; an id is never used for another rule.
+        title: What the rule requires, in one sentence.
+        severity: Default severity.
+        why: Reason for the rule, for the reference.
+        source: Documents or source code that the rule is based on, for the reference.
+        check: Pure function that yields the findings in one manifest and never raises an error.
+        across: The same function for all manifests of a stack, or None.
+        needs: Facts about the cluster that the rule needs.
+        whole: Whether the rule reports missing fields, so that it must skip patches.
     """
 
     id: str
@@ -150,9 +175,18 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A finding with its rule, the severity that holds in this context, and the object.
+    """A finding with its rule, the object, and the severity in this context.
 
-    `exemption`: the end date and reason of the exemption that lowers it to advice, or empty.
+    Attributes:
+        rule: The broken rule.
+        severity: Severity in this context.
+        subject: Kind, namespace and name of the object.
+        container: Name of the container, or empty.
+        path: Path of the field in the manifest.
+        found: What was found.
+        wanted: What the rule requires.
+        cure: What the user should do.
+        exemption: End date and reason of the exemption that makes this advice, or empty.
     """
 
     rule: Rule
@@ -167,7 +201,7 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """One line: rule, object, container, path, found, wanted, cure; an exemption last."""
+        """Return one line with rule, object, container, path, found, wanted, cure and exemption."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
         line = (
             f"{self.rule.id} {self.rule.title}: {where}: {self.path}: "

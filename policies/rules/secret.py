@@ -1,4 +1,4 @@
-"""Values that are secrets of the stack, as a manifest of a Pulumi resource shows them."""
+"""Secret values of a Pulumi stack, as they are marked in the manifest of a resource."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Final
 
 from .unknown import mapping
 
-#: The mark of a secret, as in Pulumi YAML: `{"fn::secret": value}`.
+# The mark of a secret, as in Pulumi YAML: `{"fn::secret": value}`.
 SECRET: Final = "fn::secret"  # noqa: S105  the mark, not a secret
 
 
 def is_secret(value: object) -> bool:
-    """Whether a value is marked as a secret."""
+    """Return whether a value is marked as a secret."""
     return SECRET in mapping(value)
 
 
 def reveal(value: object) -> object:
-    """A value without its mark; `UNKNOWN` for a secret whose value is not shown."""
+    """Return a value without its mark, or `UNKNOWN` for a secret whose value is hidden."""
     while is_secret(value):
         value = mapping(value)[SECRET]
     return value

@@ -1,8 +1,8 @@
-"""Signs: what a pod must have at a glance before a rule can find something in it.
+"""Signs: simple CEL tests that are true for every pod that can break a rule.
 
-Most pods break no rule, and cost next to nothing where a match condition sees that. It may let too
-many through to the rules, never too few: each rule names the signs without which it finds nothing.
-A sign is CEL over `object` and `params` alone.
+Most pods break no rule. A match condition made of signs lets them pass without evaluating the
+rules. A sign may be true for a pod that breaks no rule, but must never be false for a pod that
+breaks one. Signs use only `object` and `params`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .resource_names import GPU
 
 
 class On(Enum):
-    """What a sign is about: the pod, any of its containers `c`, or one `c` with GPUs."""
+    """What a sign tests: the pod, each container `c`, or each container `c` that requests GPUs."""
 
     POD = auto()
     CONTAINER = auto()
@@ -25,7 +25,12 @@ class On(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """CEL that is true where a rule may find something."""
+    """A CEL test that is true if a rule may find something.
+
+    Attributes:
+        cel: The expression.
+        on: What the expression tests.
+    """
 
     cel: str
     on: On = On.POD
@@ -39,7 +44,7 @@ HAS_GPUS: Final = f"{text(GPU)} in {LIMITS}"
 
 _NATIVE: Final = texts(("cpu", "memory", "ephemeral-storage"))
 _SELECTOR = "object.spec.?nodeSelector.orValue({})"
-# With a parameter from before these keys, every pod with GPUs is judged.
+# A ConfigMap of an older version lacks these keys; then every pod with GPUs is checked.
 _GPU = 'params.data[?"ordinaryGpu"].orValue("")'
 _TAINTS = 'params.data.taints.split(",")'
 _COVERED = f"object.spec.?tolerations.orValue([]).exists(o, {tolerates('o', 't')})"
@@ -57,7 +62,7 @@ _IN_PLACE = (
 )
 
 NAMES: Final = Sign(f"!{LIMITS}.all(n, n in {_NATIVE} || n == {_GPU})", On.CONTAINER)
-"""Resources other than the one that pods in good order ask for."""
+"""Sign: a container names a resource other than cpu, memory, storage and the usual GPU resource."""
 
 OVERHEAD: Final = Sign(f"size({resources('object.spec', 'overhead')}) > 0")
 
@@ -65,9 +70,11 @@ PLACE: Final = Sign(
     f"[{CONTAINERS}.filter(c, {HAS_GPUS})].exists(g, size(g) == 0 ? "
     f'{_TAINTS}.exists(t, t != "" && {_COVERED}) : !({_IN_PLACE}))'
 )
-"""Without GPUs it tolerates a taint of theirs; with some it may not fit every pool it may go to."""
+"""Sign: a pod without GPUs tolerates a taint of GPU nodes, or a pod with GPUs may not fit all pools
+that it can be scheduled to.
+"""
 
 PLACED: Final = (NAMES, OVERHEAD, PLACE)
-"""The signs of all that may be wrong with a pod's amounts and its place."""
+"""The signs for all rules about a pod's amounts and its placement."""
 
 TENCENT_ANNOTATIONS: Final = Sign(f'{ANNOTATIONS}.exists(k, k.startsWith("tencent.com/"))')

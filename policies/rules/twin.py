@@ -1,4 +1,4 @@
-"""What a rule is at admission: a CEL expression, or the reason why there is none."""
+"""The twin of a rule: its CEL expression for admission policies, or why there is none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .signs import Sign
 
 
 class Scope(StrEnum):
-    """The objects that a twin judges.
+    """The objects that the CEL twin of a rule checks.
 
-    `PODS`: pods and the templates of all workload controllers. `VALUES`: ConfigMaps and Secrets.
-    `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes. `NODES`: the labels
-    of nodes, which are never refused.
+    `PODS`: pods and the pod templates of all workload controllers. `VALUES`: ConfigMaps and
+    Secrets. `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes. `NODES`:
+    the labels of nodes; a policy only warns about nodes and never denies the request.
     """
 
     PODS = "pods"
@@ -29,15 +29,20 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A rule in CEL.
+    """A rule in CEL, for admission policies.
 
-    `places`: an expression of type list(string), over the variables of `policies.admission.shapes`,
-    with a text for each place where the object breaks the rule; an empty list where it breaks
-    none. `scopes`: which objects. `kinds`: within `PODS`, the kinds that the rule is about; empty:
-    all. `ephemeral`: the rule is also about ephemeral containers, which are added to running pods.
-    `on_update`: CEL that is true where an update of a pod changes what the rule reads; empty where
-    nothing that can be changed matters. `signs`: of pods; needed by every twin that
-    judges pods.
+    Attributes:
+        places: Expression of type list(string) over the variables of `policies.admission.shapes`.
+            It has a text for each place where the object breaks the rule, and is empty if there is
+            none.
+        scopes: Objects that the rule checks.
+        kinds: Kinds of pod templates that the rule checks; empty means all, and pods too.
+        ephemeral: Whether the rule also checks ephemeral containers that are added to a running
+            pod.
+        on_update: CEL that is true if an update of a pod changes what the rule reads; empty if no
+            field that can be changed matters.
+        signs: Simple tests that are true for every pod that can break the rule; required if the
+            rule checks pods.
     """
 
     places: str
@@ -49,13 +54,18 @@ class Twin:
 
     @property
     def judges_pods(self) -> bool:
-        """Whether it judges pods themselves, not the templates of some kinds alone."""
+        """Return whether the rule checks pods themselves, and not only templates of some kinds."""
         return Scope.PODS in self.scopes and not self.kinds
 
 
 @dataclass(frozen=True, slots=True)
 class NoTwin:
-    """A rule without a twin. `enforced`: the API server itself enforces it, before any policy."""
+    """The reason why a rule has no CEL twin.
+
+    Attributes:
+        reason: The reason, in one sentence.
+        enforced: Whether the API server itself enforces the rule, before any policy runs.
+    """
 
     reason: str
     enforced: bool = False
@@ -68,7 +78,15 @@ def pods(
     on_update: str = "",
     signs: tuple[Sign, ...] | None = None,
 ) -> Twin:
-    """The twin of a rule about pods and templates, or those of some kinds only."""
+    """Return the twin of a rule about pods and pod templates.
+
+    Args:
+        places: Expression with a text for each place where the pod breaks the rule.
+        *kinds: Kinds of pod templates that the rule checks; none means all, and pods too.
+        ephemeral: Whether the rule also checks ephemeral containers.
+        on_update: CEL that is true if an update of a pod changes what the rule reads.
+        signs: Simple tests that are true for every pod that can break the rule.
+    """
     return Twin(
         places, kinds=frozenset(kinds), ephemeral=ephemeral, on_update=on_update, signs=signs
     )

@@ -1,8 +1,8 @@
-"""Values that are not known yet, and reading a manifest of which nothing is certain.
+"""`UNKNOWN` for values that are not known yet, and functions that read a manifest safely.
 
-At `pulumi preview` some values of a resource are only known once another resource exists. A
-rule must still judge the rest, so such values are replaced by `UNKNOWN`, and every read goes
-through the functions below: they never raise, whatever the manifest holds.
+During `pulumi preview`, some values of a resource are known only after another resource exists. A
+rule must still check the other values, so unknown values are replaced by `UNKNOWN`. The functions
+below never raise an error, whatever the manifest contains.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Final
 
 
 class Unknown:
-    """The type of `UNKNOWN`. It is neither true nor false: compare by identity only."""
+    """The type of `UNKNOWN`, which has no truth value: compare it by identity only."""
 
     def __repr__(self) -> str:
+        """Return the name of the constant."""
         return "UNKNOWN"
 
     def __bool__(self) -> bool:
+        """Raise an error, so that no code takes an unknown value for true or false."""
         raise TypeError("UNKNOWN has no truth value: compare it with `is UNKNOWN`")
 
 
@@ -25,33 +27,35 @@ UNKNOWN: Final = Unknown()
 
 
 def mapping(value: object) -> Mapping[str, object]:
-    """`value` if it is a mapping, else an empty one. Keys that are not text are left out."""
+    """Return the value if it is a mapping, else an empty one; drop keys that are not text."""
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
                 break
         else:
-            return value  # by far the most, without a copy
+            # Nearly all mappings take this path, which makes no copy.
+            return value
     if isinstance(value, Mapping):
         return {key: item for key, item in value.items() if isinstance(key, str)}
     return {}
 
 
 def sequence(value: object) -> Sequence[object]:
-    """`value` if it is a list, else an empty one."""
-    # Here and below the concrete type comes first: an abstract one is slow to ask.
+    """Return the value if it is a list, else an empty list."""
+    # The concrete type comes first, here and below, because a check against an abstract type is
+    # slow.
     if isinstance(value, (list, Sequence)) and not isinstance(value, (str, bytes)):
         return value
     return ()
 
 
 def text(value: object) -> str:
-    """`value` if it is text, else an empty text."""
+    """Return the value if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def holds_unknown(value: object) -> bool:
-    """Whether `value` is `UNKNOWN` or a list or mapping with an `UNKNOWN` directly in it."""
+    """Return whether a value is `UNKNOWN` or directly contains `UNKNOWN`."""
     if value is UNKNOWN:
         return True
     if isinstance(value, Mapping):
@@ -60,7 +64,7 @@ def holds_unknown(value: object) -> bool:
 
 
 def at(value: object, *path: str) -> object:
-    """The value under `path`: `UNKNOWN` if a part of the path is, `None` if one is missing."""
+    """Return the value at a path, `None` if a part is missing, `UNKNOWN` if a part is unknown."""
     for key in path:
         if value is UNKNOWN:
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""A real API server with the policies in place, and what it says of a manifest."""
+"""A real API server with the admission policies, and helpers that send manifests to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"
-"""The label of a namespace with the name under which its policies were installed."""
+"""Label of a namespace; its value names the entry of `CONTEXTS` whose policies apply there."""
 
 _TAINT = TaintFacts(GPU, "present")
 _NODES = frozenset({"gpu-1"})
@@ -55,7 +55,7 @@ EVERYTHING = Context(
     max_gpus_per_container=6,
     max_gpus_per_pod=12,
 )
-"""A context of which all is known, so that all rules apply."""
+"""Complete facts about a cluster, so that every rule applies."""
 
 CONTEXTS: Mapping[str, Context] = {
     "unknown": Context(),
@@ -84,7 +84,7 @@ CONTEXTS: Mapping[str, Context] = {
         max_gpus_per_pod=2,
     ),
 }
-"""By the namespace in which each holds."""
+"""Facts about example clusters, by the namespace in which the policies for them apply."""
 
 RUNTIME_CLASSES = ("nvidia", "kata", "other")
 
@@ -100,14 +100,20 @@ _PLURALS = {
 
 DAEMON_SET_CONTROLLER = "system:serviceaccount:kube-system:daemon-set-controller"
 LATEST = "2099-12-31"
-"""Until when the namespaces of tests grant exemptions from all rules."""
+"""Date until which the namespaces of tests grant exemptions from all rules."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server answered: status, the rules named in warnings or the refusal, text."""
+    """The API server's answer to a request.
+
+    Attributes:
+        status: HTTP status.
+        rules: Ids of the rules in the denial, or in the warnings if the request was accepted.
+        text: Warnings and denial as text.
+    """
 
     status: int
     rules: frozenset[str]
@@ -119,7 +125,7 @@ class Answer:
 
 
 def path(manifest: Mapping[str, Any]) -> str:
-    """Where objects of this kind are in the API."""
+    """Return the path of a kind's objects in the API, for the manifest's version and namespace."""
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     group = f"/api/{version}" if version == "v1" else f"/apis/{version}"
     space = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
@@ -127,7 +133,7 @@ def path(manifest: Mapping[str, Any]) -> str:
 
 
 def context_name(manifest: Mapping[str, Any]) -> str:
-    """Which of the contexts holds for a manifest."""
+    """Return the name of the cluster facts that apply to a manifest."""
     metadata = manifest["metadata"]
     return str(metadata["namespace"] if "namespace" in metadata else metadata["labels"][LABEL])
 
@@ -136,25 +142,29 @@ def answer(response: httpx.Response) -> Answer:
     warnings = response.headers.get_list("warning")
     refusal = response.json().get("message", "") if response.status_code >= 400 else ""
     text = "\n".join([*warnings, refusal])
-    rules = _RULE.findall(refusal or text)  # advice comes along with a refusal, too
+    # A denied request has warnings too; only the denial counts then.
+    rules = _RULE.findall(refusal or text)
     return Answer(response.status_code, frozenset(rules), text)
 
 
 def create(
     client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = True, user: str = ""
 ) -> Answer:
-    """Creates an object as a user, or only asks what would be said of it."""
+    """Create an object as a user; by default only as a dry run."""
     url = path(manifest) + ("?dryRun=All" if dry else "")
     return answer(client.post(url, json=manifest, headers=acting_as(user)))
 
 
 def acting_as(user: str) -> dict[str, str]:
-    """The header by which an administrator acts as somebody else."""
+    """Return the header with which an administrator impersonates a user."""
     return {"Impersonate-User": user} if user else {}
 
 
 def maker(manifest: Mapping[str, Any]) -> str:
-    """Who makes an object: of a DaemonSet's pod its controller, of others an administrator."""
+    """Return the user that creates an object: the DaemonSet controller for a DaemonSet's pod.
+
+    An empty text stands for the administrator.
+    """
     owners = manifest["metadata"].get("ownerReferences", ())
     controlled = any(owner["kind"] == "DaemonSet" and owner["controller"] for owner in owners)
     return DAEMON_SET_CONTROLLER if controlled else ""
@@ -168,7 +178,7 @@ def edit(
     subresource: str = "",
     user: str = "",
 ) -> Answer:
-    """Reads an object, changes it and replaces it, again where a controller was in between."""
+    """Read an object, change it and replace it; retry if another client changed it in between."""
     url = f"{path(manifest)}/{manifest['metadata']['name']}{subresource}"
     while True:
         live = read(client, manifest)
@@ -179,7 +189,7 @@ def edit(
 
 
 def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
-    """An object as it is stored."""
+    """Return an object as the API server stores it."""
     response = client.get(f"{path(manifest)}/{manifest['metadata']['name']}")
     assert response.status_code == 200, response.text
     stored: Json = response.json()
@@ -187,7 +197,7 @@ def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
 
 
 def apply(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
-    """Applies an object server-side; it must be taken, and without a warning."""
+    """Apply an object server-side, and fail if the API server denies it or warns."""
     response = client.patch(
         f"{path(manifest)}/{manifest['metadata']['name']}?fieldManager=tests&force=true",
         content=json.dumps(manifest),
@@ -198,31 +208,35 @@ def apply(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
 
 
 def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
-    """Deletes an object at once."""
+    """Delete an object without a grace period."""
     url = f"{path(manifest)}/{manifest['metadata']['name']}?gracePeriodSeconds=0"
     assert client.delete(url).status_code in (200, 202, 404)
 
 
 def policies(how: Enforcement) -> list[Json]:
-    """The policies, with all rules: one that does not know what it needs judges nothing."""
+    """Return the policies with all rules.
+
+    All test clusters use the same policies, because a rule whose facts are missing in the ConfigMap
+    finds nothing.
+    """
     made = manifests(EVERYTHING, how)
     return [policy for policy in made if policy["kind"] == "ValidatingAdmissionPolicy"]
 
 
 def judging(context: Context, how: Enforcement) -> list[Json]:
-    """Everything that judges objects by the rules: without the policy over grants."""
+    """Return all objects that apply the rules, without the policy over exemption grants."""
     made = manifests(context, how)
     return [policy for policy in made if policy["metadata"]["name"] != grants.NAME]
 
 
 def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
-    """Brings a namespace with its policies, by a parameter and bindings of its own.
+    """Create a namespace with the policies, and with a ConfigMap and bindings of its own.
 
-    Comes back when the policies act.
+    Return when the policies are in force.
     """
     make_namespace(client, namespace)
     granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
-    # Without that label the API server lets no claim through that asks for admin access.
+    # The API server accepts claims with admin access only in a namespace with this label.
     labels = {LABEL: namespace, "resource.kubernetes.io/admin-access": "true"}
     metadata = {"name": namespace, "labels": labels, "annotations": granted}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -247,10 +261,10 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
 
 
 def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
-    """Whether the policies of each severity that the rules find say something of a manifest.
+    """Return whether the policies of each severity report the rules that a manifest breaks.
 
-    Each severity has a policy of its own, and the API server takes them up one by one. What is
-    refused carries no advice, so that one severity must do there.
+    Each severity has its own policy, and the API server starts to apply the policies one by one. A
+    denied request carries no warnings, so one severity is enough then.
     """
     said = create(client, probe)
     heard = {RULES[rule].severity for rule in said.rules}
@@ -261,7 +275,7 @@ def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> 
 
 
 def _probes(namespace: str) -> list[Json]:
-    """A manifest for each shape, each against a rule of each severity in all contexts."""
+    """Return a manifest for each kind of matched objects; each breaks rules of all severities."""
     privileged: Json = {
         "name": "a",
         "image": "a",

@@ -1,4 +1,4 @@
-"""One API server for all tests of a process."""
+"""Fixtures with real API servers, one for all tests of a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.admission.cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, inst
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
-    """A real API server and controller manager, no nodes; policies warn in each context."""
+    """Run an API server and a controller manager, with policies that only warn."""
     with running("admission", controllers=True) as server:
         client = server.client
         for name in RUNTIME_CLASSES:
@@ -26,6 +26,6 @@ def api() -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def alone() -> Iterator[ApiServer]:
-    """An API server with controllers and nothing of ours."""
+    """Run an API server with controllers and without policies."""
     with running("alone", controllers=True) as server:
         yield server

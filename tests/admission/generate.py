@@ -1,4 +1,4 @@
-"""Objects of every kind that a rule knows."""
+"""Hypothesis strategies for objects of every kind that a rule checks."""
 
 from __future__ import annotations
 
@@ -172,9 +172,10 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
 
 @st.composite
 def manifests(draw: st.DrawFn) -> Json:
-    """An object of a kind that a rule knows, in the namespace of one of the contexts."""
+    """Generate an object of a kind that a rule checks, in one of the test namespaces."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
-    which = draw(st.integers(0, 2**16 - 1)) % 46  # few alternatives are not drawn equally often
+    # Hypothesis does not choose few alternatives equally often, so the choice uses a large number.
+    which = draw(st.integers(0, 2**16 - 1)) % 46
     if which > 31:
         return draw(rare())
     if which > 27:

@@ -1,4 +1,4 @@
-"""Pods in good order, but for a few things that may break a rule."""
+"""Hypothesis strategy for pods that follow the rules except in a few fields."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _IN_CONTAINERS = st.sampled_from(
 
 @st.composite
 def ordinary_pods(draw: st.DrawFn, namespace: str) -> Json:
-    """A pod in good order, but for a few things that may break a rule."""
+    """Generate a pod that follows the rules except in a few fields."""
     size = {"cpu": "1", "memory": "1Gi"}
 
     def container(name: str) -> Json:

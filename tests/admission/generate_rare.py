@@ -1,4 +1,7 @@
-"""Objects that break the rules that hardly any object breaks by chance, or nearly do."""
+"""Hypothesis strategies for rules that other random objects hardly ever break.
+
+The generated objects break such a rule, or nearly do.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENT
 
 Json = dict[str, Any]
 
-_ROOM = 20  # shares of GPUs in the pools of the context "plugin"
-_BLOCKS = (32, 64)  # of memory in one GPU of the pools of the context "vcuda"
+# Number of GPU shares in the pools of the test cluster "plugin".
+_ROOM = 20
+# Memory blocks of one GPU in the pools of the test cluster "vcuda".
+_BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
 
 
@@ -27,7 +32,7 @@ def _container(limits: Json) -> Json:
 
 @st.composite
 def _updates(draw: st.DrawFn) -> Json:
-    """GPU026, GPU039: whether there is room for new pods beside the old ones."""
+    """Generate a Deployment whose update may lack room for new pods (GPU026, GPU039)."""
     gpus, surge = draw(st.integers(1, 6)), draw(st.integers(0, 3))
     spec = {"containers": [_container({GPU: gpus})], "tolerations": [{"operator": "Exists"}]}
     labels = {"app": "a"}
@@ -46,7 +51,7 @@ def _updates(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _parts(draw: st.DrawFn) -> Json:
-    """GPU046: whether the memory of a part of a GPU is that of one GPU at most."""
+    """Generate a pod whose part of a GPU may need more memory than one GPU has (GPU046)."""
     blocks = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
     limits = {CORE: draw(st.integers(1, 101)), MEMORY: blocks}
     spec: Json = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
@@ -57,7 +62,7 @@ def _parts(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _limits(draw: st.DrawFn) -> Json:
-    """GPU012: limits that hand out GPUs."""
+    """Generate a LimitRange that gives GPUs to containers by default (GPU012)."""
     names = draw(st.lists(st.sampled_from([GPU, MIG, CORE, "cpu"]), min_size=1, unique=True))
     given = {name: draw(st.integers(0, 8)) for name in names}
     kind, field = draw(
@@ -75,7 +80,7 @@ def _limits(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _environments(draw: st.DrawFn) -> Json:
-    """GPU035: what brings the variable to containers."""
+    """Generate a ConfigMap or Secret that contains NVIDIA_VISIBLE_DEVICES (GPU035)."""
     value = draw(st.integers(0, 99).map(lambda n: "none" if n < 10 else str(n)))
     kind, field = draw(st.sampled_from([("ConfigMap", "data"), ("Secret", "stringData")]))
     made = {"apiVersion": "v1", "kind": kind, "metadata": _metadata(draw(_NAMESPACES))}
@@ -84,7 +89,7 @@ def _environments(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _namespaces(draw: st.DrawFn) -> Json:
-    """GPU060: the level of Pod Security."""
+    """Generate a Namespace with or without a Pod Security level (GPU060)."""
     labels = {LABEL: draw(_NAMESPACES), "team": str(draw(st.integers(0, 999)))}
     level = draw(st.sampled_from(["", "privileged", "baseline", "restricted"]))
     if level:
@@ -94,7 +99,7 @@ def _namespaces(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _services(draw: st.DrawFn) -> Json:
-    """GPU033: a DaemonSet that serves nodes, with and without those that have GPUs."""
+    """Generate a DaemonSet with a node service that may not tolerate GPU nodes (GPU033)."""
     path = draw(st.sampled_from(["/opt/cni/bin", "/etc/cni/net.d", "/opt"]))
     keys = draw(st.lists(st.sampled_from([GPU, "batch", "zone"]), max_size=2, unique=True))
     spec: Json = {
@@ -116,7 +121,7 @@ def _services(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _shares(draw: st.DrawFn) -> Json:
-    """GPU025, GPU061: shares of a GPU by annotation and by percentage."""
+    """Generate a pod with shares of a GPU by annotation and by percentage (GPU025, GPU061)."""
     limits = {GPU: 1, PERCENTAGE: draw(st.integers(90, 110))}
     metadata = _metadata(draw(_NAMESPACES))
     metadata["annotations"] = {LIMIT_KEY: str(draw(st.integers(90, 110)))}
@@ -126,7 +131,7 @@ def _shares(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _jobs(draw: st.DrawFn) -> Json:
-    """GPU048: Jobs without an end, or with many tries."""
+    """Generate a Job that may lack a deadline or has many retries (GPU048)."""
     template = {"containers": [_container({GPU: draw(st.integers(0, 2))})]}
     spec: Json = {
         "template": {"spec": {**template, "restartPolicy": "Never"}},
@@ -140,7 +145,7 @@ def _jobs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _claims(draw: st.DrawFn) -> Json:
-    """GPU065, GPU068: claims for devices."""
+    """Generate a ResourceClaim or a ResourceClaimTemplate (GPU065, GPU068)."""
     one: Json = {"deviceClassName": draw(st.sampled_from(["gpu.nvidia.com", "nic", "nvidia.com"]))}
     if draw(st.integers(0, 4)) == 0:
         one["allocationMode"] = "All"
@@ -163,7 +168,10 @@ def _claims(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _by_class(draw: st.DrawFn) -> Json:
-    """GPU070: devices by the resource that their class is; the API server wants no limit then."""
+    """Generate a pod that requests devices by the resource of a DeviceClass (GPU070).
+
+    The API server requires no limit for such a resource.
+    """
     name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com"]))
     asked = {f"deviceclass.resource.kubernetes.io/{name}": draw(st.integers(0, 64))}
     part = draw(st.sampled_from(["limits", "requests"]))
@@ -175,7 +183,7 @@ def _by_class(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _node_processes(draw: st.DrawFn) -> Json:
-    """GPU067: pods that see their node's processes."""
+    """Generate a pod that may use hostPID (GPU067)."""
     spec = {
         "containers": [_container({GPU: 1} if draw(st.integers(0, 3)) else {"cpu": 1})],
         "tolerations": [{"operator": "Exists"}],
@@ -187,7 +195,7 @@ def _node_processes(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _persistent_volumes(draw: st.DrawFn) -> Json:
-    """GPU066: volumes of a node's folders."""
+    """Generate a PersistentVolume with a folder of a node (GPU066)."""
     path = draw(st.sampled_from(["/dev", "/dev//nvidia0", "/proc/1/root", "/mnt/a", "/mnt", "/"]))
     path += draw(st.sampled_from(["", "/", "/x"]))
     labels = {LABEL: draw(_NAMESPACES)}
@@ -205,7 +213,7 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _nodes(draw: st.DrawFn) -> Json:
-    """GPU072: the driver that a node reports, near the borders of each branch."""
+    """Generate a Node whose driver version is near a security floor (GPU072)."""
     entry = draw(st.sampled_from([entry for entry in floors() if entry.part is Software.DRIVER]))
     branch, *rest = (int(number) for number in entry.fixed.split("."))
     branch += draw(st.sampled_from([0, 0, 0, 0, 1, -1, 100, -400]))
@@ -228,5 +236,8 @@ _KINDS = (
 
 @st.composite
 def rare(draw: st.DrawFn) -> Json:
-    """One of them; by a number from many, as few alternatives are not drawn equally often."""
+    """Generate an object with one of the strategies above, each equally often.
+
+    Hypothesis does not choose few alternatives equally often, so the choice uses a large number.
+    """
     return draw(_KINDS[draw(st.integers(0, 2**16 - 1)) % len(_KINDS)]())

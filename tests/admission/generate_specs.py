@@ -1,4 +1,4 @@
-"""The specs of pods that the API server takes most of the time, near the edges of all rules."""
+"""Hypothesis strategies for pod specs that are usually valid and near the limit of each rule."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ _ANNOTATIONS = st.dictionaries(
 
 @st.composite
 def specs(draw: st.DrawFn) -> Json:
-    """The spec of a pod or of a template."""
+    """Generate the spec of a pod or of a pod template."""
     spec: Json = {
         "containers": [draw(_container(f"app-{i}")) for i in range(draw(st.integers(1, 2)))]
     }
@@ -291,7 +291,7 @@ def specs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def annotated(draw: st.DrawFn) -> Json:
-    """Annotations, or none, to add to an object's metadata."""
+    """Generate annotations, or none, for an object's metadata."""
     which = draw(st.integers(0, 9))
     if which > 2:
         return {}

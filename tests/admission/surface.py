@@ -1,7 +1,7 @@
-"""What a real API server lets a request change: each verb of each resource and subresource.
+"""The fields that requests to a real API server can change, by verb, resource and subresource.
 
-Discovery names them. Each is tried on an API server without policies, field by field, against the
-fields that the rules read. What a request can change must be matched by a policy.
+The API server's discovery lists the verbs. Each verb is tried on an API server without policies,
+for each field that a rule reads. A policy must match every request that can change such a field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OPERATIONS = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE"}
-"""Verbs that write fields, by the operation that policies match. Deleting writes none."""
+"""Operation that policies match, by the verb; verbs that only delete write no fields."""
 
 STORES_NOTHING: Final[Mapping[str, str]] = {
     "LocalSubjectAccessReview": "answers whether somebody may do something",
@@ -38,7 +38,7 @@ STORES_NOTHING: Final[Mapping[str, str]] = {
     "TokenRequest": "makes a token, which no object holds",
     "TokenReview": "answers whose a token is",
 }
-"""Kinds of requests that change no object, each with the reason."""
+"""Kinds of requests that change no object, with the reason."""
 
 
 @dataclass(frozen=True, order=True)
@@ -46,8 +46,15 @@ class Endpoint:
     """One verb of a resource or subresource, as discovery lists it.
 
     Attributes:
-        kind: of the object that is sent. `kind_version`: its apiVersion.
-        stored: whether objects of the resource itself can be read.
+        group: API group.
+        version: API version.
+        resource: Plural name of the resource.
+        subresource: Name of the subresource, or empty.
+        verb: Verb that writes fields.
+        kind: Kind of the object in the request.
+        kind_version: apiVersion of the object in the request.
+        namespaced: Whether the resource is in a namespace.
+        stored: Whether objects of the resource can be read.
     """
 
     group: str
@@ -62,19 +69,19 @@ class Endpoint:
 
     @property
     def operation(self) -> str:
-        """The operation that policies match."""
+        """Return the operation that policies match."""
         return _OPERATIONS[self.verb]
 
     @property
     def full(self) -> str:
-        """The resource as policies name it, such as `pods/status`."""
+        """Return the resource as policies name it, such as `pods/status`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     def __str__(self) -> str:
         return f"{self.verb} {self.group or 'core'}/{self.version} {self.full}"
 
     def url(self, space: str, name: str = "") -> str:
-        """The path for requests to an object in a namespace, or to the collection."""
+        """Return the URL path of an object in a namespace, or of the collection."""
         root = f"/apis/{self.group}" if self.group else "/api"
         space = f"/namespaces/{space}" if self.namespaced else ""
         parts = [f"{root}/{self.version}{space}/{self.resource}", name, self.subresource]
@@ -82,7 +89,7 @@ class Endpoint:
 
 
 def endpoints(client: httpx.Client) -> list[Endpoint]:
-    """Return what discovery lists, for verbs that write fields."""
+    """Return all endpoints in the API server's discovery whose verbs write fields."""
     found = []
     for root in ("/api", "/apis"):
         answer = client.get(root, headers={"accept": _DISCOVERY})
@@ -118,7 +125,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Added:
-    """A value that is added to a list, which keeps its others."""
+    """A value that is added to a list, whose other values stay."""
 
     value: Any
 
@@ -130,7 +137,7 @@ _CONTAINER = {
 }
 _POD = {"spec": {"containers": [_CONTAINER]}}
 _GATED = {"spec": {**_POD["spec"], "schedulingGates": [{"name": "example.com/wait"}]}}
-"""A pod that waits: its place can still be changed."""
+"""A pod with a scheduling gate, so that its placement can still be changed."""
 _TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [_CONTAINER]}}
 _SELECTOR = {"selector": {"matchLabels": {"app": "a"}}}
 _ONCE = {"metadata": {}, "spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}
@@ -248,9 +255,10 @@ FIELDS: Final[Mapping[tuple[str, str], Mapping[Path, Any]]] = {
     },
     ("resource.k8s.io", "resourceclaimtemplates"): {("spec", "spec", "devices"): _CLAIMED},
 }
-"""The fields of each resource that a rule reads after a change, each with another value.
+"""The fields of each resource that a rule reads after a change, with another value for each.
 
-Annotations of workloads' own aren't here: an exemption counts from the next change of the template.
+Annotations of a workload itself are left out: an exemption there applies from the next change of
+the pod template on.
 """
 
 
@@ -267,7 +275,7 @@ class Change:
 
 
 class Trial:
-    """Requests to the endpoints of an API server, each about a fresh object."""
+    """Requests to all endpoints of an API server; each request gets a new object."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -282,23 +290,24 @@ class Trial:
             make_namespace(client, _space(name))
 
     def changes(self) -> list[Change]:
-        """Try each endpoint, and return the fields that changed, of objects that rules judge.
+        """Try each endpoint, and return the changed fields of objects that rules check.
 
         Raises:
-            LookupError: an endpoint takes a kind for which no request is known.
+            LookupError: An endpoint needs a kind of object for which no request is known.
         """
         return [change for endpoint in self.endpoints for change in self._try(endpoint)]
 
     def _try(self, endpoint: Endpoint) -> Iterator[Change]:
         resource = (endpoint.group, endpoint.resource)
         if endpoint.kind in STORES_NOTHING or (endpoint.stored and resource not in SAMPLES):
-            return  # a kind that no rule judges changes through its own resource only
+            # An object of a kind that no rule checks can be changed only through its own resource.
+            return
         if endpoint.stored and endpoint.verb == "create" and not endpoint.subresource:
             self._create(resource, SAMPLES[resource])
             yield from (Change(endpoint, resource, field) for field in FIELDS[resource])
             return
         if not endpoint.stored:
-            resource = ("", "pods")  # the object that a legacy binding names
+            resource = ("", "pods")  # A legacy Binding changes the pod that it names.
         samples = [SAMPLES[resource], *([_GATED] if resource == ("", "pods") else [])]
         for field, value in FIELDS[resource].items():
             if any(self._changes(endpoint, resource, each, field, value) for each in samples):
@@ -313,7 +322,7 @@ class Trial:
         return after is not None and _at(after, field) != _at(before, field)
 
     def _create(self, resource: tuple[str, str], sample: Json) -> Json:
-        """Create a fresh object, which no other request touches."""
+        """Create a new object that no other request changes."""
         endpoint = self._creating[resource]
         manifest = {
             "apiVersion": endpoint.kind_version,
@@ -327,7 +336,7 @@ class Trial:
         return stored
 
     def _read(self, resource: tuple[str, str], manifest: Json) -> Json | None:
-        """Return the object as it is stored now, `None` if the request deleted it."""
+        """Return the object as it is stored now, or None if the request deleted it."""
         url = self._creating[resource].url(_space(resource[1]), manifest["metadata"]["name"])
         answer = self._client.get(url)
         assert answer.status_code in (200, 404), answer.text
@@ -336,12 +345,12 @@ class Trial:
 
 
 def _space(resource: str) -> str:
-    """The namespace of a resource's samples: limits and quotas must not meet the others."""
+    """Return the namespace for a resource's samples, so that quotas affect no others."""
     return f"surface-{resource}"
 
 
 def _send(client: httpx.Client, endpoint: Endpoint, live: Json, field: Path, value: Any) -> None:
-    """Send the request that would change a field by an endpoint, whatever comes of it."""
+    """Send the request that would change a field through an endpoint; ignore the answer."""
     name, space = live["metadata"]["name"], live["metadata"].get("namespace", "")
     url = endpoint.url(space, name if endpoint.stored else "")
     body = _body(endpoint, live, field, value)
@@ -392,7 +401,7 @@ def _at(manifest: Json, field: Path) -> Any:
 
 
 def matched(policies: Iterable[Json], endpoint: Endpoint) -> bool:
-    """Check whether the matching rules of a policy cover requests to an endpoint."""
+    """Return whether the matching rules of a policy cover requests to an endpoint."""
     return any(
         endpoint.group in rule["apiGroups"]
         and endpoint.full in rule["resources"]
@@ -404,5 +413,5 @@ def matched(policies: Iterable[Json], endpoint: Endpoint) -> bool:
 
 
 def _equivalent(policy: Json) -> bool:
-    """Check whether a policy also matches other versions of its resources, as is the default."""
+    """Return whether a policy also matches other versions of its resources, the default."""
     return str(policy["spec"]["matchConstraints"].get("matchPolicy", "Equivalent")) == "Equivalent"

@@ -1,4 +1,4 @@
-"""Guardrails deployed by the real engine to a real API server, changed, and taken back."""
+"""Guardrails are deployed, changed and removed by the real engine on a real API server."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Guardrails("guardrails", args, pulumi.ResourceOptions(providers=[provider]))
 """
 ROOT = Path(__file__).parents[2]
 LIMIT = 400
-"""Seconds for any one command: the first one also starts the provider."""
+"""Time limit of one command in seconds; the first command also starts the provider plugin."""
 OURS = "labelSelector=app.kubernetes.io/managed-by=gpu-cluster"
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Stack:
-    """A program with guardrails only, and its stack."""
+    """A Pulumi program that has only guardrails, and its stack."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], server: ApiServer) -> None:
         self.folder = folder
@@ -95,7 +95,7 @@ def pod(gpus: int) -> dict[str, Any]:
 
 
 def ours(api: httpx.Client) -> list[str]:
-    """The names of what the stack has made, wherever it is."""
+    """Return the names of all objects that the stack has created in the cluster."""
     names = []
     for path in (
         f"{GROUP}/validatingadmissionpolicies",
@@ -118,7 +118,7 @@ def test_guardrails_come_change_and_go(
     quotas = [{"namespace": "team", "resources": {GPU: 4}}]
 
     stack.up(mode="enforce", quotas=quotas)
-    # The quota refuses it, too, and may be the first.
+    # The quota denies this pod, too, and the API server may check the quota first.
     await_true("enforced", lambda: create(api, pod(9)).rules == {"GPU007"})
     assert create(api, pod(1)).taken
     await_true("quota counted", lambda: "exceeded quota" in create(api, pod(5)).text)
@@ -126,7 +126,8 @@ def test_guardrails_come_change_and_go(
     output = stack.up(8, "--expect-no-changes", mode="enforce", quotas=quotas)
     assert "unchanged" in output
 
-    stack.up(16, mode="enforce", quotas=[])  # larger nodes: the parameter is another one
+    # Larger nodes change the facts, so the stack creates a new ConfigMap.
+    stack.up(16, mode="enforce", quotas=[])
     await_true("larger nodes", lambda: create(api, pod(16)).taken)
     assert create(api, pod(17)).rules == {"GPU007"}
 

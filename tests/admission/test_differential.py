@@ -1,7 +1,7 @@
-"""The pack, the checker and admission on a real API server say the same of every manifest.
+"""Policy pack, checker and admission policies find the same violations in every manifest.
 
-The pack is asked as the engine's resource, the checker by the manifest's text, and admission by its
-twin in CEL of each rule.
+The pack gets the manifest as a Pulumi resource, the checker as text, and a real API server
+evaluates the CEL expression of each rule.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.rules import results
 
 PARTS = range(1, 11)
 CASES = 1_000
-"""Of each part: together ten thousand."""
+"""Number of cases in each part; all parts together have ten thousand."""
 
 
 def packed(manifest: Mapping[str, Any], context: Context) -> set[str]:
-    """The rules that the pack finds broken by the resource that declares a manifest."""
+    """Return the rules that the policy pack reports for the resource of a manifest."""
     version = manifest["apiVersion"]
     token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
     violations = declared.judge(token, manifest, context)
@@ -41,21 +41,23 @@ def packed(manifest: Mapping[str, Any], context: Context) -> set[str]:
 
 
 def checked(manifest: Mapping[str, Any], context: Context) -> set[str]:
-    """The rules that the checker finds broken by a manifest's text."""
+    """Return the rules that the checker reports for the text of a manifest."""
     source = document.Source("a.json", StreamPart(1, 1, json.dumps(manifest)))
     (judged,) = document.judge(source, context)
     return {found.rule for found in judged.found if not found.exemption}
 
 
 def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, dict[str, set[str]]]:
-    """Whether the API server takes a manifest, and which rules each of the three finds broken."""
+    """Return whether the API server accepts a manifest, and the violations by tool."""
     said = create(api, manifest, user=maker(manifest))
     assert said.taken or said.status in (400, 422), said.text
     context = CONTEXTS[context_name(manifest)]
     pack, checker = packed(manifest, context), checked(manifest, context)
-    if not said.taken:  # it names no rule then; the other two must agree all the same
+    # A rejection by the API server itself names no rule, but pack and checker must still agree.
+    if not said.taken:
         return False, {"pack": pack, "checker": checker}
-    if pack == checker:  # of all rules; admission has those with twins
+    # Admission has only the rules with a CEL twin, so the comparison is limited to those.
+    if pack == checker:
         pack = checker = pack & TWINS
     return True, {"pack": pack, "checker": checker, "admission": set(said.rules)}
 
@@ -67,7 +69,7 @@ def agree(answers: Mapping[str, set[str]]) -> bool:
 
 @dataclass
 class Figures:
-    """What a run came to: cases that the API server took, those it refused, differences."""
+    """Counts of a run: accepted cases, rejected cases, and differences."""
 
     cases: int = 0
     refused: int = 0
@@ -87,14 +89,14 @@ class Figures:
 
     @property
     def rules(self) -> dict[str, dict[str, int]]:
-        """Accepted and rejected cases of each rule."""
+        """Return how many cases followed and how many broke each rule."""
         return {
             rule: {"accepted": self.cases - self.rejected[rule], "rejected": self.rejected[rule]}
             for rule in sorted(TWINS)
         }
 
     def document(self) -> dict[str, Any]:
-        """For the last line of `make test-rules`."""
+        """Return the data for the last line of `make test-rules`."""
         reasons = [twin for twin in RULE_TWINS.values() if isinstance(twin, NoTwin)]
         return {
             "at_admission": len(TWINS),
@@ -108,7 +110,7 @@ class Figures:
 
 
 def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None:
-    """Adds so many generated cases, another set for each number."""
+    """Run the given number of generated cases; `number` is the seed of the generator."""
 
     @seed(number)
     @given(manifests())
@@ -220,7 +222,7 @@ DIFFERED = {
     "devices by class": pod("whole", {"containers": [container({BY_CLASS: 1})]}),
     "cores, and no GPUs": pod("vcuda", {"containers": [container({GPU: 0, CORE: 100})]}),
 }
-"""Manifests of which a rule and its twin once said different things, or might."""
+"""Manifests for which the Python and CEL forms of a rule once disagreed, or might disagree."""
 
 
 @pytest.mark.parametrize("name", DIFFERED)
@@ -254,13 +256,13 @@ def test_pack_checker_and_admission_agree_in_a_tenth_of_ten_thousand_cases(
 
 
 def few(whole: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Rules that too few cases broke or kept to show anything."""
+    """Return the rules that fewer than 100 cases broke or fewer than 100 cases followed."""
     return {rule: counts for rule, counts in whole["rules"].items() if min(counts.values()) < 100}
 
 
 @pytest.mark.full
 def test_ten_thousand_cases_show_something_of_each_rule(api: httpx.Client) -> None:
-    """Sums up what the parts before stored, and goes on where a rule had few cases by chance."""
+    """Each rule needs enough cases, so more are generated for rules with too few."""
     parts = [found for part in PARTS if (found := results.load(f"admission-{part}"))]
     if len(parts) < len(PARTS):
         pytest.skip(f"{len(parts)} of {len(PARTS)} parts have run")

@@ -1,4 +1,7 @@
-"""What `Guardrails` declares, with the engine mocked; what its configuration refuses."""
+"""The resources that the component `Guardrails` declares, and the configuration that it rejects.
+
+The Pulumi engine is mocked.
+"""
 
 from __future__ import annotations
 

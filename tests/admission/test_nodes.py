@@ -1,4 +1,4 @@
-"""Nodes that report a driver below a security floor are named at admission, and never refused."""
+"""Admission warns about nodes whose driver is below a security floor, and never denies a node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def said_of(api: httpx.Client, driver: str) -> str:
 
 
 def just_below(entry: Floor) -> str:
-    """The last version before the border: 580.159.03 gives 580.159.02."""
+    """Return the last version below a security floor: 580.159.02 for 580.159.03."""
     numbers = entry.fixed.split(".")
     for place in reversed(range(len(numbers))):
         if int(numbers[place]):
@@ -82,7 +82,7 @@ def test_what_the_label_may_say(api: httpx.Client, driver: str, wanted: str) -> 
 def test_no_policy_can_refuse_a_node(
     severity: Severity, actions: list[str], wanted: list[str]
 ) -> None:
-    """Not by its action, not where it fails, and not where the parameter is gone."""
+    """A policy must not deny a node by its action, an error or a missing ConfigMap."""
     how = Enforcement(dict.fromkeys(Severity, actions))
     made = manifests(Context(severities={"GPU072": severity}), how)
     policy, binding = (

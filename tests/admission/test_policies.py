@@ -1,4 +1,4 @@
-"""The policies on a real API server: types, cost, updates, opt-outs, what each mode does."""
+"""The admission policies on a real API server: types, cost, updates, opt-outs and modes."""
 
 from __future__ import annotations
 
@@ -77,18 +77,19 @@ def quota(namespace: str, **hard: Any) -> Json:
 
 
 GOOD = container({GPU: 1})
-BAD = container({GPU: 9})  # more than a node has: GPU007
+# More GPUs than a node has, which breaks GPU007.
+BAD = container({GPU: 9})
 
 
 def type_checked(api: httpx.Client, policy: Json) -> list[Json]:
-    """The warnings of the type check, when it was made."""
+    """Return the warnings of the API server's type check of a policy, once the check has run."""
 
     def checked() -> bool:
         result = read(api, policy)
         seen = result.get("status", {}).get("observedGeneration")
         return bool(seen == result["metadata"]["generation"])
 
-    # With every variable spelt out for each kind of template it takes a minute and more.
+    # With every variable spelled out for each kind of template, the type check takes over a minute.
     await_true(f"types of {policy['metadata']['name']} checked", checked, seconds=300)
     warnings: list[Json] = read(api, policy)["status"]["typeChecking"].get("expressionWarnings", [])
     return warnings
@@ -99,19 +100,21 @@ WITH_VARIABLES = [policy for policy in POLICIES if "variables" in policy["spec"]
 
 
 def spelt_out(policy: Json) -> Json:
-    """The policy with each variable as a validation, and no variables.
+    """Return a policy in which each variable is a validation of its own.
 
-    The API server checks the types of validations only; a variable is of any type to it
-    (k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
+    The API server checks only the types of validations; a variable has any type (k8s.io/apiserver
+    v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
     """
     result = copy.deepcopy(policy)
-    del result["spec"]["auditAnnotations"]  # of variables too
+    # Audit annotations refer to variables, too.
+    del result["spec"]["auditAnnotations"]
     full: dict[str, str] = {}
     for variable in result["spec"].pop("variables"):
         full[variable["name"]] = re.sub(
             r"\bvariables\.(\w+)", lambda name: f"({full[name[1]]})", variable["expression"]
         )
-    del full["violations"]  # all the others once more
+    # The variable `violations` would repeat all other variables.
+    del full["violations"]
     result["metadata"]["name"] += "-spelt-out"
     result["spec"]["validations"] = [
         {"expression": f"size([{expression}]) == 1"} for expression in full.values()
@@ -148,7 +151,7 @@ def test_the_type_check_sees_a_field_that_is_not_there(api: httpx.Client) -> Non
 
 
 def large(broken: bool) -> Json:
-    """A pod with 100 containers, 100 init containers, and much in each of them."""
+    """Return a pod with 100 containers, 100 init containers and many fields in each of them."""
     env = [{"name": f"N{index}", "value": "none"} for index in range(20)]
     many = {GPU: 0, "tencent.com/vcuda-core": 100, "rdma/hca": 1, "nvidia.com/mig-1g.10gb": 1}
     apps = [container(many, env=env) | {"name": f"app-{index}"} for index in range(100)]
@@ -224,7 +227,7 @@ def test_audit_says_nothing_to_who_creates(api: httpx.Client) -> None:
 
 
 def _only(namespace: str, how: Enforcement) -> list[Json]:
-    """The parameter and the bindings, held to one namespace by name."""
+    """Return the ConfigMap and the bindings, limited to one namespace by name."""
     result = []
     for manifest in judging(CONTEXT, how):
         if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
@@ -298,7 +301,9 @@ def test_a_namespace_is_left_alone_by_label_and_by_name(api: httpx.Client) -> No
         make_namespace(api, name, {"team": "out", **labels})
     for manifest in judging(CONTEXT, how):
         if manifest["kind"] == "ValidatingAdmissionPolicy":
-            continue  # the server's are shared, and hold more rules than this context needs
+            # The API server's policies are shared by all tests, and contain more rules than this
+            # context needs.
+            continue
         if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
             manifest["metadata"]["name"] += "-out"
             selector = manifest["spec"]["matchResources"]["namespaceSelector"]

@@ -1,4 +1,7 @@
-"""Each way to change what a rule reads is matched by a policy, as a real API server lists them."""
+"""A policy matches every request that can change a field that a rule reads.
+
+The requests come from the discovery of a real API server.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,10 @@ UNMATCHED = {
     "replicationcontrollers/scale",
     "statefulsets/scale",
 }
-"""Subresources that only change a number of pods. Each pod is judged when it is created, and quotas
-count it; no rule refuses a number of replicas."""
+"""Subresources that only change a number of pods.
+
+No rule limits the number of replicas: each pod is checked when it is created, and quotas count it.
+"""
 
 POLICIES = cluster.policies(cluster.WARN)
 
@@ -81,7 +86,7 @@ def test_whatever_changes_what_a_rule_reads_is_matched(alone: ApiServer) -> None
 
 
 def _tries_enough(trial: Trial, found: list[Change]) -> None:
-    """Check that the trial saw the ways that are known, and that its lists are not out of date."""
+    """Check that the trial covers all samples and all known ways to change a field."""
     known = {
         "bindings": ("spec", "nodeName"),
         "namespaces/finalize": ("metadata", "annotations"),

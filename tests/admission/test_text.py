@@ -1,4 +1,4 @@
-"""The policies as text: which rules, which variables, what the parameter says."""
+"""The text of the admission policies: their rules, their variables and the ConfigMap's content."""
 
 from __future__ import annotations
 

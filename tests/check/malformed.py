@@ -1,4 +1,4 @@
-"""Files that a checker may meet, each with what it must say of them."""
+"""Files that the checker may read, with the message that it must print for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ BROKEN = "apiVersion: v1\nkind: Pod\nspec: {containers: [\n"
 
 @dataclass(frozen=True)
 class File:
-    """`line` and `says` are of the one problem that is reported; `says` is empty where none is."""
+    """A file and the single problem that the checker must report for it.
+
+    Attributes:
+        content: Bytes of the file.
+        line: Line of the problem.
+        says: Part of the problem's message, or empty if the file has no problem.
+    """
 
     content: bytes
     line: int | None = None
@@ -28,7 +34,7 @@ def _fine(content: str | bytes) -> File:
 
 
 def _wrong(field: str, value: str, line: int, wanted: str) -> File:
-    """A pod with a field of its spec of another type."""
+    """Return a pod whose spec has a field of a wrong type."""
     return _bad(f"{POD}  {field}: {value}\n", line, f"wanted: {wanted}")
 
 
@@ -47,7 +53,7 @@ _BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 _LIST = {"apiVersion": "v1", "kind": "List", "items": []}
 
 FILES: dict[str, File] = {
-    # Not YAML
+    # Files that are not YAML
     "sentence": _bad("Dear operator, please deploy this.\n", 1, "found"),
     "markdown": _bad("# Title\n\nSome *text*: with `code` and: colons\n", 3, "found"),
     "shell-script": _bad("#!/bin/sh\nset -e\nkubectl apply -f x\n", 2, "found"),
@@ -98,7 +104,7 @@ FILES: dict[str, File] = {
     "block-scalar-indicator": _bad("a: |x\n  text\n", 1, "found"),
     "anchor-without-name": _bad("a: & 1\n", 1, "found"),
     "merge-conflict": _bad("kind: Pod\n<<<<<<< HEAD\nname: a\n=======\n", 3, "found"),
-    # Templates
+    # Templates that must be rendered first
     "helm-template": _bad(
         'kind: Pod\nmetadata:\n  {{- include "labels" . | nindent 4 }}\n', 3, "helm template"
     ),
@@ -108,7 +114,7 @@ FILES: dict[str, File] = {
     "items-a-mapping": _object("kind: Pod\nitems: {a: 1}\n", 3, "found a mapping at items"),
     "helm-range": _bad("{{- range .Values.pods }}\nkind: Pod\n{{- end }}\n", 1, "helm template"),
     "jinja": _bad("{% for p in pods %}\nkind: Pod\n{% endfor %}\n", 1, "found"),
-    # Bombs and depths
+    # Deeply nested or very large content
     "alias-bomb": _bad(_BOMB, 6, "values that come from aliases"),
     "alias-bomb-in-mapping": _bad(
         "a: &a {x: 1}\nb: &b {"
@@ -133,7 +139,7 @@ FILES: dict[str, File] = {
     "ten-megabytes-of-brackets": _bad(b"[" * 10 * MEBI, 1, "at most"),
     "a-long-line-that-is-wrong": _bad("a: " + "b: " * 10_000 + "\n", 1, "mapping values"),
     "a-long-key": _bad('"' + "k" * 5000 + '": 1\n', 1, "found"),
-    # Bytes
+    # Invalid bytes and characters
     "nul": _bad(b"kind: Pod\nmetadata: {name: a\x00b}\n", 2, "control characters"),
     "nul-alone": _bad(b"\x00", 1, "control characters"),
     "bell": _bad(b"kind: Pod\nname: \x07\n", 2, "control characters"),
@@ -148,7 +154,7 @@ FILES: dict[str, File] = {
     "utf-32": _bad("kind: Pod\n".encode("utf-32"), 1, "found UTF-16"),
     "json-half-a-pair": _bad('{"kind": "Pod", "a": "\\ud83d", }', 1, "found"),
     "json-comma-at-the-end": _bad('{"kind": "Pod"},\n', 1, "found"),
-    # Types
+    # Fields of a wrong type
     "kind-a-number": _object("kind: 5\n", 2, "found 5 at kind; wanted: text"),
     "kind-a-list": _object("kind: [Pod]\n", 2, "found a list at kind"),
     "kind-left-out": _object("metadata: {name: a}\n", 1, "found null at kind"),
@@ -196,7 +202,7 @@ FILES: dict[str, File] = {
     "item-of-a-list": _object(
         "kind: List\nitems:\n  - apiVersion: v1\n    kind: Pod\n    spec: 5\n", 6, "at spec"
     ),
-    # Nothing wrong, or nothing of ours
+    # Files without problems, or without Kubernetes objects
     "empty": _fine(""),
     "blank": _fine("\n \n\t\n"),
     "comments": _fine("# nothing\n---\n# here\n...\n"),

@@ -1,4 +1,4 @@
-"""Runs the checker as its command line does, in this process; installs packages of ours."""
+"""Helpers that run the checker in this process and install packages of this project."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ONLY = tuple(
     if id_ not in ("GPU001", "GPU004", "GPU007", "GPU023", "GPU062")
     for argument in ("--rule", f"{id_}=off")
 )
-"""Few rules, so that new ones change nothing here."""
+"""Arguments that switch off all rules but a few, so that a new rule does not change these tests."""
 ROOT = Path(__file__).parents[2]
 
 
 class Run(NamedTuple):
-    """How a run ended and what it printed."""
+    """Exit code and output of a run of the checker."""
 
     code: int
     output: str
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
 
 def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
-    """`python -m components.guardrails.check RULES ARGUMENTS`."""
+    """Run the checker as `python -m components.guardrails.check RULES ARGUMENTS` does."""
     output, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
@@ -44,7 +44,7 @@ def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
 
 
 def copy(target: Path, *beginnings: str) -> None:
-    """Copy the project's files whose paths begin so."""
+    """Copy the project's files whose paths begin with one of the given texts."""
     for name in project_files():
         if name.startswith(beginnings):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def copy(target: Path, *beginnings: str) -> None:
 
 
 def install(source: Path, target: Path) -> None:
-    """Build the package of a folder and unpack it, as `pip install` does, without a network."""
+    """Build the package in a folder and unpack it, as `pip install` does, but offline."""
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     subprocess.run(
         [sys.executable, "-c", build, str(target)],

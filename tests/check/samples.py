@@ -1,4 +1,4 @@
-"""A pod that keeps the rules, and one that breaks two."""
+"""A pod that follows the rules, and a pod that breaks two rules."""
 
 GOOD = """\
 apiVersion: v1

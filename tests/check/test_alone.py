@@ -1,4 +1,4 @@
-"""The rulebook alone: installed as `gpu_rules`, beside packages that have our names."""
+"""The rules work alone: installed as `gpu_rules`, next to packages with this project's names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print(json.dumps([sorted(RULES), [policy.name for policy in policies()]]))
 
 
 def outward(tree: ast.AST) -> Iterator[str]:
-    """Each import of one of our packages by its full name, also those made at run time."""
+    """Yield the name of each import of this project's packages, including imports at run time."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names if _is_ours(item.name))
@@ -71,7 +71,7 @@ def test_the_rulebook_imports_nothing_of_ours_by_its_full_name() -> None:
 
 
 def test_no_import_leaves_the_rulebook() -> None:
-    """A relative import with too many dots would reach what lies beside the folder."""
+    """A relative import with too many dots would import from outside the folder."""
     for file in RULEBOOK.rglob("*.py"):
         depth = len(file.relative_to(RULEBOOK).parts)
         for node in ast.walk(ast.parse(file.read_text())):
@@ -81,7 +81,7 @@ def test_no_import_leaves_the_rulebook() -> None:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as `pip install ./policies` leaves it, and in it packages that have our names."""
+    """Return an installed package, next to other packages with this project's names."""
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("shipped")
     copy(source, "policies/")
     install(source / "policies", folder)
@@ -112,7 +112,8 @@ def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:
 def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=folder,  # and so first on the path, before what is installed
+        # The working directory comes first on the import path, before installed packages.
+        cwd=folder,
         env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

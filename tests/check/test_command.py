@@ -1,4 +1,4 @@
-"""The command line: what is read, by which context, and what the exit code says."""
+"""The checker's command line: which files it reads, which cluster facts it uses, its exit codes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_folders_patterns_and_files_are_read_once(
         "b/c b/*.json": "2",
         "a.yaml": "1",
     }
-    assert check("b/*").code == 2  # a pattern takes files of any ending
+    # A pattern matches files with any suffix.
+    assert check("b/*").code == 2
 
 
 def test_a_chart_is_left_out_and_named(tmp_path: Path) -> None:
@@ -203,7 +204,8 @@ def test_a_terminal_gets_colours_and_a_file_none(tmp_path: Path) -> None:
     try:
         while part := os.read(main, 65536):
             output += part
-    except OSError:  # Linux says so at the end
+    # On Linux, a read fails with OSError after the other end of the terminal is closed.
+    except OSError:
         pass
     assert shown.wait(timeout=60) == 1
     os.close(main)

@@ -1,4 +1,4 @@
-"""The how-to page shows commands that the checker takes."""
+"""The commands on the checker's how-to page are valid."""
 
 from __future__ import annotations
 

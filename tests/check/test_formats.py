@@ -1,4 +1,4 @@
-"""Each format says the same, in the words of its readers."""
+"""All output formats report the same violations and problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.check.samples import BAD, GOOD
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A good and a bad pod in one file, and a file that is broken."""
+    """Return a folder with a good and a bad pod in one file, and a file that is not valid YAML."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some pods.yaml").write_text(f"{GOOD}---\n{BAD}")
     (tmp_path / "broken.yaml").write_text("kind: Pod\nspec: [\n")

@@ -1,4 +1,4 @@
-"""The pre-commit hook, run by pre-commit itself."""
+"""The checker's pre-commit hook, run by pre-commit itself."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.check.running import ROOT
 from tests.check.samples import BAD, GOOD
 
 LIMIT = 300
-"""Seconds: the first run installs the checker."""
+"""Time limit of one command in seconds; the first run installs the checker."""
 INSTALLED = ("components", "policies", "pyproject.toml", ".pre-commit-hooks.yaml")
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command as an engineer gives it, with folders of its own for what tools keep."""
+    """Run a command with separate folders for caches and git settings, and return its result."""
     own = folder.parent / "home"
     return subprocess.run(
         command,
@@ -76,7 +76,8 @@ def test_pre_commit_installs_the_hook_and_stops_a_commit(tmp_path: Path) -> None
             shutil.copy2(ROOT / name, rules / name)
     revision = _repository(rules)
     project = tmp_path / "project"
-    (project / "policies").mkdir(parents=True)  # a folder of the same name is no trap
+    # A folder named `policies` in the user's project must not replace the package.
+    (project / "policies").mkdir(parents=True)
     (project / "policies" / "pod.yaml").write_text(GOOD)
     (project / "readme.md").write_text("a: [")
     hooks = {"repos": [{"repo": str(rules), "rev": revision, "hooks": [{"id": "gpu-rules"}]}]}

@@ -1,4 +1,4 @@
-"""Whatever is in a file, the checker ends with a clear message and never with a traceback."""
+"""For any content of a file, the checker ends with a clear message and never with a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker as it is installed: a wheel of its own, without the rest of the project."""
+"""The checker works when it is installed from a wheel, without the rest of the project."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as `pip install` leaves it."""
+    """Return a folder as after `pip install`."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
     copy(source, "components/", "policies/", "pyproject.toml", "LICENSE")
     install(source, target)
@@ -47,5 +47,5 @@ def test_an_installed_checker_reads_every_committed_stack_file(
         timeout=60,
         check=False,
     )
-    # Only who knows the stack's pools knows their taint.
+    # The taint is known only from the stack's pools, so GPU004 proves that the stack file was read.
     assert (done.returncode, "mandatory GPU004" in done.stdout) == (1, True), done.stderr

@@ -1,4 +1,4 @@
-"""The security floors are what NVIDIA's bulletins say, at each border."""
+"""The table of security floors agrees with NVIDIA's bulletins, just below and at each floor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BORDERS = [
 
 
 def before(version: str) -> str:
-    """The version just before one."""
+    """Return the version just before a version."""
     numbers = [int(number) for number in version.split(".")]
     while numbers[-1] == 0:
         numbers.pop()
@@ -47,7 +47,7 @@ def before(version: str) -> str:
 
 
 def last_affected(entry: Floor) -> str:
-    """The bulletin's own last version, where it names one that is not the fixed one."""
+    """Return the last affected version that the bulletin names, or the version before the fix."""
     named = re.findall(r"[0-9]+(?:\.[0-9]+)+", entry.affected.partition("(")[0])[-1]
     return before(entry.fixed) if parse(named) == parse(entry.fixed) else named
 

@@ -1,4 +1,4 @@
-"""Ends of support: what has passed its last day is found, and no document claims it silently."""
+"""The check for ended support finds each support date in the documents that has passed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_versions_are_read_from_documents(line: str, found: list[str]) -> None:
 
 
 def test_the_documents_claims_are_many() -> None:
-    """A pattern that no longer matches would find nothing to be overdue."""
+    """A pattern that no longer matches the documents would find nothing overdue."""
     far = overdue(ROOT, date(2100, 1, 1))
     assert {line.split(": ")[1].split()[0] for line in far} >= {"kubernetes", "containerd"}
 

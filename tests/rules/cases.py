@@ -1,4 +1,4 @@
-"""Manifests by a few words, and what the rules say of them."""
+"""Helpers that build manifests in few words and return the rules that they break."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRIVILEGED = {"securityContext": {"privileged": True}}
 POOL = PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)
 CONTEXT = Context(pools=(POOL,))
 PRACTICE = {"GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
-"""Advice on workloads, which short manifests do not follow."""
+"""Ids of advisory rules that the short test manifests break, so the helpers leave them out."""
 
 
 def container(limits: Any = None, requests: Any = None, **fields: Any) -> dict[str, Any]:
@@ -45,7 +45,11 @@ def resource(kind: str, api: str = "v1", **fields: Any) -> dict[str, Any]:
 
 
 def workload(kind: str, *containers: Any, pod_spec: Any = None, **fields: Any) -> dict[str, Any]:
-    """A workload; `name` and `namespace` are its own, `pod_spec` adds to its template's spec."""
+    """Return a workload; `pod_spec` adds fields to its pod template's spec.
+
+    `name`, `namespace` and `annotations` are those of the workload itself; other fields go to its
+    spec.
+    """
     api = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1"}
     own = {key: fields.pop(key) for key in ("name", "namespace", "annotations") if key in fields}
     template = {"spec": spec(*containers, **(pod_spec or {}))}
@@ -68,20 +72,20 @@ def release(chart: str = "gpu-operator", **fields: Any) -> dict[str, Any]:
 
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
-    """The rules that a manifest breaks on its own, without advice on workloads."""
+    """Return the ids of the rules that one manifest breaks, without the advice in `PRACTICE`."""
     rules = [violation.rule.id for violation in judge(manifest, context, **options)]
     return [rule_id for rule_id in rules if rule_id not in PRACTICE]
 
 
 def paths(rule_id: str, manifest: Any, context: Context = CONTEXT) -> list[str]:
-    """Where a manifest breaks one rule."""
+    """Return the paths at which a manifest breaks a rule."""
     return [
         violation.path for violation in judge(manifest, context) if violation.rule.id == rule_id
     ]
 
 
 def stack_ids(*manifests: Any, context: Context = CONTEXT) -> list[str]:
-    """The rules that the manifests break together, each with the name of the object."""
+    """Return the rules that manifests break only together, with the name of the object."""
     violations = judge_stack(manifests, context)
     assert all(violation.severity is not Severity.OFF for violation in violations)
     return [f"{violation.rule.id} {violation.subject}" for violation in violations]

@@ -1,4 +1,4 @@
-"""The real engine and small programs for it."""
+"""Fixtures that run the real Pulumi engine on small programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rules.previews import Preview, Run
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 120
-"""Seconds for any one command."""
+"""Time limit of one command in seconds."""
 
 PROGRAM = '''
 """Declares manifests.json; each object carries a value that is not known at preview."""
@@ -83,7 +83,7 @@ NO_CLUSTER = {
 
 @pytest.fixture
 def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
-    """Previews a program that declares the given manifests, with the policy pack."""
+    """Return a function that previews a program with the given manifests and the policy pack."""
 
     def run(
         manifests: Mapping[str, Any],

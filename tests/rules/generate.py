@@ -1,4 +1,4 @@
-"""Pods, templates and what lies in them, as plain as they come and as odd as they get."""
+"""Hypothesis strategies for pods, pod templates and their resources, with plain and odd values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = (
     *("example.com/a_b", "example.com/-a", "example..com/a", "cpu", "memory", "limits.a/b"),
     *("example.com/" + "a" * 63, "example.com/" + "a" * 64, "a" * 244 + "/a", "a" * 245 + "/a"),
 )
-# Half of the lists are plausible, so that both answers come up often.
+# Half of the amounts are plausible, so that manifests are often accepted and often rejected.
 PLAIN = st.sampled_from([1, "1", "1000m", 2])
 LISTS = st.dictionaries(st.sampled_from([GPU, CORE, HCA]), st.one_of(PLAIN, AMOUNTS), max_size=2)
 KINDS = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
@@ -67,13 +67,13 @@ def pod_specs(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def manifests(draw: st.DrawFn) -> dict[str, Any]:
-    """A whole object of any kind with a pod in it, valid but for its resources."""
+    """Generate an object of any kind with a pod; only its resources may be invalid."""
     spec, kind = draw(pod_specs()), draw(st.sampled_from(("Pod", *KINDS)))
     return wrapped(kind, spec)
 
 
 def wrapped(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """An object of a kind around a pod's spec, complete enough for the API server."""
+    """Return an object of a kind with a pod's spec, complete enough for the API server."""
     labels = {"app": "a"}
     if kind in ("Job", "CronJob"):
         spec = {**spec, "restartPolicy": "Never"}

@@ -1,6 +1,6 @@
-"""The messages of all tables of tests, as they are written down in `messages.json`.
+"""The messages of all table-driven tests, recorded in `messages.json`.
 
-`python -m tests.rules.messages` writes the file anew; its difference is what people will read.
+`python -m tests.rules.messages` writes the file again. Its diff shows what users will read.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ TESTS = (
     *("test_inputs", "test_workloads", "test_rules", "test_vcuda", "test_quantity"),
     *("test_readers", "test_custom", "test_discovery", "test_subjects"),
 )
-"""The tests by tables: each case asks the rules, or what reads manifests for them."""
+"""The table-driven tests; each case runs the rules or the functions that read manifests for them.
+"""
 
 _written = {rule: frozenset(texts) for rule, texts in json.loads(FILE.read_text()).items()}
 _recorded: dict[str, set[str]] | None = None
 
 
 def judge(manifest: Any, context: Context, **options: Any) -> list[Violation]:
-    """What the rules say of a manifest, of which every message is known."""
+    """Return the rule violations of a manifest, and check that each message is recorded."""
     return _known(evaluate(manifest, context, **options))
 
 
 def judge_stack(manifests: Iterable[Mapping[str, Any]], context: Context) -> list[Violation]:
-    """The same of all manifests of a stack together."""
+    """Return the violations of all manifests of a stack together, and check their messages."""
     return _known(evaluate_stack(manifests, context))
 
 

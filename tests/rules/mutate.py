@@ -1,13 +1,14 @@
-"""A mutation run over `policies/rules`: does some test fail when a rule is changed?
+"""Mutation test of `policies/rules`: does a test fail when the code of a rule is changed?
 
-`python -m tests.rules.mutate [--every N] [--module NAME]`. mutmut makes the mutants, all of them in
-one copy of the sources with a switch; here each gets a forked process that already holds the tests,
-and runs those that call the changed function. The tests are those by tables: each case builds a
-manifest and asks the rules, without engine and API server. Functions with a decorator (those that
-remember results) are not mutated by mutmut.
+`python -m tests.rules.mutate [--every N] [--module NAME]`. mutmut makes all mutants in one copy of
+the sources, with a switch between them. For each mutant, a forked process that has already loaded
+the tests runs the tests that call the changed function. These are the table-driven tests: each case
+builds a manifest and runs the rules, without engine and API server. mutmut does not mutate
+functions with a decorator, such as those that cache results.
 
-Results are stored by module, so that runs of some (`--module`, `--minutes`) add up to one of all.
-Survivors that change nothing anybody could see are listed with the reason in `equivalent.json`.
+Results are stored per module, so several partial runs (`--module`, `--minutes`) add up to a full
+run. Mutants that survive because the change has no visible effect are listed with the reason in
+`equivalent.json`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from tests.rules.messages import TESTS
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 20
-"""Seconds of processor time for all tests on one mutant; one that never ends is found too."""
+"""Limit of CPU time for all tests of one mutant, in seconds; it also ends mutants that never stop.
+"""
 MOST = 0.05
-"""The share of mutants that may survive."""
+"""Share of mutants that may survive."""
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["policies"]
@@ -51,14 +53,14 @@ from hypothesis import settings
 settings.register_profile("any", deadline=None)
 settings.load_profile("any")
 """
-"""In place of the tests' own, which knows of all that other tests start."""
+"""Replaces the tests' conftest.py, which imports what other tests start."""
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-"""Reasons by mutant, for those that no test could notice."""
+"""Reasons why no test can detect a mutant, by the mutant's name."""
 GENERATE = "from mutmut.__main__ import create_mutants; create_mutants(2)"
 
 
 def prepare(folder: Path) -> list[str]:
-    """Copy sources and tests, make the mutants; their names."""
+    """Copy sources and tests into a folder, create the mutants, and return their names."""
     shutil.copytree(ROOT / "policies", folder / "policies", ignore=_caches)
     (folder / "pyproject.toml").write_text(SETTINGS)
     _run(folder, "-c", GENERATE)
@@ -80,7 +82,7 @@ def prepare(folder: Path) -> list[str]:
 
 
 def _makes_cel(name: str) -> bool:
-    """Whether a function makes CEL, which only an API server can judge: the differential tests."""
+    """Return whether a function returns CEL, which only tests with an API server can check."""
     return name.startswith("policies.rules.cel.") or "_cel__mutmut_" in name
 
 
@@ -100,7 +102,7 @@ def _run(folder: Path, *arguments: str, lines: str = "") -> str:
 
 
 def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[str, Any]:
-    """Judge each `every`-th mutant; by module, the largest first, those that were finished."""
+    """Test each `every`-th mutant, and return the results by module, the largest module first."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         folder = Path(temporary)
         names = [n for n in prepare(folder) if not modules or _module(n) in modules][::every]
@@ -130,12 +132,12 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
 
 
 def _module(name: str) -> str:
-    """The topic, or the module of the ground."""
+    """Return the topic of a mutant's rule, or the module's name for shared modules."""
     return name.split(".")[2]
 
 
 def document(modules: dict[str, Any]) -> dict[str, Any]:
-    """All that is known of all modules; survivors apart that are explained."""
+    """Return the results of all modules, with explained survivors listed separately."""
     reasons = json.loads(EQUIVALENT.read_text())
     survived = [name for module in modules.values() for name in module["survived"]]
     mutants = sum(module["mutants"] for module in modules.values())
@@ -151,7 +153,7 @@ def document(modules: dict[str, Any]) -> dict[str, Any]:
 
 
 class Judge:
-    """A pytest plugin that runs the collected tests once for each mutant, in a fork each."""
+    """A pytest plugin that runs the collected tests for each mutant in a forked process."""
 
     def __init__(self, names: list[str], minutes: float) -> None:
         self.names = names
@@ -160,7 +162,8 @@ class Judge:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         cases = [item for item in session.items if _alone(item)]
         callers: dict[str, list[pytest.Item]] = {}
-        for item in cases:  # unchanged they pass, and what they import is there
+        # The first run is without mutants: the tests pass, and all imports are loaded.
+        for item in cases:
             for function in _called(item):
                 callers.setdefault(function, []).append(item)
         for name in self.names:
@@ -168,7 +171,8 @@ class Judge:
                 break
             here = callers.get(name.rpartition("__mutmut_")[0], [])
             killer = _killer(name, here)
-            if killer is not None:  # it will end the next mutants of this function, too
+            # This test will probably fail for the next mutants of the same function, too.
+            if killer is not None:
                 here.insert(0, here.pop(killer))
             sys.stdout.write(f"verdict {name} {'survived' if killer is None else 'killed'}\n")
             sys.stdout.flush()
@@ -176,7 +180,7 @@ class Judge:
 
 
 def _alone(item: pytest.Item) -> bool:
-    """Whether a test needs nothing but its parameters."""
+    """Return whether a test needs no fixtures, only its parameters."""
     names = set(item.fixturenames) - {"request"}  # type: ignore[attr-defined]
     return names <= set(_parameters(item)) and "refused_at_once" not in item.name
 
@@ -190,7 +194,7 @@ def _call(item: Any) -> None:
 
 
 def _called(item: pytest.Item) -> set[str]:
-    """The functions that a test calls."""
+    """Return the names of the functions that a test calls."""
     from mutmut.mutation.trampoline import set_mutant_under_test
     from mutmut.state import state
 
@@ -202,7 +206,7 @@ def _called(item: pytest.Item) -> set[str]:
 
 
 def _forget() -> None:
-    """Empty what remembers results."""
+    """Empty all caches of the rules' modules."""
     for module in [loaded for key, loaded in sys.modules.items() if key.startswith("policies")]:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear"):
@@ -210,7 +214,7 @@ def _forget() -> None:
 
 
 def _killer(name: str, cases: list[pytest.Item]) -> int | None:
-    """The first test that fails with a mutant; `None` where none does."""
+    """Return the index of the first test that fails with a mutant, or None if none fails."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -218,13 +222,14 @@ def _killer(name: str, cases: list[pytest.Item]) -> int | None:
         _try(name, cases, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        begun = len(pipe.read())  # a byte for each test
+        # The child process writes a byte for each test that it starts.
+        begun = len(pipe.read())
     _, status = os.waitpid(child, 0)
     return None if status == 0 else max(begun - 1, 0)
 
 
 def _try(name: str, cases: list[pytest.Item], writer: int) -> NoReturn:
-    """Run the tests in this process, which ends: with 0 where all of them pass."""
+    """Run the tests in this process and exit; the exit code is 0 if all of them pass."""
     from mutmut.mutation.trampoline import set_mutant_under_test
 
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
@@ -237,7 +242,8 @@ def _try(name: str, cases: list[pytest.Item], writer: int) -> NoReturn:
         os.write(writer, b".")
         try:
             _call(item)
-        except BaseException:  # whatever it raises, the change was seen
+        # Any exception means that the test has detected the mutant.
+        except BaseException:
             os._exit(1)
     os._exit(0)
 

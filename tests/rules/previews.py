@@ -1,4 +1,4 @@
-"""What a preview by the real engine ended with."""
+"""The result of a preview by the real Pulumi engine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preview:
-    """What a preview ended with: exit code, everything that it printed."""
+    """Exit code and output of a preview."""
 
     code: int
     output: str
 
     def violations(self, level: str) -> dict[str, list[str]]:
-        """Rule ids by the name of the resource that broke them."""
+        """Return the ids of broken rules of one level, by the resource's name."""
         by_level: dict[str, list[str]] = {}
         resource = ""
         for line in map(str.strip, self.output.splitlines()):

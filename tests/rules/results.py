@@ -1,8 +1,8 @@
-"""What a run of the full proof found, as JSON, and the line that sums it up.
+"""Results of the full test of the rules, stored as JSON, and the line that sums them up.
 
-Each part of the proof writes one file into `tests/results`: `api-server.json`, `admission.json`
-(from `admission-1.json` and so on), `mutation.json`. `python -m tests.rules.results` prints the
-line from them and names what has not run.
+Each part of the test writes a file to `tests/results`: `api-server.json`, `admission.json` (from
+`admission-1.json` and so on) and `mutation.json`. `python -m tests.rules.results` prints the
+summary line, and names the parts that have not run.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ FOLDER = Path(__file__).parents[1] / "results"
 
 
 def store(part: str, found: Mapping[str, Any]) -> None:
-    """Write what a part of the proof found."""
+    """Store the results of a part of the test."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{part}.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
 
 
 def load(part: str) -> dict[str, Any] | None:
-    """What a part of the proof found, `None` where it has not run."""
+    """Return the results of a part of the test, or None if it has not run."""
     file = FOLDER / f"{part}.json"
     return json.loads(file.read_text()) if file.is_file() else None
 
 
 def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What several runs of one part came to: numbers summed, lists joined."""
+    """Return the combined results of several runs of a part: numbers summed, lists joined."""
 
     def total(values: Sequence[Any]) -> Any:
         if isinstance(values[0], Mapping):
@@ -42,15 +42,16 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return sum(values[1:], values[0])
 
     whole: dict[str, Any] = total(list(parts))
-    same = ("at_admission", "by_the_api_server")  # of the rules, not of the cases
+    # These two numbers count rules, not cases, so they must not be summed.
+    same = ("at_admission", "by_the_api_server")
     return whole | {name: parts[0][name] for name in same if name in parts[0]}
 
 
 def line() -> str:
-    """The last line of the proof, each figure from the stored results."""
+    """Return the summary line of the test, with each number from the stored results."""
     found = {part: load(part) for part in PARTS}
     api, admission, mutation = (found[part] for part in PARTS)
-    # A run stores its cases only when all of them agree: one that does not fails instead.
+    # A run against the API server stores its cases only if all of them agree; otherwise it fails.
     cases = sum(figures["cases"] for figures in (api, admission) if figures)
     agree = sum(figures.get("agree", figures["cases"]) for figures in (api, admission) if figures)
     parts = [f"{len(RULES)} rules"]

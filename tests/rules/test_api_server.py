@@ -1,4 +1,4 @@
-"""What the rules say of resources is what a real API server says, by server-side dry run."""
+"""The rules about resources agree with a real API server, by server-side dry run."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.rules import results
 from tests.rules.generate import GPU, KINDS, manifests, resources, wrapped
 
 ENFORCED = ("GPU001", "GPU002", "GPU003", "GPU008", "GPU009", "GPU010", "GPU027")
-"""The rules that the API server enforces on whole pods and templates."""
+"""The rules that the API server itself enforces in pods and pod templates."""
 FULL = 10_000
 PLURALS = {kind: f"{kind.lower()}s" for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[httpx.Client]:
-    """A client of an API server of its own: real etcd and API server, nothing else."""
+    """Run an API server with etcd and without controllers, and yield a client for it."""
     with running("rules") as server:
         yield server.client
 
 
 def answer_of(answer: httpx.Response) -> str:
-    """What the API server says against a request, empty where it takes it."""
+    """Return the API server's message if it rejects a request, or an empty text."""
     assert answer.status_code in (200, 201, 400, 422), answer.text
     return "" if answer.status_code < 300 else str(answer.json()["message"])
 
@@ -49,7 +49,7 @@ def broken(manifest: dict[str, Any]) -> list[str]:
 
 
 def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
-    """Generate manifests until so many were judged by both; every difference fails."""
+    """Generate manifests until enough have been checked by both; every difference fails."""
     kinds: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
     taken = 0
@@ -89,7 +89,7 @@ def test_the_rules_agree_with_the_api_server(api: httpx.Client) -> None:
 
 @pytest.mark.full
 def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
-    """Hypothesis repeats no example, so a run may end short of its number; then it goes on."""
+    """Hypothesis repeats no example, so a run may end with too few cases and is repeated."""
     result: dict[str, Any] = compare(api, FULL, seed=False)
     while result["cases"] < FULL:
         more = compare(api, FULL - result["cases"] + 100, seed=False)
@@ -110,7 +110,7 @@ def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
 
 
 def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
-    """GPU011 against the subresource by which ephemeral containers come into a running pod."""
+    """Compare GPU011 with the subresource that adds ephemeral containers to a running pod."""
     base = wrapped("Pod", {"containers": [{"name": "a", "image": "a"}]})
     created = api.post("/api/v1/namespaces/default/pods", json=base)
     assert created.status_code in (201, 409), created.text
@@ -120,7 +120,8 @@ def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
     @given(resources() | st.just({}), st.integers(0, 10**6))
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None)
     def agree(asked: dict[str, Any], number: int) -> None:
-        # An empty list of resources is refused too, and asks for nothing: not the rule's concern.
+        # The API server rejects an empty list of resources, too, but it requests nothing, so the
+        # rule ignores it.
         listed = {part: dict.fromkeys(names, 1) for part, names in asked.items()}
         given = {part: names for part, names in listed.items() if names}
         env = [{"name": "N", "value": str(number)}]
@@ -157,7 +158,7 @@ def test_a_wrong_name_is_not_always_refused(api: httpx.Client, name: str, taken:
 
 
 def limited(client: httpx.Client, item: dict[str, Any], name: str) -> dict[str, Any]:
-    """What a pod that asks for nothing gets in a namespace with a LimitRange."""
+    """Return the resources that a LimitRange gives to a pod that requests nothing."""
     for url, body in (
         ("", {"kind": "Namespace", "metadata": {"name": name}}),
         (f"/{name}/serviceaccounts", {"kind": "ServiceAccount", "metadata": {"name": "default"}}),

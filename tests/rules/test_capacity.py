@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""How much may be asked for: by a container, a pod, an update, a stack."""
+"""How many GPUs a container, a pod, an update and a stack may request."""
 
 from __future__ import annotations
 
@@ -222,7 +222,8 @@ def update(
     return workload("Deployment", gpus(each), **{k: v for k, v in fields.items() if v is not None})
 
 
-# Of 16 GPUs: does the update need more? The last column: would it need spare ones at all?
+# The pools have 16 GPUs. Columns: whether the update needs more than those, and whether it needs
+# spare GPUs.
 UPDATES: list[tuple[str, Any, bool, bool]] = [
     ("defaults, one pod", update(), False, True),
     ("all GPUs, defaults", update(2, each=8), True, True),

@@ -1,4 +1,4 @@
-"""A Helm release is judged by the objects that its chart renders, where it is on this machine."""
+"""The rules check a Helm release by the objects that its local chart renders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods are found in custom kinds, and what may ask for GPUs otherwise is told."""
+"""Pods are found in custom kinds, and a custom kind that may request GPUs otherwise is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.rules.unknown import UNKNOWN
 BAD = "{name: c, image: i:1, resources: {limits: {nvidia.com/gpu: 500m}}}"
 POD = f"spec: {{containers: [{BAD}]}}"
 LIMIT = "resources.limits[nvidia.com/gpu]"
-# The kind, its spec, and where the container with half a GPU is found.
+# Columns: kind, spec, and the path of the container that requests half a GPU.
 KINDS: dict[str, tuple[str, str, str]] = {
     "PyTorchJob": (
         "kubeflow.org/v1",

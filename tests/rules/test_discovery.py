@@ -1,4 +1,4 @@
-"""A rule is one module: what it lacks is told with the module's name."""
+"""A rule is one module, and an incomplete module is reported by its name."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ CURE = "write it beside the rule, as the modules next to it do"
 
 @contextlib.contextmanager
 def rulebook(**modules: str) -> Iterator[Found]:
-    """A package `rulebook` with modules in its topic, forgotten afterwards; its rules are found.
+    """Create a package `rulebook` of rules, and yield a function that finds the rules.
 
-    No fixture: mutants are judged by tests that need none (`tests.rules.mutate`).
+    This is not a fixture, because only tests without fixtures run in the mutation test
+    (`tests.rules.mutate`). The package is unloaded afterwards.
     """
     with tempfile.TemporaryDirectory() as temporary:
         topic = Path(temporary, "rulebook", "topic")

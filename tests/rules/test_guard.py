@@ -1,4 +1,4 @@
-"""The program holds the same rules against what it declares, without the policy pack."""
+"""The program checks its resources against the same rules without the policy pack."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def loop() -> Iterator[None]:
-    """Outputs need a current event loop; a test before may have taken it away."""
+    """Set a current event loop, which outputs need and an earlier test may have removed."""
     asyncio.set_event_loop(LOOP)
     yield
     asyncio.set_event_loop(None)

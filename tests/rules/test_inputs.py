@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""Helm values, commands on hosts, exemptions."""
+"""The rules for Helm values, commands on hosts and exemptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways past the device plugin: host paths, privileges, the variable by reference."""
+"""The rules against bypassing the device plugin: host paths, privileges, environment variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on_host(path: Any, *containers: Any, **fields: Any) -> dict[str, Any]:
 
 
 HOST_PATHS: list[tuple[str, bool, bool]] = [
-    # the path, refused in any pod, refused in one with GPUs
+    # Columns: path, whether it is refused in any pod, whether it is refused in a pod with GPUs.
     ("/dev/nvidia0", True, True),
     ("/dev/nvidia" + "0" * 80, True, True),
     ("/dev/nvidia-caps", True, True),

@@ -1,4 +1,4 @@
-"""The pack reads what the engine gives it, unknown values included, and reports by level."""
+"""The policy pack reads the engine's inputs, including unknown values, and reports by severity."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMED: dict[str, Any] = {
     "runtimeClass": "",
     "infrastructureNamespaces": [],
 }
-"""All that a stack has an answer for."""
+"""All settings that a stack file also provides."""
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +182,7 @@ def test_no_message_holds_a_long_value_or_an_environment_value() -> None:
 
 
 def stack(*resources: tuple[str, dict[str, Any]]) -> dict[str, list[str]]:
-    """What the stack policies say, by policy."""
+    """Return the ids of the rules that the stack policies report, by policy."""
     options: Any = PolicyResourceOptions(False, [], None, [], None, [])  # type: ignore[arg-type]
     manifests = [
         PolicyResource(

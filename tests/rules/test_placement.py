@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""What the nodes' runtime, labels and taints ask of a pod."""
+"""What a cluster's RuntimeClass, node labels and taints require of a pod."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from tests.rules.cases import (
 from tests.rules.messages import judge
 
 RUNTIMES: list[tuple[str | None, Any, bool]] = [
-    # what the stack needs, what the pod names, refused
+    # Columns: RuntimeClass that the stack requires, RuntimeClass that the pod names, whether it is
+    # refused.
     (None, None, False),
     (None, "kata", False),
     ("", None, False),

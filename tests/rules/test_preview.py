@@ -1,6 +1,6 @@
-"""The policy pack in a real `pulumi preview`: refuses what breaks a rule, lets the rest pass.
+"""The policy pack in a real `pulumi preview` reports manifests that break a rule, and no others.
 
-Every object in these programs carries a label whose value is not known at preview.
+Every object in these programs has a label whose value is not known during the preview.
 """
 
 from __future__ import annotations
@@ -43,15 +43,18 @@ def test_one_bad_object_stops_the_preview(preview: Run, rule_id: str) -> None:
 
 
 def settings_of(rule: Rule) -> str:
-    """The settings of a rule's example with the reference's pool, as JSON: what groups them."""
+    """Return the pack's settings for a rule's example as JSON, by which rules are grouped."""
     pool = {"name": "a100", "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
     shown = EXAMPLES[rule.id].settings
     return json.dumps({"pools": [pool], **shown}, sort_keys=True)
 
 
 REFUSED = "GPU056"
-"""The project's own command plugin refuses this rule's example itself (no host key), which ends the
-program before all that it declares is judged. The official plugin takes it."""
+"""Rule whose example is left out, because the project's own command plugin rejects it.
+
+The example has no host key. The plugin's error would end the program before all resources are
+checked; the official plugin accepts the example.
+"""
 GROUPS: dict[str, list[Rule]] = {}
 for one in RULES.values():
     if not one.across and one.id != REFUSED:
@@ -61,9 +64,9 @@ LARGEST = max(GROUPS, key=lambda group: len(GROUPS[group]))
 
 
 def judge_group(preview: Run, group: str) -> None:
-    """Each rule is reported for the object that breaks it, and for no other.
+    """Check that each rule is reported for the object that breaks it, and for no other object.
 
-    Together they also break rules over the whole stack, which are reported for the stack.
+    Together, the objects also break rules for the whole stack, which are reported for the stack.
     """
     rules = GROUPS[group]
     manifests = {rule.id.lower(): failing(rule.id) for rule in rules}
@@ -103,7 +106,8 @@ def test_a_rule_over_the_stack_is_reported_for_the_stack(preview: Run, rule: Rul
 
 def test_good_objects_pass_without_a_word(preview: Run) -> None:
     manifests = {rule.id.lower(): passing(rule.id) for rule in GROUPS[LARGEST]}
-    off = {"rules": {"GPU047": "off"}}  # several of the examples are the same release
+    # Several examples are the same release, so together they would break GPU047.
+    off = {"rules": {"GPU047": "off"}}
     done = preview(manifests, settings=json.loads(LARGEST) | off)
     assert done.code == 0, done.output
     assert "GPU0" not in done.output

@@ -1,7 +1,7 @@
-"""Quantities are read as Kubernetes reads them.
+"""Quantities are parsed as Kubernetes parses them.
 
-`quantities.json` holds what k8s.io/apimachinery v0.34.4 itself answers: text, MilliValue after
-rounding up to milli (null where it refuses the text), sign.
+`quantities.json` has the results of k8s.io/apimachinery v0.34.4: the text, MilliValue after
+rounding up to thousandths (null if it rejects the text), and the sign.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""What is read before any rule judges: values, secrets, files, lists, charts, exemptions, taints."""
+"""The functions that read manifests for the rules: values, secrets, files, charts and exemptions."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def lists(depth: int) -> str:
 
 
 FILES: list[tuple[str, Any, list[str]]] = [
-    # the value, the keys that are read
+    # Columns: name, value, keys that are read.
     ("a text", "a: 1", ["a"]),
     ("a mapping", {"a": 1}, ["a"]),
     ("the longest", "a: 1 #".ljust(MOST, "#"), ["a"]),
@@ -192,7 +192,7 @@ def charted(chart: Any, **fields: Any) -> ChartRelease | None:
 
 REPOSITORY = {"repositoryOpts": {"repo": "https://charts.example.com"}}
 CHARTS: list[tuple[str, dict[str, Any], str, bool]] = [
-    # the chart as given, what else is given, the chart's name, whether it is on this machine
+    # Columns: chart as declared, further inputs, name of the chart, whether the chart is local.
     ("hami", {}, "hami", False),
     ("hami", REPOSITORY, "hami", False),
     ("Xhami", {}, "Xhami", False),
@@ -263,7 +263,7 @@ def exemption(key: str, value: Any, today: date | None = date(2026, 6, 15)) -> E
 
 NOTHING = ("", "")
 EXEMPTIONS: list[tuple[str, str, tuple[str, str], str]] = [
-    # the rule, the annotation, its day and reason, what is wrong
+    # Columns: rule, annotation, its date and reason, what is wrong with it.
     ("GPU001", "2026-06-15 a", ("2026-06-15", "a"), ""),
     ("GPU001", " 2026-12-31\n a\tb ", ("2026-12-31", "a b"), ""),
     ("GPU001", "2026-06-14 a", ("2026-06-14", "a"), "ended on 2026-06-14"),

@@ -1,4 +1,4 @@
-"""Rules never raise, whatever a manifest holds, and judge what is known of it."""
+"""Rules never raise an error for any manifest, and check the values that are known."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BAD: dict[str, Any] = {
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of everything inside a manifest, not of its leaves alone."""
+    """Return the paths of all values inside a manifest, including mappings and lists."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     return [
         place

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""Each rule by its examples, and by tables of what passes, what fails and what is unknown."""
+"""Each rule by its examples, and by tables of manifests that pass, that fail and that are unknown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pod(*containers: Any, **spec: Any) -> dict[str, Any]:
 
 
 BESIDE = {"GPU032", "GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
-"""Practice that the short manifests here do not follow: test_workloads.py and others are for it."""
+"""Ids of rules that the short manifests here break; test_workloads.py and others test the rules."""
 
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:

@@ -1,8 +1,8 @@
-"""Manifests that people use as they stand break no mandatory rule, in the mode that fits them.
+"""Manifests that people use unchanged break no mandatory rule in the fitting mode of the platform.
 
-Our own equivalents of the samples that NVIDIA's device plugin, its operator, the CUDA samples and
-TKEStack's guides give. The originals are read too where `GPU_SAMPLES` names a folder with copies of
-their repositories; none of them is part of this project.
+The samples are rewritten from those of NVIDIA's device plugin, its operator, the CUDA samples and
+TKEStack's guides. If `GPU_SAMPLES` names a folder with copies of their repositories, the originals
+are checked too; the originals are not part of this project.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BARE = TaintFacts("nvidia.com/gpu")
 
 
 def context(platform: str, *taints: TaintFacts) -> Context:
-    # In the operator's assets, its validator's manifests, its tests.
+    # Namespaces in the operator's assets, in its validator's manifests and in its tests.
     filled = {"FILLED BY THE OPERATOR", "FILLED_BY_THE_VALIDATOR", "test-operator"}
     own = INFRASTRUCTURE_NAMESPACES | filled
     pools = (PoolFacts("gpu", 8, taints),)
@@ -132,7 +132,7 @@ data:
 PART = pod("{tencent.com/vcuda-core: 30, tencent.com/vcuda-memory: 20}", "[]", "nginx")
 SIZE, IMAGE, SHM = "GPU050", "GPU051", "GPU049"
 
-# The sample, the mode that fits it, and the advice that it does not follow.
+# Columns: sample, mode that fits it, and the advisory rules that it breaks.
 SAMPLES: dict[str, tuple[str, Context, set[str]]] = {
     "CUDA vector addition": (pod("{nvidia.com/gpu: 1}"), TAINTED, {SIZE}),
     "with the operator's taint": (pod("{nvidia.com/gpu: 1}"), BY_OPERATOR, {SIZE}),
@@ -193,7 +193,7 @@ def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
 
 
 def validating(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return the validation pod of the first node of each pool with GPUs."""
+    """Return the validation pod of the first node of each GPU pool."""
     made = []
     for pool in resolve(cluster, "dev").validation.pools:
         asked = {offer.resource: offer.devices for offer in pool.offers}
@@ -215,11 +215,11 @@ def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
     ] == []
 
 
-# The originals that no mode fits: this one uses the name of Kubernetes 1.3 to 1.10.
+# Originals that break a mandatory rule in every mode.
 WRONG = {
-    # The name of Kubernetes 1.3 to 1.10.
+    # The sample uses the resource name of Kubernetes 1.3 to 1.10.
     "tkestack+gpu-admission/test/test_deploy.yaml": {"GPU014"},
-    # The resource's name is filled in by the validator.
+    # The validator fills in the name of the resource.
     "NVIDIA+gpu-operator/validator/manifests/plugin-workload-validation.yaml": {"GPU027"},
 }
 
@@ -236,7 +236,8 @@ def test_the_originals_break_no_mandatory_rule_in_one_mode() -> None:
         try:
             documents = [d for d in yaml.safe_load_all(path.read_text()) if isinstance(d, dict)]
         except (yaml.YAMLError, UnicodeDecodeError):
-            continue  # templates of charts, which are no manifests yet
+            # Templates of charts are not valid YAML before they are rendered.
+            continue
         judged += bool(documents)
         modes = [VCUDA] if "tkestack" in str(path) else [TAINTED, BY_OPERATOR, OPEN]
         said = [mandatory(documents, mode) for mode in modes]

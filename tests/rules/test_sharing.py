@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""What the device plugin's file says of shared GPUs, and the names that it advertises."""
+"""The rules for shared GPUs: the device plugin's configuration file and the advertised names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""Nodes, namespaces and what only the whole stack shows."""
+"""The rules for nodes, namespaces and the stack as a whole."""
 
 from __future__ import annotations
 

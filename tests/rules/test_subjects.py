@@ -1,4 +1,4 @@
-"""What rules are asked about: a manifest's names and pods, and where each field of a pod lies."""
+"""The subject of a rule: a manifest's names and pods, and the path of each field of a pod."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""Parts of GPUs, and pods whose GPUs nobody would count."""
+"""The rules for parts of a GPU, and for pods whose GPUs would not be counted."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_fraction_is_cured_in_the_units_of_its_resource(
 
 
 def test_a_pod_for_another_platform_stops_a_preview() -> None:
-    """It would stay Pending for ever, so advice is too little."""
+    """Advice would not be enough, because such a pod stays Pending for ever."""
     assert RULES["GPU015"].severity is Severity.MANDATORY
 
 

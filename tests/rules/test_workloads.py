@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""Practice: workloads that waste GPUs, and the names of resources."""
+"""The advisory rules for workloads that waste GPUs, and the rules for resource names."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_no_image_is_not_a_floating_one() -> None:
 
 
 NAMES: list[tuple[str, bool, str | None]] = [
-    # the name, whether the API server takes it, what it was meant to be
+    # Columns: name, whether the API server accepts it, the name that was probably meant.
     ("cpu", True, None),
     ("memory", True, None),
     ("ephemeral-storage", True, None),

@@ -1,4 +1,4 @@
-"""Ways to write a report: for people, for programs, for CI."""
+"""Output formats of a report, for people, programs and CI systems."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

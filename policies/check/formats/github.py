@@ -1,6 +1,6 @@
-"""GitHub's annotations: workflow commands on standard output.
+"""The `github` output format: GitHub annotations as workflow commands on standard output.
 
-Source: actions/toolkit packages/core/src/command.ts, which escapes values in this way.
+Source of the escaping of values: actions/toolkit packages/core/src/command.ts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 
 def github(report: Report) -> str:
-    """A line for each violation and problem, then the summary."""
+    """Return a workflow command for each violation and problem, and then the summary."""
     lines = [_line("error", problem, "unreadable", problem.message) for problem in report.problems]
     lines += [
         _line(

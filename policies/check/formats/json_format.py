@@ -1,4 +1,4 @@
-"""For programs: everything that is known of each violation and problem."""
+"""The `json` output format, with all fields of each violation and problem."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from ..report import Report
 from ..result import Found
 
 VERSION = 1
-"""Raised when a field changes its meaning or goes; new fields may come at any time."""
+"""Version of the JSON format. It is raised when a field changes its meaning or is removed; new
+fields don't raise it.
+"""
 
 
 def as_json(report: Report) -> str:
-    """`version`, `exitCode`, `summary`, `violations`, `problems`."""
+    """Return a report as JSON with version, exitCode, summary, violations and problems."""
     document = {
         "version": VERSION,
         "exitCode": report.exit_code,

@@ -1,7 +1,7 @@
-"""JUnit's XML: a suite for each file, a case for each object.
+"""The `junit` output format: XML with a test suite for each file and a test case for each object.
 
-Mandatory violations of an object are one failure, its advisory ones go to its output, and what
-could not be read is an error.
+The mandatory violations of an object make one failure. Its advisory violations are in the output of
+the test case. Input that could not be read is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONTROL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: Report) -> str:
-    """The report as a `testsuites` document."""
+    """Return a report as a JUnit `testsuites` document."""
     root = Element("testsuites", name="gpu-rules")
     outside = [problem for problem in report.problems if problem.document is None]
     for file, problems in groupby(outside, key=lambda problem: problem.file):
@@ -82,5 +82,5 @@ def _text(violations: list[Found]) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 has no way to write."""
+    """Return a text with each character that XML 1.0 does not allow replaced by U+FFFD."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,6 +1,6 @@
-"""SARIF 2.1.0, for code scanning.
+"""The `sarif` output format: SARIF 2.1.0 for code scanning.
 
-Source: OASIS Static Analysis Results Interchange Format 2.1.0; GitHub's code scanning reads
+Source: OASIS Static Analysis Results Interchange Format 2.1.0. GitHub's code scanning reads
 `level`, the first location and `partialFingerprints` of a result.
 """
 
@@ -24,7 +24,7 @@ _LEVELS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 
 def sarif(report: Report) -> str:
-    """One run; each rule that is broken is described in it."""
+    """Return a report as a SARIF log with one run, which describes each broken rule."""
     broken = sorted({violation.rule for violation in report.found})
     run = {
         "tool": {
@@ -77,7 +77,7 @@ def _notification(problem: Problem) -> dict[str, Any]:
 
 def _location(item: Found | Problem) -> dict[str, Any]:
     name = "stdin" if item.file == STDIN_NAME else PurePath(item.file).as_posix()
-    quoted = quote(os.fsencode(name))  # names may hold bytes that are no text
+    quoted = quote(os.fsencode(name))  # File names may contain bytes that are not valid text.
     uri = f"file://{quoted}" if name.startswith("/") else quoted
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if item.line is not None:

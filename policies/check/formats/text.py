@@ -1,4 +1,4 @@
-"""For people: two lines for each violation, in the order of the input, and a summary."""
+"""The `text` output format for people: two lines for each violation, and a summary."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _STYLES: Final = {
 
 
 def text(report: Report) -> str:
-    """The report as plain text."""
+    """Return a report as plain text."""
     return "".join(f"{''.join(parts)}\n" for parts in _lines(report))
 
 
 def show(report: Report) -> None:
-    """Print the report on a terminal, in colours."""
-    from rich.console import Console  # needed on terminals only
+    """Print a report on a terminal, in colours."""
+    # Imported here because only output on a terminal needs it.
+    from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
@@ -37,7 +38,7 @@ def show(report: Report) -> None:
 
 
 def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Each line as place, level and the rest."""
+    """Yield each line of the output as place, severity and the rest of the line."""
     for problem in report.problems:
         yield f"{_place(problem)}: ", _UNREADABLE, ""
         yield "", "", f"    {printable(problem.message)}"
@@ -49,6 +50,6 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _place(item: Found | Problem) -> str:
-    """`file:line`, or the file alone."""
+    """Return `file:line`, or only the file if the line is not known."""
     file = printable(item.file)
     return file if item.line is None else f"{file}:{item.line}"

@@ -1,1 +1,1 @@
-"""Helm releases of the GPU stack."""
+"""Rules for Helm releases of the GPU stack."""

@@ -1,4 +1,4 @@
-"""GPU038: The toolkit and the device plugin agree on how devices are named."""
+"""Rule GPU038: the container toolkit and the device plugin must name devices in the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STRATEGY = "DEVICE_LIST_STRATEGY"
 
 
 def _variable(environment: object, name: str) -> str | None:
-    """A variable of a chart's `env` list, empty where it is not there, `None` where unknown."""
+    """Return a variable of a chart's `env` list; empty if missing, None if not known."""
     if environment is UNKNOWN or holds_unknown(environment):
         return None
     for variable in sequence(environment):

@@ -1,4 +1,4 @@
-"""GPU047: A node has one device plugin."""
+"""Rule GPU047: a node must not run two device plugins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..twin import (
 )
 from ..unknown import at, mapping, text
 
-# By the last part of the image's name.
+# Device plugins by the last part of the image's name.
 _IMAGES: Mapping[str, str] = {
     "k8s-device-plugin": "NVIDIA's device plugin",
     "gpu-manager": "gpu-manager",
@@ -27,7 +27,13 @@ _CHARTS: Mapping[str, str] = {DEVICE_PLUGIN: "NVIDIA's device plugin", "hami": "
 
 @dataclass(frozen=True, slots=True)
 class _Plugin:
-    """What brings a device plugin: a DaemonSet, or a Helm release, of which a node gets each."""
+    """A DaemonSet or Helm release that runs a device plugin on nodes.
+
+    Attributes:
+        subject: The DaemonSet or release.
+        what: Name of the device plugin, for messages.
+        selector: Node selector of the device plugin's pods.
+    """
 
     subject: Subject
     what: str
@@ -54,7 +60,7 @@ def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
 
 
 def _apart(first: _Plugin, second: _Plugin) -> bool:
-    """Whether no node can have both: their node selectors differ in a label."""
+    """Return whether no node can run both plugins, because their node selectors contradict."""
     return any(
         key in second.selector and second.selector[key] != value
         for key, value in first.selector.items()

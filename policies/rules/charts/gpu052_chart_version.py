@@ -1,4 +1,4 @@
-"""GPU052: A chart of the GPU stack has a fixed version."""
+"""Rule GPU052: a Helm release of the GPU stack must have one exact chart version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU053: Driver, toolkit and plugin have fixed versions."""
+"""Rule GPU053: driver, toolkit and device plugin must have fixed versions in the chart's values."""
 
 from __future__ import annotations
 

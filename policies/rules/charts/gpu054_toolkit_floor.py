@@ -1,4 +1,4 @@
-"""GPU054: The container toolkit is new enough."""
+"""Rule GPU054: the NVIDIA Container Toolkit must not be older than the configured version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU055: A driver upgrade is bounded."""
+"""Rule GPU055: an automatic driver upgrade must have limits for parallel nodes and for draining."""
 
 from __future__ import annotations
 

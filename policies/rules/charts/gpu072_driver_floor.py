@@ -1,4 +1,4 @@
-"""GPU072: The driver has the security fixes of its branch."""
+"""Rule GPU072: the NVIDIA driver must have the security fixes of its branch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..twin import Scope, Twin
 from ..unknown import UNKNOWN, at, mapping, text
 from .operator import operator_release, part_version
 
-#: Node labels of GPU Feature Discovery (k8s-device-plugin v0.20.0, docs/gpu-feature-discovery).
+# Node label of GPU Feature Discovery (k8s-device-plugin v0.20.0, docs/gpu-feature-discovery).
 LABEL = "nvidia.com/cuda.driver-version.full"
 
 
@@ -49,12 +49,12 @@ RULE = Rule(
 )
 
 _DIGITS = 9
-"""Of each number of a version, at most."""
+"""Maximum number of digits of each number in a version."""
 _NUMBERS = f"[0-9]{{1,{_DIGITS}}}([.][0-9]{{1,{_DIGITS}}}){{1,3}}"
 
 
 def _key(*numbers: int) -> str:
-    """Return a text that sorts as the version does; it begins with the branch."""
+    """Return a text that sorts as the version does; its first nine digits are the driver branch."""
     return "".join(f"{number:0{_DIGITS}}" for number in numbers)
 
 
@@ -63,7 +63,10 @@ def _in_cel(rows: list[tuple[str, ...]]) -> str:
 
 
 def _places() -> str:
-    """Return what `below` finds for the label of a node, from the same table."""
+    """Return CEL that finds the security floor for a node's driver label.
+
+    The expression contains the same table that `policies.facts.floors.below` uses in Python.
+    """
     highest, newest = borders(Software.DRIVER)
     own = _in_cel(
         [

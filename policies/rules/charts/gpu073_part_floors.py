@@ -1,4 +1,4 @@
-"""GPU073: Charts and their parts have the fixes of the security bulletins."""
+"""Rule GPU073: charts and the components that they install must have all security fixes."""
 
 from __future__ import annotations
 

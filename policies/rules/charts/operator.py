@@ -1,4 +1,4 @@
-"""Releases of the GPU Operator."""
+"""Helm releases of the GPU Operator."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from ..unknown import UNKNOWN, at, text
 
 
 def operator_release(subject: Subject) -> ChartRelease | None:
+    """Return the chart of a GPU Operator release, or None for any other manifest."""
     chart = release(subject)
     return chart if chart and chart.chart == GPU_OPERATOR else None
 
 
 def part_version(chart: ChartRelease, part: str) -> tuple[str, str]:
-    """Return the version of a part that a release brings, and the place that decides it.
+    """Return the version of a component that a release installs, and the path that decides it.
 
-    That is its value, else the default of the chart's version. The version is empty where neither
-    is known.
+    The version is the release's value for the component, else the default of the chart's version.
+    It is empty if neither is known.
+
+    Args:
+        chart: The release.
+        part: Section of the chart's values, such as `driver`.
     """
     given = at(chart.values, part, "version")
     if given is UNKNOWN:

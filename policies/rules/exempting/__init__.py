@@ -1,1 +1,1 @@
-"""Exemptions from other rules."""
+"""Rules for exemptions from other rules."""

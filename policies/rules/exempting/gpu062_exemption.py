@@ -1,4 +1,4 @@
-"""GPU062: An exemption names its rule, its end and its reason."""
+"""Rule GPU062: an exemption must name an existing rule, an end date and a reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..rule import Rule
 from ..signs import ANNOTATIONS, Sign
 from ..twin import Scope, Twin
 
-# The registry judges it: it alone knows which rules there are.
+# The rule has no check function: the registry checks exemptions, because only the registry knows
+# all rule ids.
 RULE = Rule(
     id=RULE_ID,
     title="An exemption names its rule, its end and its reason",

@@ -1,1 +1,1 @@
-"""Commands on hosts."""
+"""Rules for commands on hosts."""

@@ -1,6 +1,7 @@
-"""Commands on hosts: Pulumi's `command:remote` resources, as manifests of `command/remote`.
+"""Commands on hosts: Pulumi's `command:remote` resources as manifests of `command/remote`.
 
-Inputs: pulumi-command 1.2.1 provider/pkg/provider/remote. Secrets carry the mark of `secret`.
+The fields are the inputs of pulumi-command 1.2.1 provider/pkg/provider/remote. Secret values carry
+the mark of `policies.rules.secret`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TEXTS = ("create", "update", "delete", "stdin")
 
 
 def connections_of(subject: Subject) -> Iterator[tuple[str, object, bool]]:
-    """The connection and its proxy: path, inputs, whether the whole of it is a secret."""
+    """Yield path, inputs and secrecy of a command's SSH connection and of its proxy."""
     if subject.group_version != API_VERSION:
         return
     given = subject.manifest.get("connection")

@@ -1,4 +1,4 @@
-"""GPU056: A host is known by its key."""
+"""Rule GPU056: an SSH connection to a host must verify the host's key."""
 
 from __future__ import annotations
 

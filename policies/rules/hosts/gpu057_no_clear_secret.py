@@ -1,4 +1,4 @@
-"""GPU057: No secret stands in clear in a command."""
+"""Rule GPU057: a command on a host must not have a secret in plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU058: A command with secret inputs logs nothing."""
+"""Rule GPU058: a command with secret inputs must not log its output."""
 
 from __future__ import annotations
 

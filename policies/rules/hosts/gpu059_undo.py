@@ -1,4 +1,4 @@
-"""GPU059: A command on a host has its undo."""
+"""Rule GPU059: a command on a host should have a delete command that undoes its create command."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Ways to a GPU that go past the device plugin."""
+"""Rules against access to GPUs that bypasses the device plugin."""

@@ -1,4 +1,4 @@
-"""GPU017: NVIDIA_VISIBLE_DEVICES is left to the device plugin."""
+"""Rule GPU017: a pod must not set NVIDIA_VISIBLE_DEVICES, which the device plugin sets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]
 
 
 def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
-    """Where a container's environment names devices, or may by a prefix, and what is there."""
+    """Yield each place where a container's environment sets or may set the variable, and why.
+
+    A prefix in envFrom can produce the variable from a ConfigMap key with another name.
+    """
     for index, raw in enumerate(sequence(container.spec.get("env"))):
         env = mapping(raw)
         value = env.get("value")

@@ -1,4 +1,4 @@
-"""GPU022: A container beside GPUs is not privileged."""
+"""Rule GPU022: a pod that requests GPUs must not have a privileged container."""
 
 from __future__ import annotations
 

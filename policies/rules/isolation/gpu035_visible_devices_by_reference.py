@@ -1,4 +1,4 @@
-"""GPU035: No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES."""
+"""Rule GPU035: a ConfigMap or Secret must not contain NVIDIA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
 
 
 def _by_reference(subject: Subject) -> tuple[str, object]:
-    """Where the variable stands, and its value; empty where it does not.
+    """Return the field that contains the variable, and its value; empty and None if there is none.
 
-    A Secret's `data` is base64, and its `stringData` is written over it (kubernetes v1.34.4
+    The `data` of a Secret is base64, and `stringData` overrides it (kubernetes v1.34.4
     pkg/apis/core/v1/conversion.go Convert_v1_Secret_To_core_Secret).
     """
     if subject.kind == "Secret":
@@ -47,7 +47,7 @@ def _by_reference(subject: Subject) -> tuple[str, object]:
 
 
 def _decoded(value: object) -> object:
-    """The text that base64 stands for, as Go reads it; `None` where it stands for none."""
+    """Return the decoded text of a base64 value as Go reads it, or None if it is invalid."""
     if value is UNKNOWN or not isinstance(value, str):
         return value if value is UNKNOWN else None
     try:

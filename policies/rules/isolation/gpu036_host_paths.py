@@ -1,4 +1,4 @@
-"""GPU036: No host path leads to GPUs."""
+"""Rule GPU036: a pod must not mount a host path that gives access to GPUs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from .paths import PARENTS, gives_gpus, gives_gpus_cel
 
 
 def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
-    """Whether the pod asks for GPUs, or tolerates the taint of nodes that have some.
+    """Return whether the pod requests GPUs or can be scheduled to GPU nodes.
 
-    Nodes without such a taint take every pod that their labels don't rule out.
+    A pod can be scheduled to GPU nodes if it tolerates their taint, or if a pool has no taint and
+    the pod's node selector and affinity don't exclude it.
     """
     if gpu_requests(pod, context):
         return True

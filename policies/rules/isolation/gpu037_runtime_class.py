@@ -1,4 +1,4 @@
-"""GPU037: A pod that asks for GPUs names the RuntimeClass that has them."""
+"""Rule GPU037: a pod that requests GPUs must name the RuntimeClass that provides GPUs."""
 
 from __future__ import annotations
 

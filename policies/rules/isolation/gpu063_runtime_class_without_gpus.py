@@ -1,4 +1,4 @@
-"""GPU063: A pod of NVIDIA's RuntimeClass asks for GPUs."""
+"""Rule GPU063: a pod with NVIDIA's RuntimeClass must request GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..signs import CONTAINERS, HAS_GPUS, Sign
 from ..twin import pods
 from ..unknown import text
 
-# gpu-operator v26.7.0 assets/state-container-toolkit and its CDI classes
+# RuntimeClasses of gpu-operator v26.7.0: assets/state-container-toolkit, and those for CDI.
 _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 

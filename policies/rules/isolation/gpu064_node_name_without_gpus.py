@@ -1,4 +1,4 @@
-"""GPU064: Work without GPUs names no GPU node."""
+"""Rule GPU064: a pod that requests no GPUs must not name a GPU node in nodeName."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU066: No PersistentVolume leads to GPUs."""
+"""Rule GPU066: a PersistentVolume must not have a host path that gives access to GPUs."""
 
 from __future__ import annotations
 

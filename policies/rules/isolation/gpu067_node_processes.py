@@ -1,4 +1,4 @@
-"""GPU067: A pod with GPUs sees no processes of its node."""
+"""Rule GPU067: a pod that requests GPUs should not use hostPID."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU068: A claim asks for no devices that others hold."""
+"""Rule GPU068: a ResourceClaim must not request adminAccess to devices of other claims."""
 
 from __future__ import annotations
 

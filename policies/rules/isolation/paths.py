@@ -1,4 +1,4 @@
-"""Paths of a node that lead to its GPUs, for rules and twins."""
+"""Host paths that give access to GPUs, for the rules in Python and in CEL."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 
 from .. import cel
 
-# What gives GPUs, or lets a container start others that have them; /dev/null by a mount below
-# /var/run/nvidia-container-devices (nvidia-container-toolkit 1.20.0, cuda_image.go).
+# Prefixes of host paths that give access to GPUs, or let a container start other containers with
+# GPUs. /dev/null counts because a mount of it below /var/run/nvidia-container-devices requests
+# devices (nvidia-container-toolkit 1.20.0, cuda_image.go).
 GIVES_GPUS = (
     *(
         "/dev/null",
@@ -23,7 +24,9 @@ GIVES_GPUS = (
 )
 
 PROCESS_ROOT = "^/proc/([0-9]+|self|thread-self)/(root|cwd)(/|$)"
-"""What a process sees as its file system: of process 1 that of the host."""
+"""Pattern of the root and working directory of a process in /proc; those of process 1 are the
+host's.
+"""
 
 SOCKETS = frozenset(
     f"{folder}/{name}"
@@ -47,13 +50,17 @@ PARENTS = frozenset(
 
 
 def gives_gpus(path: str) -> bool:
-    """Whether a path, without `.` and `//`, gives GPUs or lets others be started that have some."""
+    """Return whether a host path gives access to GPUs, directly or by starting other containers.
+
+    Args:
+        path: Path without `.` and `//`.
+    """
     through = re.match(PROCESS_ROOT, path) is not None
     return path.startswith(GIVES_GPUS) or path in SOCKETS or through
 
 
 def gives_gpus_cel(path: str) -> str:
-    """The same in CEL."""
+    """Return CEL that is true if a host path gives access to GPUs, like `gives_gpus`."""
     starts = " || ".join(f"{path}.startsWith({cel.text(prefix)})" for prefix in GIVES_GPUS)
     through = f"{path}.matches({cel.text(PROCESS_ROOT)})"
     return f"({starts} || {path} in {cel.texts(SOCKETS)} || {through})"

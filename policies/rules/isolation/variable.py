@@ -1,7 +1,8 @@
-"""The variable by which the NVIDIA runtime gives a container its devices."""
+"""The environment variable by which the NVIDIA runtime selects the devices of a container."""
 
 from __future__ import annotations
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
-NO_DEVICES = ("", "none", "void")  # empty is void: nvidia-container-toolkit internal/config/image
+# The runtime treats an empty value as void: nvidia-container-toolkit internal/config/image.
+NO_DEVICES = ("", "none", "void")

@@ -1,1 +1,1 @@
-"""Namespaces and their limits."""
+"""Rules for namespaces, their quotas and their limit ranges."""

@@ -1,4 +1,4 @@
-"""GPU012: A LimitRange hands out no GPUs."""
+"""Rule GPU012: a LimitRange must not give GPUs to containers that request none."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ _FIELDS = ("max", "default", "defaultRequest", "min")
 
 
 def _hands_out(lists: Mapping[str, Mapping[str, Resource]], name: str) -> Resource | None:
-    """The entry by which a Container item gives devices to containers that ask for none.
+    """Return the entry of a Container limit that gives GPUs to containers that request none.
 
-    SetDefaults_LimitRangeItem: the limit defaults to `max`, the request to limit or `min`.
+    In SetDefaults_LimitRangeItem, the default limit is `max`, and the default request is the limit
+    or `min`.
+
+    Args:
+        lists: Entries of the limit's fields, by field.
+        name: Name of the GPU resource.
     """
     limit = lists["default"].get(name) or lists["max"].get(name)
     for entry in (limit, lists["defaultRequest"].get(name), lists["min"].get(name)):
@@ -69,7 +74,7 @@ RULE = Rule(
 
 
 def _gives_cel(field: str) -> str:
-    """Whether a list of item `i` gives a container more than no GPUs, by defaulting or as such."""
+    """Return CEL that is true if a field of limit item `i` has more than 0 of a GPU resource."""
     listed = cel.resources("i", field)
     return f"{listed}.exists(n, {cel.is_gpu('n')} && {cel.positive(f'{listed}[n]')})"
 
@@ -78,7 +83,7 @@ def _names_cel(field: str) -> str:
     return f"{cel.resources('i', field)}.exists(n, {cel.is_gpu('n')})"
 
 
-# The API server has filled `default` from `max`, and `defaultRequest` from `default`.
+# The API server has already copied `max` to `default`, and `default` to `defaultRequest`.
 TWIN = Twin(
     'object.spec.limits.filter(i, (i.type == "Container" && ('
     + " || ".join(map(_gives_cel, ("default", "defaultRequest", "min")))

@@ -1,4 +1,4 @@
-"""GPU013: A GPU quota is on requests.."""
+"""Rule GPU013: a GPU quota must use the key `requests.<resource>`; other keys have no effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 from ..unknown import at, mapping
 
-# HAMi reads these quota keys itself: pkg/device/quota.go.
+# HAMi itself reads these quota keys: pkg/device/quota.go.
 _HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})
 
 

@@ -1,4 +1,4 @@
-"""GPU029: A namespace that uses GPUs has a quota on them."""
+"""Rule GPU029: a namespace with GPU workloads must have a quota on GPUs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .quotas import REQUESTS, hard_of, quotas_of
 
 
 def _counted(quota: Subject, key: str) -> bool:
-    """Whether a quota counts what its key names, of all pods, or may for all that is known.
+    """Return whether a quota counts a resource for all pods; an unknown quota counts.
 
-    One with scopes counts the pods in them alone.
+    A quota with scopes counts only the pods in the scopes.
     """
     spec, hard = at(quota.manifest, "spec"), hard_of(quota)
     if UNKNOWN in (spec, hard):
@@ -58,7 +58,7 @@ def _without_quota(user: Subject, key: str) -> Finding:
 
 
 def _counts(subject: Subject, context: Context) -> Iterator[str]:
-    """The keys of quotas that count the GPUs of a workload, or a claim, in a known namespace."""
+    """Yield the quota keys that count the GPUs of a workload or claim in a known namespace."""
     if not (subject.namespace and subject.is_workload(context)):
         return
     for name in gpu_requests(subject.pod, context) if subject.pod else ():

@@ -1,4 +1,4 @@
-"""GPU041: The workloads of a namespace fit into its GPU quota."""
+"""Rule GPU041: the workloads of a namespace should not request more GPUs than its quota allows."""
 
 from __future__ import annotations
 

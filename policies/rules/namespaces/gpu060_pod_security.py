@@ -1,4 +1,4 @@
-"""GPU060: A namespace for workloads has a Pod Security level."""
+"""Rule GPU060: a namespace for workloads should enforce a Pod Security level."""
 
 from __future__ import annotations
 

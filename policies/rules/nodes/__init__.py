@@ -1,1 +1,1 @@
-"""Nodes that have GPUs."""
+"""Rules for nodes that have GPUs."""

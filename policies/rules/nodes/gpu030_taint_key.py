@@ -1,4 +1,4 @@
-"""GPU030: The taint of GPU nodes has the name of the resource."""
+"""Rule GPU030: the taint of GPU nodes should have the name of the GPU resource as its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU031: A node with GPUs has the taint and the labels of its pool."""
+"""Rule GPU031: a node with GPUs must have the taint and labels of a GPU pool."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _written(labels: Mapping[str, str]) -> str:
 
 
 def _wanted_taints(context: Context) -> str:
-    """The taints of the pools with GPUs: a node with MIG devices has its pool's too."""
+    """Return the taints of all GPU pools as text, or the default taint if the pools have none."""
     taints = {str(taint): None for pool in gpu_pools(context) for taint in hard_taints(pool)}
     return " or ".join(taints) or f"{GPU}=present:NoSchedule"
 

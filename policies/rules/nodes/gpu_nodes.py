@@ -1,4 +1,4 @@
-"""What a Node reports about its GPUs and taints."""
+"""Read GPUs and taints from the manifest of a Node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 HARD = frozenset({"NoSchedule", "NoExecute"})
 
-PRESENT = "nvidia.com/gpu.present"  # set by NVIDIA's GPU feature discovery and operator
+# NVIDIA's GPU Feature Discovery and GPU Operator set this label.
+PRESENT = "nvidia.com/gpu.present"
 
 
 def gpus_of(subject: Subject, context: Context) -> str:
-    """The GPU resource that a Node has, by its capacity or its label; empty for none."""
+    """Return the GPU resource that a Node has by its capacity or its label, or an empty text."""
     status = mapping(at(subject.manifest, "status"))
     for part in ("capacity", "allocatable"):
         for name, resource in resource_list(status.get(part)).items():
@@ -25,14 +26,17 @@ def gpus_of(subject: Subject, context: Context) -> str:
 
 
 def taint_keys(subject: Subject) -> list[str]:
+    """Return the keys of the Node's taints that keep pods away."""
     taints = sequence(at(subject.manifest, "spec", "taints"))
     return [text(at(taint, "key")) for taint in taints if text(at(taint, "effect")) in HARD]
 
 
 def taints_known(subject: Subject) -> bool:
+    """Return whether all taints of a Node are known."""
     taints = at(subject.manifest, "spec", "taints")
     return taints is not UNKNOWN and not any(map(holds_unknown, sequence(taints)))
 
 
 def is_node(subject: Subject) -> bool:
+    """Return whether a manifest is a Node."""
     return subject.kind == "Node" and subject.group_version in ("v1", "")

@@ -1,1 +1,1 @@
-"""Where pods go, and whether there is room."""
+"""Rules for the scheduling of GPU pods and the capacity of GPU pools."""

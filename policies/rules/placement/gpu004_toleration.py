@@ -1,4 +1,4 @@
-"""GPU004: A pod that asks for GPUs tolerates the taint of the GPU nodes."""
+"""Rule GPU004: a pod that requests GPUs must tolerate the taint of the GPU nodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ _OVERHEAD = cel.positive('variables.overhead[?n].orValue("0")')
 
 
 def _added_cel() -> str:
-    """Whether the ExtendedResourceToleration admission plugin adds a toleration of taint `t`."""
+    """Return CEL that is true if the API server adds a toleration of taint `t` to the pod.
+
+    The API server does so if it runs the admission plugin ExtendedResourceToleration.
+    """
     return (
         'params.data.extendedResourceToleration == "true" && t.endsWith(":NoSchedule") && '
         f'variables.containers.exists(c, {cel.LIMITS}.exists(n, t.startsWith(n + "=") && '

@@ -1,4 +1,4 @@
-"""GPU007: A pod asks for no more GPUs than a node has."""
+"""Rule GPU007: a pod must not request more GPUs than one node has."""
 
 from __future__ import annotations
 

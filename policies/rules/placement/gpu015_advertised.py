@@ -1,4 +1,4 @@
-"""GPU015: The cluster's platform advertises the GPU resource."""
+"""Rule GPU015: a pod must request only GPU resources that the cluster's platform advertises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOREIGN = {
     "gpu-manager": _PLUGIN,
     "dra": _VCUDA | _PLUGIN,
 }
-"""What a platform doesn't advertise, by its name."""
+"""GPU resources that a platform does not advertise, by the platform's name."""
 
 
 def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""GPU016: A pod with GPUs is placed by the scheduler."""
+"""Rule GPU016: a pod that requests GPUs must not set nodeName, which bypasses the scheduler."""
 
 from __future__ import annotations
 

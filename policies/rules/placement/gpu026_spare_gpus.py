@@ -1,4 +1,4 @@
-"""GPU026: An update of a GPU Deployment needs no spare GPUs."""
+"""Rule GPU026: the update of a GPU Deployment should not need spare GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def _surge(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or posts is None or posts.unavailable > 0 or posts.replicas == 0:
         return
     if any(pool.nodes is not None for pool in context.pools):
-        return  # GPU039 knows how much room there is
+        # The pool sizes are known, so GPU039 checks whether there is enough room.
+        return
     if gpu_requests(subject.pod, context):
         yield Finding(
             path="spec.strategy",

@@ -1,4 +1,4 @@
-"""GPU028: A container and a pod stay under the cap."""
+"""Rule GPU028: a container and a pod must not request more GPUs than the configured maximum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .room import CORES
 
 
 def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:
-    """An amount of a resource in GPUs or MIG devices; parts of a GPU count by their part."""
+    """Return an amount as a number of GPUs or MIG devices; vcuda-cores are fractions."""
     if name == VCUDA_CORE:
         return amount / CORES
     return amount if is_device(name, context) else Fraction(0)
@@ -67,7 +67,7 @@ RULE = Rule(
     needs=frozenset({Need.CAPS}),
 )
 
-# Devices and MIG devices count 100, vcuda-core as it is: hundredths of a GPU.
+# The sums are in hundredths of a GPU: a device or MIG device counts 100, a vcuda-core counts 1.
 _DEVICES = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')} * 100).sum()"
 
 _HUNDREDTHS = f"{_DEVICES} + {cel.asked('c', cel.text(VCUDA_CORE))}"

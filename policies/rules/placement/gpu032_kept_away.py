@@ -1,4 +1,4 @@
-"""GPU032: Work without GPUs keeps away from GPU nodes."""
+"""Rule GPU032: a pod that requests no GPUs must not tolerate the taint of GPU nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
 
 
 def _of_daemon_set(subject: Subject) -> bool:
-    """Whether it is a DaemonSet or one's pod, as far as can be told."""
+    """Return whether the object is a DaemonSet or may be a pod of a DaemonSet."""
     owners = at(subject.manifest, "metadata", "ownerReferences")
     return (
         subject.kind == "DaemonSet"
@@ -64,7 +64,8 @@ RULE = Rule(
     whole=True,
 )
 
-# Anybody may write an owner into a pod: a DaemonSet's are those that its controller makes.
+# Every user can write an owner reference into a pod, so a pod counts as a DaemonSet's only if the
+# DaemonSet controller creates it.
 _NOT_OF_DAEMON_SET = (
     'dyn(object).kind != "DaemonSet" && '
     f"!(request.userInfo.username in {cel.parameter('daemonSetControllers')} && "

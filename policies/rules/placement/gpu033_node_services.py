@@ -1,4 +1,4 @@
-"""GPU033: A DaemonSet that serves nodes serves the GPU nodes too."""
+"""Rule GPU033: a DaemonSet with a device plugin or network plugin must tolerate the GPU taint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..rule import Finding, Need, Rule, Subject
 from ..twin import pods
 from ..unknown import holds_unknown, mapping
 
-# kubernetes v1.34.4 pkg/kubelet/cm/devicemanager; containernetworking CNI conventions
+# Sources: kubernetes v1.34.4 pkg/kubelet/cm/devicemanager; conventions of containernetworking CNI.
 NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
 
 

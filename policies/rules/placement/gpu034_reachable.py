@@ -1,4 +1,4 @@
-"""GPU034: A pod that asks for GPUs selects nodes that have some."""
+"""Rule GPU034: the node selector and affinity of a GPU pod must match a pool with GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU039: The update of a GPU Deployment fits into its pools."""
+"""Rule GPU039: the update of a GPU Deployment must not need more GPUs than its pools have."""
 
 from __future__ import annotations
 

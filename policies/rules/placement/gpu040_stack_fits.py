@@ -1,4 +1,4 @@
-"""GPU040: The workloads of a stack fit into its pools."""
+"""Rule GPU040: all workloads together should not request more GPUs than the pools have."""
 
 from __future__ import annotations
 

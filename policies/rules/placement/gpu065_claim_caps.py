@@ -1,4 +1,4 @@
-"""GPU065: A claim for GPUs stays under the cap."""
+"""Rule GPU065: a ResourceClaim must not request more GPUs than the configured maximum."""
 
 from __future__ import annotations
 

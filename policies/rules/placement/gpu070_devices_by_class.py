@@ -1,4 +1,4 @@
-"""GPU070: Nobody asks for GPUs by the name of their class."""
+"""Rule GPU070: a container must not request GPUs by the resource name of a DeviceClass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..signs import On, Sign
 from ..twin import pods
 
 PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""Of the resource that each DeviceClass is: k8s.io/api v0.34.4 resource/v1 types.go."""
+"""Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
 
 
 def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
@@ -24,7 +24,8 @@ def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
         return
     for container in subject.pod.containers:
         if container.role is ContainerRole.EPHEMERAL:
-            continue  # the API server lets it ask for nothing
+            # The API server rejects resources in ephemeral containers.
+            continue
         for name in sorted(filter(_of_gpus, container.asked_names)):
             yield Finding(
                 path=f"{container.path}.resources",

@@ -1,4 +1,4 @@
-"""GPU071: A class gives GPUs under a name that the caps count."""
+"""Rule GPU071: a DeviceClass for GPUs must use a resource name that the GPU limits count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a resource pools have, for rules and twins."""
+"""The amount of a GPU resource that pools have, for rules in Python and in CEL."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ..resource_names import (
     VCUDA_CORE,
 )
 
-CORES = 100  # gpu-manager divides each GPU into as many
+# Number of vcuda-cores into which gpu-manager divides each GPU.
+CORES = 100
 
 
 def per_node(pool: PoolFacts, resource: str, context: Context) -> int | None:
-    """How much of a resource a node of a pool advertises, `None` where that is not known."""
+    """Return the amount of a resource that a pool's node advertises, or None if not known."""
     plugin = context.plugin
     if resource == VCUDA_CORE:
         return pool.gpus_per_node * CORES
@@ -29,7 +30,7 @@ def per_node(pool: PoolFacts, resource: str, context: Context) -> int | None:
 
 
 def room_of(pools: Sequence[PoolFacts], resource: str, context: Context) -> int | None:
-    """How much of a resource the pools have together, `None` where that is not known."""
+    """Return the amount of a resource that all given pools have together, or None if not known."""
     total = 0
     for pool in pools:
         size = per_node(pool, resource, context)
@@ -40,7 +41,10 @@ def room_of(pools: Sequence[PoolFacts], resource: str, context: Context) -> int 
 
 
 def sizes_cel(key: str) -> str:
-    """What the pools that the pod may go to have of a resource, where that is known."""
+    """Return CEL for the amounts of a resource in the pools that a pod can be scheduled to.
+
+    Pools whose amount is not known are left out.
+    """
     return (
         f'variables.pools.filter(p, (p + ".{key}") in params.data)'
         f'.map(p, int(params.data[p + ".{key}"]))'
@@ -48,4 +52,5 @@ def sizes_cel(key: str) -> str:
 
 
 def each_resource_cel(function: Callable[[str, str], str]) -> str:
+    """Return CEL that joins the results of a function for each GPU resource."""
     return " + ".join(function(key, name) for key, name in cel.NAMES.items())

@@ -1,1 +1,1 @@
-"""Amounts and names of extended resources."""
+"""Rules for amounts and names of GPU resources."""

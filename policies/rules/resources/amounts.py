@@ -1,4 +1,4 @@
-"""Amounts of extended resources, wherever they stand."""
+"""The amounts of extended resources in containers, quotas and limit ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ VALIDATION = "kubernetes v1.34.4 pkg/apis/core/validation/validation.go"
 
 
 def entries(subject: Subject) -> Iterator[tuple[Container, Resource]]:
-    """Each extended resource of the containers that may have one, limits first."""
+    """Yield each extended resource of a pod's containers, limits first.
+
+    Ephemeral containers are left out, because they cannot have resources.
+    """
     for container in subject.pod.containers if subject.pod else ():
         if container.role is not ContainerRole.EPHEMERAL:
             for listed in (container.limits, container.requests):
@@ -23,7 +26,7 @@ def entries(subject: Subject) -> Iterator[tuple[Container, Resource]]:
 
 
 def namespace_lists(subject: Subject) -> Iterator[dict[str, Resource]]:
-    """The lists of resources of a ResourceQuota or a LimitRange; none for other kinds."""
+    """Yield the resource lists of a ResourceQuota or LimitRange; nothing for other kinds."""
     if subject.kind == "ResourceQuota":
         yield resource_list(at(subject.manifest, "spec", "hard"), "spec.hard")
     elif subject.kind == "LimitRange":
@@ -33,9 +36,9 @@ def namespace_lists(subject: Subject) -> Iterator[dict[str, Resource]]:
 
 
 def all_amounts(subject: Subject) -> Iterator[tuple[str, Resource]]:
-    """Each amount of an extended resource, in containers and in limits of namespaces.
+    """Yield each amount of an extended resource with the name of its container.
 
-    With the name of the container, empty outside of one.
+    The name is empty for amounts in a ResourceQuota or LimitRange.
     """
     for container, resource in entries(subject):
         yield container.name, resource

@@ -1,4 +1,4 @@
-"""GPU001: GPUs come in whole numbers."""
+"""Rule GPU001: a GPU request must be a whole number."""
 
 from __future__ import annotations
 

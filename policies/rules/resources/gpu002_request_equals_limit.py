@@ -1,4 +1,4 @@
-"""GPU002: A GPU request equals its limit."""
+"""Rule GPU002: a GPU request must be equal to its limit."""
 
 from __future__ import annotations
 

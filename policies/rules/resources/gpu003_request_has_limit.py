@@ -1,4 +1,4 @@
-"""GPU003: A GPU request has a limit."""
+"""Rule GPU003: a GPU request must have a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU008: A GPU quantity is not negative."""
+"""Rule GPU008: an amount of GPUs must not be negative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU009: A GPU quantity can be read."""
+"""Rule GPU009: an amount of GPUs must be a valid Kubernetes quantity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU010: GPUs are asked for by containers, not by the pod."""
+"""Rule GPU010: GPUs must be requested by containers, not in the pod-level resources."""
 
 from __future__ import annotations
 

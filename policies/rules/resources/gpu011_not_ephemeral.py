@@ -1,4 +1,4 @@
-"""GPU011: Ephemeral containers have no resources."""
+"""Rule GPU011: an ephemeral container must not have resources."""
 
 from __future__ import annotations
 

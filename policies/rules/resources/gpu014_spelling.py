@@ -1,4 +1,4 @@
-"""GPU014: GPU resources are spelled as they are advertised."""
+"""Rule GPU014: the name of a GPU resource must be spelled as the device plugin advertises it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU027: A resource name is one that the API server takes."""
+"""Rule GPU027: the name of a resource must be one that the API server accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..twin import (
     ENFORCED,
 )
 
-_SHOWN = 80  # characters of a name
+# Maximum number of characters of a name in a message.
+_SHOWN = 80
 
 
 def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:

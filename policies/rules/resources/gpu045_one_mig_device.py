@@ -1,4 +1,4 @@
-"""GPU045: A container uses one MIG device."""
+"""Rule GPU045: a container should not request more than one MIG device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU061: gpumem-percentage is 0 to 100."""
+"""Rule GPU061: HAMi's resource nvidia.com/gpumem-percentage must be at most 100."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""GPUs that several pods share."""
+"""Rules for GPUs that several pods share."""

@@ -1,4 +1,4 @@
-"""GPU023: One share of a shared GPU is enough."""
+"""Rule GPU023: a container should not request more than one share of a shared GPU."""
 
 from __future__ import annotations
 

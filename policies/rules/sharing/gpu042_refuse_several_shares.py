@@ -1,4 +1,4 @@
-"""GPU042: Time-slicing refuses requests for several shares."""
+"""Rule GPU042: time-slicing should set failRequestsGreaterThanOne to reject several shares."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..unknown import UNKNOWN, at, mapping, sequence
 
 
 def plugin_files(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The device plugin's configuration files in a ConfigMap or in Helm values, with their paths.
+    """Yield the device plugin's configuration files in an object, with their paths.
 
-    NVIDIA k8s-device-plugin v0.20.0 api/config/v1; values `config.map` of its chart,
-    `devicePlugin.config.data` of gpu-operator v26.7.0.
+    The files are in a ConfigMap, or in the Helm values `config.map` of the plugin's chart (NVIDIA
+    k8s-device-plugin v0.20.0 api/config/v1) or `devicePlugin.config.data` of gpu-operator v26.7.0.
     """
     places: dict[str, object] = {}
     if subject.kind == "ConfigMap" and subject.group_version == "v1":

@@ -1,4 +1,4 @@
-"""GPU043: A shared GPU is asked for by the name that it has."""
+"""Rule GPU043: a pod must request shared GPUs by the name that the device plugin advertises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU044: MIG devices are asked for by name only where they are advertised by name."""
+"""Rule GPU044: a pod may request MIG devices by name only if migStrategy is mixed."""
 
 from __future__ import annotations
 

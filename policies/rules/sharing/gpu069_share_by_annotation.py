@@ -1,4 +1,4 @@
-"""GPU069: A share of a GPU is asked for by resources."""
+"""Rule GPU069: a pod should request a share of a GPU by a resource, not by an annotation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..twin import NoTwin
 from ..unknown import mapping
 
 SHARES: Final = ("gpu-fraction", "gpu-memory")
-"""Annotations of KAI Scheduler, and of Run:ai before it."""
+"""Annotations of KAI Scheduler, which came from Run:ai."""
 
 
 def _by_resources(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -1,1 +1,1 @@
-"""TKEStack's vcuda resources: parts of a GPU."""
+"""Rules for TKEStack's vcuda resources, which are parts of a GPU."""

@@ -1,4 +1,4 @@
-"""What a container asks for of vcuda, in CEL."""
+"""CEL for the vcuda resources that a container requests."""
 
 from __future__ import annotations
 

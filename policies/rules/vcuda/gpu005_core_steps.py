@@ -1,4 +1,4 @@
-"""GPU005: vcuda-core is 1 to 100 or a multiple of 100."""
+"""Rule GPU005: an amount of vcuda-core must be 0 to 100 or a multiple of 100."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU006: A part of a GPU names its memory."""
+"""Rule GPU006: a container that requests a part of a GPU must also request vcuda-memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU018: vcuda-memory comes with vcuda-core."""
+"""Rule GPU018: a container that requests vcuda-memory must also request vcuda-core."""
 
 from __future__ import annotations
 

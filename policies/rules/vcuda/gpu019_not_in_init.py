@@ -1,4 +1,4 @@
-"""GPU019: vcuda is asked for by containers only."""
+"""Rule GPU019: init containers and sidecars must not request vcuda resources."""
 
 from __future__ import annotations
 

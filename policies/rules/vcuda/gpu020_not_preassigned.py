@@ -1,4 +1,4 @@
-"""GPU020: No annotations that gpu-admission sets."""
+"""Rule GPU020: a pod must not have annotations that gpu-admission sets."""
 
 from __future__ import annotations
 

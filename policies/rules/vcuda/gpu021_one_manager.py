@@ -1,4 +1,4 @@
-"""GPU021: A pod gets its GPUs from one device plugin."""
+"""Rule GPU021: a pod must not request GPUs from both NVIDIA's device plugin and gpu-manager."""
 
 from __future__ import annotations
 

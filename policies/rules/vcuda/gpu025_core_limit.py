@@ -1,4 +1,4 @@
-"""GPU025: vcuda-core-limit is text from 1 to 100."""
+"""Rule GPU025: the annotation vcuda-core-limit should be a text with a number from 1 to 100."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU046: vcuda-memory fits into one GPU."""
+"""Rule GPU046: the vcuda-memory for a part of a GPU must fit into one GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from .asked import (
     CORES_ASKED,
 )
 
-_BLOCK_MIB = 256  # and its memory into blocks: tkestack gpu-manager pkg/types/types.go
+# gpu-manager divides a GPU's memory into blocks of this size: tkestack gpu-manager
+# pkg/types/types.go.
+_BLOCK_MIB = 256
 
 
 def _memory_fits(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -1,1 +1,1 @@
-"""Workloads that waste GPUs or fail late."""
+"""Rules for workloads that waste GPUs or fail late."""

@@ -1,4 +1,4 @@
-"""The containers of a pod that use GPUs."""
+"""The containers of a pod that request GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..resource_names import is_gpu
 
 
 def gpu_containers(pod: Pod, context: Context) -> Iterator[Container]:
-    """The containers that ask for GPUs by themselves."""
+    """Yield the containers of a pod that request GPUs."""
     for container in pod.containers:
         for name in (
             container.resource_names if container.role is not ContainerRole.EPHEMERAL else ()

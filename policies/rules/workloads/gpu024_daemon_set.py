@@ -1,4 +1,4 @@
-"""GPU024: A DaemonSet holds no GPUs."""
+"""Rule GPU024: a DaemonSet should not request GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU048: A GPU Job ends."""
+"""Rule GPU048: a GPU Job should have a deadline and few retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU049: A container with several GPUs has shared memory."""
+"""Rule GPU049: a container with several GPUs should mount a memory volume at /dev/shm."""
 
 from __future__ import annotations
 

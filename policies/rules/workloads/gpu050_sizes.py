@@ -1,4 +1,4 @@
-"""GPU050: A GPU container asks for cpu and memory."""
+"""Rule GPU050: a container that requests GPUs should also request CPU and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU051: A GPU container's image has a fixed version."""
+"""Rule GPU051: the image of a GPU container should have a fixed version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _fixed_image(subject: Subject, context: Context) -> Iterator[Finding]:
 
 
 def pinned(image: str) -> bool:
-    """Whether an image names a digest, or a tag other than `latest`."""
+    """Return whether an image reference has a digest, or a tag other than `latest`."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return digest.startswith("sha256:") or bool(_TAG.fullmatch(tag) and tag != "latest")
