@@ -349,7 +349,7 @@ def test_dkms_that_no_repository_has_is_named_with_epel(cluster: str, namespaces
 def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """Driver and CUDA packages are removed; a reboot, which unloads the module, is requested once."""
+    """Driver and CUDA packages are removed; a reboot is requested once to unload the module."""
     host = software.start(cluster, system)
     version = "580.65.06"
     with (
