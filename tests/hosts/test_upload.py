@@ -116,7 +116,7 @@ def test_a_private_key_that_cannot_be_read_is_told_without_it(plain_host: Runnin
 def test_a_copy_logs_in_with_the_stacks_key_where_a_probe_key_inspects(
     monkeypatch: pytest.MonkeyPatch, plain_host: Running, tmp_path: Path
 ) -> None:
-    """A probe key runs the host's own probe whatever it is given, and would call that a copy."""
+    """With a probe key the host runs only its probe, so a failed upload would look successful."""
     file = tmp_path / "key"
     file.write_text("a probe key")
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(file))

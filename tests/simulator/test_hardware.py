@@ -1,4 +1,4 @@
-"""The simulated hardware stands in a file: read with all errors at once, written from a stack."""
+"""The file that describes simulated hardware: parsed with all errors, written from a stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run shows: few plain lines, nothing that no person asked for, all that went wrong."""
+"""Output of a run: few plain lines, no unrequested details, and every error."""
 
 from __future__ import annotations
 
