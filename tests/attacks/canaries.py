@@ -26,8 +26,7 @@ def forms(part: bytes) -> Iterator[bytes]:
     """Yield the encodings of a secret's part to search for: plain, hexadecimal and base64.
 
     In base64 the text depends on the part's offset modulo 3 and on the bytes around the part, so
-    all
-    three offsets are encoded and the ends are cut off.
+    all three offsets are encoded and the ends are cut off.
     """
     yield part
     yield part.hex().encode()
@@ -69,8 +68,7 @@ def key_parts(text: str) -> tuple[bytes, ...]:
 
     The first half of the lines is public. A key in OpenSSH's format is also searched for as PKCS#8,
     because the Pulumi state and plugin use that format. There the Ed25519 secret shares a line with
-    a
-    header and begins at the 22nd character (RFC 8410, section 7).
+    a header and begins at the 22nd character (RFC 8410, section 7).
     """
     found = [line for line in _halves(text) if len(line) >= SHORTEST]
     if (other := shortest(text)) != text:

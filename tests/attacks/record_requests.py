@@ -229,7 +229,7 @@ def recorded() -> dict[str, set[Request]]:
 def main() -> None:
     """Record the requests and write the roles.
 
-    Arguments choose ways, which are added to the record.
+    Arguments choose ways of deploying, whose requests are added.
     """
     os.environ[AUDIT] = "1"
     chosen = sys.argv[1:]

@@ -2,8 +2,7 @@
 
 A target takes a JSON value. It raises an exception for a fault: an unexpected exception of the
 parser, a terminal escape sequence in its output, or a leaked secret. `test_fuzz.py` generates
-inputs
-by structure, `fuzz.py` by changing the corpus.
+inputs by structure, `fuzz.py` by changing the corpus.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 
 from command_provider.output import Redactor, visible
 
-import commands.probe_key  # noqa: F401 -- registers a channel
-import components.validation.xid  # noqa: F401 -- registers a channel
+import commands.probe_key  # noqa: F401 -- registers a parser of host output
+import components.validation.xid  # noqa: F401 -- registers a parser of host output
 from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
@@ -72,7 +71,10 @@ WRITTEN = frozenset(
 
 
 def channel(name: str) -> Callable[[str], None]:
-    """Return a check of a channel: any host output gives a printable value or a one-line error."""
+    """Return a check of a channel, which is a parser of host output.
+
+    Any output must give a printable value or a one-line error.
+    """
 
     def check(text: str) -> None:
         values: list[object] = []
@@ -270,8 +272,7 @@ class Target:
     Attributes:
         check: Function that raises an exception if the input causes a fault.
         typed: Whether changes keep the form that the API server or the test guarantees: strings
-            stay
-            strings, and objects keep their fields.
+            stay strings, and objects keep their fields.
         fixed: Fields with a fixed set of values, which changes leave alone.
     """
 
@@ -288,7 +289,7 @@ HOSTS: Mapping[str, Target] = {
         for name in ("allowed", "boot-id", "member", "nothing", "xid")
     },
 }
-"""One target for each channel in `components.ssh.answers`."""
+"""One target for each channel (parser of host output) in `components.ssh.answers`."""
 TARGETS: Mapping[str, Target] = {
     **{f"host-{name}": target for name, target in HOSTS.items()},
     "errors": Target(errors, typed=True),

@@ -2,8 +2,7 @@
 
 A stack with every kind of secret is deployed and destroyed with the real Pulumi and real `sshd`; on
 the way commands are refused, time out and are killed. The test runs with a passphrase and with a
-key
-in a HashiCorp Vault as the secrets provider.
+key in a HashiCorp Vault as the secrets provider.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each kind of host output that the program reads has a channel, and the fuzzer tests them all."""
+"""Each kind of host output has a parser (a channel), and the fuzzer tests every channel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Attack: shell commands in an object's name or in a path on a host.
 
 Anyone who can write a Secret in the platform's namespace, name an object, or control a host's
-output
-controls part of the findings. That text must never run on the engineer's machine.
+output controls part of the findings. That text must never run on the engineer's machine.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def test_a_lock_of_another_container_is_never_dropped(
     backend.lock(gone(), NOW)
     monkeypatch.setattr(lock, "pids_of", lambda: "another container")
     assert not backend.abandoned
-    # A run in the other container writes no pid namespace note for this lock.
+    # The function writes nothing while another run's lock exists.
     lock.note_pids(backend.folder, STACK)
     monkeypatch.undo()
     assert backend.abandoned

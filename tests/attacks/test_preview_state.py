@@ -1,4 +1,4 @@
-"""Attack: code of a branch runs in a preview that can decrypt the state of previews."""
+"""Attack: a preview runs a branch's code, which must not get secrets of the deployed stack."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def declared(host: RigHost) -> Any:
 
 @pytest.fixture
 def key(host: RigHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Install a probe key on the host as documented, and return the private key."""
+    """Install a probe key, which can only run the inspection, on a host; return the key."""
     place = host.folder / "probe.sh"
     place.write_text(probe())
     monkeypatch.setattr(probe_key, "PLACE", str(place))

@@ -1,8 +1,8 @@
 """Reads the configuration of a running container engine over its CRI socket.
 
 This check uses neither SSH nor a configuration file. The two CRI messages are encoded by hand
-(k8s.io/cri-api, runtime/v1, api.proto): `StatusRequest{bool verbose = 1}` and
-`StatusResponse{..., map<string, string> info = 2}`.
+(k8s.io/cri-api, runtime/v1, api.proto): `StatusRequest{bool verbose = 1}` and `StatusResponse{...,
+map<string, string> info = 2}`.
 """
 
 from __future__ import annotations

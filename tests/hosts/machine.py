@@ -26,7 +26,7 @@ VOLATILE = ("dev", "proc", "run", "sys", "tmp")
 VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")
 """Paths below the root that change on a running host without any script."""
 STEPS = Path(upload.STEPS[1:])
-"""Folder, relative to the host's root, to which the product uploads the step files."""
+"""Folder, relative to the host's root, with the uploaded shell files of the host steps."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,11 +157,9 @@ class Running:
         """Return each persistent path of the host with type, mode, owner, size, time and content.
 
         Folders have a time only with `times`, because creating and deleting a file changes it.
-        Content
-        is included for files in /etc and /var/lib/gpu-cluster; other files have size and time
-        instead.
-        /usr, the largest part of a root, is represented by the names in the overlay's upper folder.
-        Uploaded step files are omitted, because no script writes them.
+        Content is included for files in /etc and /var/lib/gpu-cluster; other files have size and
+        time instead. /usr, the largest part of a root, is represented by the names in the overlay's
+        upper folder. Uploaded step files are omitted, because no script writes them.
         """
         root = self.root
         upper = hosts_dir(self.cluster) / self.declared.name / "upper"

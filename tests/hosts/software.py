@@ -74,7 +74,7 @@ def script(
     role: str = "gpu-worker",
     inline: bool = False,
 ) -> str:
-    """Return the script of phase `prepare` for one host that has the given sections."""
+    """Return the script of phase `prepare` for one host with the given sections of a stack file."""
     host = {
         "name": "gpu-1",
         "address": "127.0.0.1",

@@ -1,7 +1,7 @@
 """Full runs of `up` that drain, reboot and uncordon hosts and change a container engine.
 
-A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok
-simulates the nodes.
+A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok simulates
+the nodes.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
 GLOB = "/etc/containerd/conf.d/*.toml"
 SOCKET = "run/containerd/containerd.sock"
 DEBIAN = "1.6"
-"""The containerd version that Debian packages and the hosts' root has; the others are installed."""
+"""The containerd version that Debian packages and the hosts' root has; the others are built."""
 VERSIONS = (DEBIAN, "1.7", "2.0", "2.2", "2.3", "2.4")
 READS = {"1.6": 2, "1.7": 2, "2.0": 3, "2.2": 3, "2.3": 4, "2.4": 4}
 """Newest configuration version that each containerd reads (docs/config of each release)."""

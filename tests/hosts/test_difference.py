@@ -60,7 +60,7 @@ class Applied:
         return resolve(self.declared(**changes), "test").hosts
 
     def apply(self, **changes: Any) -> None:
-        """Apply all phases of the declaration, as the product does."""
+        """Run the scripts of all phases of the configuration on the host, as `pulumi up` does."""
         for declaration in desired_phases(self.desired(**changes)[0], None).values():
             if declaration is not None:
                 done = self.running.apply(declaration)
@@ -266,7 +266,7 @@ def test_a_pending_reboot_is_due(applied: Applied) -> None:
 
 
 def test_what_a_host_keeps_goes_with_the_undo(applied: Applied) -> None:
-    """Run last: undo every phase and check that no file of the product is left."""
+    """This test runs last: it undoes every phase and checks that no file is left."""
     assert applied.running.exists(f"{HELD}/prepare/settings")
     for declaration in reversed(desired_phases(applied.desired()[0], None).values()):
         if declaration is not None:

@@ -55,7 +55,7 @@ def script(**settings: Any) -> str:
 
 @pytest.fixture
 def docker(cluster: str, namespaces: None) -> Running:
-    """Return a host that runs Docker with an existing daemon.json and its data on a normal disk."""
+    """Return a host that runs Docker with an existing daemon.json; its data is on a tmpfs."""
     host = conftest.start(cluster, "gpu-1", mode="namespaces", system="docker")[0]
     host.write("/etc/systemd/system/docker.service", UNIT)
     host.write("/usr/local/sbin/iptables", IPTABLES)

@@ -40,7 +40,7 @@ MOVED = script(docker={"data_root": "/data/docker", "forward": "leave"})
 
 
 def merges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the settings are merged once, and undo restores the former ones."""
+    """Return whether Docker's settings are merged once and undo restores the former ones."""
     text, before, process = mutant(WHOLE), host.tree(), pid(host)
     if host.apply(text).status != 0:
         return False
@@ -190,6 +190,6 @@ def test_every_function_of_docker_has_a_check() -> None:
         for file in every()["docker"].files
         for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
-    # test_docker.py checks these two functions, which run in the inspection.
+    # The inspection runs the functions of this set; test_docker.py checks them.
     probed = {"found_member", "found_forward"}
     assert functions - {"smi_in_container"} - probed == CHECKS.keys()

@@ -1,4 +1,4 @@
-"""Installing the NVIDIA driver from packages with upstream's names, dependencies and streams."""
+"""Installing the NVIDIA driver from packages with NVIDIA's names, dependencies and streams."""
 
 from __future__ import annotations
 

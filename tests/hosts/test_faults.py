@@ -288,7 +288,7 @@ Sections = dict[str, object]
 
 
 def unreachable(sections: Sections) -> Sections:
-    """Return sections with a repository URL that refuses connections."""
+    """Return sections of a stack file whose repository URL refuses connections."""
     apt = {**sections["packages"]["repository"]["apt"]}  # type: ignore[index]
     apt["url"] = f"http://127.0.0.1:{free_port()}"
     packages = {"build": True, "repository": {"apt": apt}}
@@ -296,7 +296,7 @@ def unreachable(sections: Sections) -> Sections:
 
 
 def wrong_checksum(sections: Sections) -> Sections:
-    """Return sections with a checksum that the driver installer doesn't match."""
+    """Return sections of a stack file with a wrong checksum of the driver installer."""
     driver = {**sections["driver"]}  # type: ignore[dict-item]
     runfile = {**driver["runfile"], "sha256": "0" * 64}  # type: ignore[dict-item]
     return {**sections, "driver": {**driver, "runfile": runfile}}

@@ -114,8 +114,7 @@ def test_what_a_pinned_kernel_needs_goes_with_it_also_where_the_driver_brought_i
     """Debian's linux-headers-amd64 and a pinned kernel both need the headers common to all flavors.
 
     The pinned kernel's headers are held, so apt refuses to remove the common package together with
-    the
-    driver.
+    the driver.
     """
     host = software.start(cluster, "debian")
     shared = Package("linux-headers-6.1.0-42-common", "6.1.0-42")

@@ -1,11 +1,10 @@
 """Turns two bare Debian hosts into a cluster with 16 validated GPUs by `up`, and removes it all.
 
 Real parts: Pulumi, apt, containerd, runc, the scripts over SSH, API server, etcd, controller
-manager
-and scheduler. Fake parts: kubeadm returns the kubeconfig of the embedded control plane and creates
-no other (`test_real_kubeadm.py` runs the real kubeadm); the class `Register` creates the Nodes, as
-kubelets would; kwok simulates these Nodes. The network add-on is a chart with one object and no
-pods.
+manager and scheduler. Fake parts: kubeadm returns the kubeconfig of the embedded control plane and
+creates no control plane (`test_real_kubeadm.py` runs the real kubeadm); the class `Register`
+creates the Nodes, as kubelets would; kwok simulates these Nodes. The network add-on is a chart with
+one object and no pods.
 """
 
 from __future__ import annotations

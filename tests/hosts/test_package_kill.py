@@ -1,7 +1,7 @@
 """A kill during a package manager's transaction is repaired by a second `up` or by an undo.
 
-The maintainer script of one package pauses halfway. At that moment the test kills the product's
-script, the package manager and its child processes.
+The maintainer script of one package pauses halfway. At that moment the test kills the host script,
+the package manager and its child processes.
 """
 
 from __future__ import annotations

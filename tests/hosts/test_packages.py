@@ -34,7 +34,7 @@ def system(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def site(system: str, cluster: str, namespaces: None) -> Iterator[tuple[Running, dict[str, Any]]]:
-    """Return a host, and sections with an older and a newer version of each package."""
+    """Return a host, and stack file sections with an old and a new version of each package."""
     with ExitStack() as stack:
 
         def serve(*packages: Any) -> dict[str, Any]:
@@ -132,7 +132,8 @@ def test_a_held_package_outlives_an_upgrade_of_the_system(
     assert (released.status, software.held(host, system)) == (0, set())
     assert host.run(upgrade).status == 0
     assert software.installed(host, system)["kubelet"] == "1.34.9-1.1"
-    # The other version is drift, so the next run installs the declared version again.
+    # Another installed version counts as drift, so the next run installs the declared version
+    # again.
     assert host.apply(software.script(sections)).status == 0
     assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
 

@@ -1,7 +1,7 @@
 """Reboots hosts in waves by the program `reboot`, with real sshd, API server and scheduler.
 
-A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok
-simulates the nodes.
+A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok simulates
+the nodes.
 """
 
 from __future__ import annotations

@@ -284,8 +284,8 @@ KEYS = (
     "accept-nvidia-visible-devices-as-volume-mounts",
     "accept-nvidia-visible-devices-envvar-when-unprivileged",
 )
-# The toolkit's configuration file as nvidia-ctk 1.20.0 writes it, with defaults as comments, and in
-# forms that sites have.
+# The toolkit's configuration file as nvidia-ctk 1.20.0 writes it, with defaults as comments, and as
+# sites commonly edit it.
 TOOLKITS = {
     "as installed": """#accept-nvidia-visible-devices-as-volume-mounts = false
 #accept-nvidia-visible-devices-envvar-when-unprivileged = true

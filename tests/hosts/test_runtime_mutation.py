@@ -26,7 +26,7 @@ REFUSED = (
 
 
 SAYS_NO = ("differs",)
-"""Functions that answer yes or no: their empty version returns 1, because 0 would mean yes."""
+"""Shell functions used as conditions: the emptied version returns 1, because 0 means true."""
 
 
 def emptied(script: str, *names: str) -> str:

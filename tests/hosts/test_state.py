@@ -103,7 +103,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None
 def test_a_host_is_logged_in_to_once_for_each_thing_that_is_done_there(
     stack: Stack, extent: str, first: int, second: int
 ) -> None:
-    """One login inspects the host, one uploads step files, and each of two commands has one."""
+    """One login inspects the host, one uploads files, and each of two Commands logs in once."""
     made, hosts = stack
     made.environment["GPU_CLUSTER_INSPECTION"] = extent
     up(made)

@@ -113,7 +113,8 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
     # This run belongs to a rollout that fails later, on another host.
     assert plain_host.apply(later).status == 0
     files = {bundle.file: bundle.text for bundle in later.bundles}
-    plain_host.run("sh -s", upload.taking(files))  # Another run replaces the uploaded step files.
+    # The next Command uploads its own step files; undo must still find the former ones.
+    plain_host.run("sh -s", upload.taking(files))
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
     assert differences(before, plain_host.tree()) == {}
@@ -129,7 +130,7 @@ def test_a_host_that_is_refused_at_first_keeps_nothing_of_it(plain_host: Running
 def test_files_that_another_run_removes_meanwhile_stop_a_run_before_a_change(
     plain_host: Running,
 ) -> None:
-    """Another, refused run deletes the step files while this run, which has read them, waits."""
+    """Another run that was refused deletes the step files while this run waits for the lock."""
     before = plain_host.tree()
     waiting = f'flock() {{ rm -r "$kept/steps"; command flock "$@"; }}\n{prepare()}'
     plain_host.copy_steps(prepare())

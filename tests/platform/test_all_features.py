@@ -1,10 +1,8 @@
 """On each platform, pods are still admitted if a stack enables all features together.
 
 The tests use the real Pulumi and the embedded cluster's API server, with enforced guardrails,
-limits
-and quotas per namespace, monitoring and priority classes. A server-side dry run of a creation
-passes
-through all of admission (Kubernetes documentation, "Dry-run").
+limits and quotas per namespace, monitoring and priority classes. A server-side dry run of a
+creation passes through all of admission (Kubernetes documentation, "Dry-run").
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ ROOM: Json = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1
 
 
 def features(way: str) -> Json:
-    """Return sections with all features that affect admission.
+    """Return sections of a stack file with all features that affect admission.
 
     One namespace has limits, another has none.
     """

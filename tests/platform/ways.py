@@ -50,7 +50,7 @@ def declared(stack: str, way: str, **changes: Any) -> Json:
 
 
 def served(project: Project, way: str) -> None:
-    """Skip the test if the control plane's Kubernetes version is too old for this way."""
+    """Skip the test if the cluster's Kubernetes version is too old for this way."""
     if way == "dra":
         version = project.request("GET", "", base="/version", version="")
         if int(version["minor"].rstrip("+")) < 34:

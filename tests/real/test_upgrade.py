@@ -20,7 +20,7 @@ def node(name: str, state: str, cordoned: bool, **notes: str) -> Any:
 
 
 def upgraded() -> Seen:
-    """Return the observed upgrade of two nodes as by the real operator; one was cordoned before."""
+    """Return the states of two nodes in a driver upgrade; one was cordoned before."""
     cordoned = dict.fromkeys(STATES[2:7], True)
     free = [node(FREE, state, cordoned.get(state, False)) for state in STATES]
     free.insert(-1, node(FREE, "uncordon-required", False))
@@ -74,5 +74,5 @@ def test_each_judge_sees_what_it_is_for(name: str, spoil: Callable[[Seen], None]
 
 
 def test_its_policy_lets_two_nodes_go_at_once() -> None:
-    # A node cordoned by the stack counts as unavailable, so with a limit of 1 the other would wait.
+    # The operator counts a cordoned node as unavailable; with a limit of 1 the other would wait.
     assert upgrade.SETTING.sections["gpuOperator"]["upgrade"]["maxUnavailable"] == 2

@@ -37,7 +37,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def counted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Add to the test's properties how many hosts it rolled and which pods were lost."""
+    """Record how many hosts a test rolled, and how many pods it lost without consent."""
     if "site" not in request.fixturenames:
         yield
         return

@@ -112,7 +112,7 @@ class Divided(Site):
         )[0]
 
     def divide(self, mig: Json | None, **sections: Any) -> list[str]:
-        """Change the layout, check that this succeeds, and return the nodes in their order."""
+        """Change the layout, check that this succeeds, and return the changed nodes in order."""
         cluster = self.declared_with(mig, **sections)
         self.serve(cluster)
         document = self.asked(cluster)

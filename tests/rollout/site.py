@@ -134,7 +134,7 @@ class Site:
         return request
 
     def roll(self, **changed: Any) -> list[str]:
-        """Run a rollout, check that it succeeds, and return the hosts in their order."""
+        """Run a rollout, check that it succeeds, and return the changed hosts in order."""
         document = self.input(**changed)
         self.begun += len(document.hosts)
         with self.guarded(document.rollout.consent):
@@ -151,7 +151,7 @@ class Site:
 
     @contextlib.contextmanager
     def guarded(self, consent: Sequence[str]) -> Iterator[None]:
-        """Count the pods that are deleted inside this context without a needed consent."""
+        """Count the pods that are deleted although `rollout.evict` doesn't allow their eviction."""
         before = self.losing()
         try:
             yield
@@ -161,7 +161,7 @@ class Site:
             self.unconsented += sum(not kinds <= set(consent) for kinds in gone)
 
     def losing(self) -> dict[str, set[str]]:
-        """Map the UID of each pod that loses data by an eviction to the needed consents."""
+        """Map each pod's UID to the values of `rollout.evict` that its eviction needs."""
         pods = {}
         for pod in self.request("GET", "pods")["items"]:
             kinds = set()
@@ -234,12 +234,11 @@ class Site:
         return text in self.facts()[name].disrupts["runtime"]
 
     def would_lose(self, consent: str, node: str) -> None:
-        """Create a pod on a node whose eviction needs the given consent.
+        """Create a pod on a node whose eviction needs the given value of `rollout.evict`.
 
         Args:
-            consent: `empty-dir` for a pod with local files; `unmanaged` for a pod without a
-                controller,
-                which no one would create again.
+            consent: Value of `rollout.evict`: `empty-dir` for a pod with local files; `unmanaged`
+                for a pod without a controller, which no one would create again.
             node: Name of the node.
         """
         if consent == "empty-dir":

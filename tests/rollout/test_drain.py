@@ -1,4 +1,4 @@
-"""Unit tests: which pods a drain evicts, and which evictions need a consent."""
+"""Unit tests: which pods a drain evicts, and which evictions `rollout.evict` must allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts by the program with real sshd, containerd, API server and evictions."""
+"""Rollouts of host changes with real sshd, containerd, API server and evictions."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class Running:
             )
 
     def hold(self, name: str, node: str, gpus: int, **spec: Any) -> Json:
-        """Create a pod, not of the stack, that uses GPUs of a node."""
+        """Create a pod of another user that uses GPUs of a node."""
         resources = {"limits": {marks.GPU: str(gpus)}}
         body = {
             "metadata": {"name": name},

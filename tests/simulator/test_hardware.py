@@ -1,4 +1,4 @@
-"""The file that describes simulated hardware: parsed with all errors, written from a stack."""
+"""The simulated hardware file: all its errors are reported, and a stack can generate it."""
 
 from __future__ import annotations
 

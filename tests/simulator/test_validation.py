@@ -185,7 +185,8 @@ def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack
         assert stack.closed() == ["gpu-3"]
         assert stack.record("gpu-1")["missing"] == 1
         asyncio.run(node_scheduling.apply(document))
-        assert stack.closed() == ["gpu-3"]  # A node that was untainted once is never tainted again.
+        # A node whose start-up taint was removed once never gets the taint again.
+        assert stack.closed() == ["gpu-3"]
         set_fault(CLUSTER, "gpu-3")
         stack.run()
         assert stack.closed() == []

@@ -83,7 +83,7 @@ def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
 
 
 def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
-    """Create a DaemonSet whose pods the simulator recognizes as the platform of a node."""
+    """Create a DaemonSet whose pods make the simulator advertise a platform's GPUs."""
     containers = [{"name": "server", "image": "x"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
     body = {

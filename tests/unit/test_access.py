@@ -1,4 +1,4 @@
-"""Validation of a control-plane host's output: four values are used, any fault is refused."""
+"""Checks of the cluster access that a control-plane host prints: only four values are used."""
 
 from __future__ import annotations
 

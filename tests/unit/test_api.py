@@ -67,7 +67,7 @@ def test_an_api_server_that_is_not_there_is_named_at_once(
 
 @pytest.mark.parametrize(("code", "ready"), [(200, True), (403, False), (500, False)])
 def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
-    """Not when it answers: until it has read its roles, it refuses everybody."""
+    """Before it has read its RBAC roles, an API server responds but refuses every request."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(code if request.url.path == "/readyz" else 404)

@@ -1,4 +1,4 @@
-"""Settings that error messages of host scripts suggest exist in the stack file."""
+"""Each setting that a host script's error message suggests exists in the stack file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Software after its end of support or below a security fix is reported once."""
+"""Software after its end of support or without a security fix is reported once."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_no_process_imports_what_it_does_not_use(
 
 
 def test_each_driver_and_resource_is_named_once() -> None:
-    """One module of the components has the names; the rules and the simulator have their own."""
+    """Only one module of the components defines these names; policies and simulator copy them."""
     assigned = re.compile(r'^\w+(?:: \w+)? = "(?:nvidia\.com/gpu|gpu\.nvidia\.com)"', re.M)
     sources = (ROOT / "components").rglob("*.py")
     homes = {path.name for path in sources if assigned.search(path.read_text())}

@@ -1,4 +1,4 @@
-"""Nodes of hosts that have not joined the cluster may be missing, those of others may not."""
+"""The Node of a host may be missing only until the host has joined the cluster."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_two_clusters_in_one_program_share_no_name() -> None:
 
 @pytest.mark.parametrize("one", NAMES)
 def test_parts_of_different_platforms_share_no_address_but_the_release(one: str) -> None:
-    """If two platforms shared a resource name, Pulumi would update and not replace the resource."""
+    """If two platforms shared a resource name, Pulumi would update the resource in place."""
 
     def keys(name: str) -> set[str]:
         platform = platform_of(cluster(name))

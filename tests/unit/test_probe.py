@@ -134,7 +134,7 @@ def test_a_value_with_tabs_is_the_declared_one(machine: Machine) -> None:
         ("v2.0.5", "dump", True),
         ("v2.0.5", "migrate", True),
         ("", "migrate", True),
-        # The dump of containerd 2.1 is complete, so `migrate` is not called.
+        # `containerd config dump` of 2.1 is complete, so `migrate` isn't called.
         ("v2.1.4", "migrate", False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Unit tests of GPU validation: proofs, how long they hold, and consideration for workloads."""
+"""Unit tests of GPU validation: proofs, how long they hold, and effects on workloads."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _shared(kind: str, replicas: int) -> Json:
 
 WAYS = {
     "exclusive": Way({"platform": "device-plugin"}, {GPU: "2"}),
-    # A free replica could belong to a busy GPU, so the workload uses replicas of all GPUs.
+    # A GPU with one used replica still advertises free ones, so the pod uses a replica of each GPU.
     "time-slicing": Way(_shared("timeSlicing", 4), {GPU: "32"}, held=8),
     "MPS": Way(_shared("mps", 2), {GPU: "16"}, held=8),
     "excluded devices": Way(

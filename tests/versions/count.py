@@ -2,7 +2,7 @@
 
 A test is counted by the marker `@pytest.mark.versions(kind, name)`; a test of several versions
 calls `record_property("versions", (kind, name, passed))`. A name counts as passed if all its tests
-pass. Tests of the same security bulletin's border have the same id.
+pass. Tests of one version border of a security bulletin have the same id.
 
 `kind` is a key of `PHRASES`; a test with another kind runs without being counted. `name` is a
 version, a bulletin, a repair or a claim; the default is the test's id.
@@ -36,7 +36,7 @@ def _of(results: Results) -> str:
 def _borders(results: Results) -> str:
     borders: dict[str, bool] = {}
     for tests in results.values():
-        # A border has several tests: one for each side and each place.
+        # Each version border has a test for each side and for each place that applies it.
         for test, passed in tests.items():
             border = test.rpartition("[")[2]
             borders[border] = borders.get(border, True) and passed

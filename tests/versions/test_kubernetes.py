@@ -1,7 +1,7 @@
 """Each supported Kubernetes version: deployed and removed with real control planes and kubelets.
 
-Versions after their end of support run too, but don't count in the summary line of
-`make test-versions`.
+Versions after their end of support run too, but don't count in the summary line of `make
+test-versions`.
 """
 
 from __future__ import annotations
