@@ -83,7 +83,7 @@ def _halves(text: str) -> list[str]:
 
 @dataclass
 class Watch:
-    """Context manager that scans all processes and some folders for secrets again and again.
+    """Context manager that continuously scans all processes and some folders for secrets.
 
     Attributes:
         canaries: The secrets to search for.

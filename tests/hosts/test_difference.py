@@ -1,4 +1,4 @@
-"""An inspection over SSH tells edits of the stack file from changes made on the host (drift)."""
+"""An inspection over SSH distinguishes edits of the stack file from changes on the host (drift)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.full
 
 
 class Watch:
-    """Thread that reads the arguments and environments of all processes again and again.
+    """Context manager that reads arguments and environments of all processes continuously.
 
     The processes of simulated hosts are included, because their PID namespaces are below this one.
     """

@@ -27,7 +27,7 @@ PLUGIN, OPERATOR = "device-plugin", "gpu-operator-preinstalled"
 
 
 class Watch:
-    """Thread that records which platforms have GPU pods at the same time during a run."""
+    """Context manager that records which platforms have GPU pods at the same time."""
 
     def __init__(self, project: Project) -> None:
         self.seen: set[frozenset[str]] = set()

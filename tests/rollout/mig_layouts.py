@@ -86,7 +86,7 @@ class Divided(Site):
             self.cluster.request("POST", MAPS, body)
 
     def asked(self, cluster: Cluster) -> MigLayoutsRequest:
-        """Return the input of the program `mig_layouts`."""
+        """Return the input of the program `mig-layouts`."""
         desired = resolve(cluster, "t")
         args = MigLayoutsArgs(
             rollout=desired.rollout,

@@ -1,4 +1,4 @@
-"""Edits of the stack file are told from changes in the cluster (drift), on a real API server."""
+"""Edits of the stack file are distinguished from changes in a real API server (drift)."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
     request, once = Client.request, []
 
     async def between(client: Client, method: str, url: str, **options: Any) -> Any:
-        """The new pool's Command runs between the read and the write of the old pool's Command."""
+        """Run the new pool's Command between the read and the write of the old pool's Command."""
         if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
             once.append(url)
             await validation.validate(coming)

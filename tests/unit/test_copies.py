@@ -275,7 +275,7 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
 
 
 def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """csh ends a quoted word at a line end, and would run the following lines as commands."""
+    """A shell of the csh family ends a quoted word at the end of a line, and would run the rest."""
     lines = []
 
     async def run(_: object, line: str, *__: object) -> Answer[str]:

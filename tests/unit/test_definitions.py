@@ -39,7 +39,7 @@ class Definitions:
 
 
 class Stack:
-    """Runs the program `definitions` like a Command that gets its previous output."""
+    """Runs the program `crds` like a Command that gets its previous output."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Definitions) -> None:
         self.monkeypatch, self.output = monkeypatch, ""
