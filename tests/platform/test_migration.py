@@ -1,4 +1,4 @@
-"""A change from any platform to any other: never both at once, and no leftovers."""
+"""Changes from each platform to each other one: never both installed, and no leftovers."""
 
 from __future__ import annotations
 

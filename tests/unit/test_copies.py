@@ -275,7 +275,7 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
 
 
 def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell of the csh family ends a quoted word at the end of a line, and would run the rest."""
+    """In csh a line end closes a quoted word, so the next lines would run as commands."""
     lines = []
 
     async def run(_: object, line: str, *__: object) -> Answer[str]:
