@@ -1,4 +1,4 @@
-"""Canaries: secrets that are looked for wherever they must not be, while commands run and after."""
+"""Searches processes and files for test secrets ("canaries") that must not appear there."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from types import TracebackType
 from components.ssh.keys import shortest
 
 INTERVAL = 0.02
-"""Seconds between two looks at processes and temporary files; what lives shorter isn't seen."""
+"""Seconds between two scans of processes and temporary files; shorter-lived ones are missed."""
 LARGEST = 64 << 20
-"""Bytes of the largest file that is read."""
+"""Size in bytes of the largest file that is read."""
 SHORTEST = 12
-"""Characters that are enough to tell a part of a secret from chance."""
+"""Number of characters of a secret that are enough to exclude a match by chance."""
 
 
 def forms(part: bytes) -> Iterator[bytes]:
-    """A part of a secret as it may stand in a file: itself, in hexadecimal, in base64.
+    """Yield the encodings of a secret's part to search for: plain, hexadecimal and base64.
 
-    In base64 it may begin at each of three places of its surroundings, and its ends depend on them.
+    In base64 the text depends on the part's offset modulo 3 and on the bytes around the part, so
+    all three offsets are encoded and the ends are cut off.
     """
     yield part
     yield part.hex().encode()
@@ -36,10 +37,11 @@ def forms(part: bytes) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Canaries:
-    """Secrets by name, and the pattern that finds any of them.
+    """Named secrets and the pattern that finds any of them.
 
     Attributes:
-        parts: by name, what of it is looked for; each at least `SHORTEST` characters.
+        parts: The byte strings to search for, by the secret's name; each has at least `SHORTEST`
+            bytes.
     """
 
     parts: Mapping[str, tuple[bytes, ...]]
@@ -57,15 +59,16 @@ class Canaries:
         return re.compile(b"|".join(map(re.escape, sorted(self._names, key=len, reverse=True))))
 
     def found(self, content: bytes) -> set[str]:
-        """Names of those that stand in some bytes; never what they are."""
+        """Return the names of the secrets that occur in the bytes, never the secrets themselves."""
         return {self._names[match.group()] for match in self.pattern.finditer(content)}
 
 
 def key_parts(text: str) -> tuple[bytes, ...]:
-    """What is looked for of a key in PEM: the second half of its lines, for the first is public.
+    """Return the parts of a PEM key to search for: the second half of its lines.
 
-    Of a key of OpenSSH's own format also in PKCS#8, as the state and the plugin get it. There the
-    secret of Ed25519 has no line of its own: it begins at the 22nd character (RFC 8410, 7).
+    The first half of the lines is public. A key in OpenSSH's format is also searched for as PKCS#8,
+    because the Pulumi state and plugin use that format. There the Ed25519 secret shares a line with
+    a header and begins at the 22nd character (RFC 8410, section 7).
     """
     found = [line for line in _halves(text) if len(line) >= SHORTEST]
     if (other := shortest(text)) != text:
@@ -80,13 +83,13 @@ def _halves(text: str) -> list[str]:
 
 @dataclass
 class Watch:
-    """Looks at all processes and at some folders, again and again, while it is entered.
+    """Context manager that continuously scans all processes and some folders for secrets.
 
     Attributes:
-        canaries: what is looked for.
-        folders: those in which files come and go.
-        hits: where one was seen, in words.
-        seen: how many arguments, environments and files were looked at.
+        canaries: The secrets to search for.
+        folders: Folders with temporary files.
+        hits: Descriptions of the places where a secret was found.
+        seen: Number of arguments, environments and files that were read.
     """
 
     canaries: Canaries
@@ -98,7 +101,8 @@ class Watch:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Watch:
-        for folder in self.folders:  # what was there before is no temporary file of a run
+        # Files that exist before the run are not temporary files of the run.
+        for folder in self.folders:
             for path in _entries(folder):
                 self._known[str(path), 0] = _stamp(path)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -127,7 +131,9 @@ class Watch:
         try:
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
             if not arguments or self._known.get((pid, 1)) == arguments:
-                return  # the kernel's own, or the same program still
+                # Kernel threads have no arguments; unchanged arguments mean that the program was
+                # scanned before.
+                return
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             return
@@ -178,12 +184,12 @@ def _content(path: Path) -> bytes:
 def in_files(
     canaries: Canaries, folders: Iterable[Path], own: Iterable[Path]
 ) -> tuple[int, set[str]]:
-    """How many files below some folders were read, and which hold a canary.
+    """Return how many files in the folders were read, and descriptions of those with a secret.
 
     Args:
-        canaries: what is looked for.
-        folders: where.
-        own: files and folders where a secret belongs; they are left out.
+        canaries: The secrets to search for.
+        folders: Folders to search, with their subfolders.
+        own: Files and folders that may contain a secret and are skipped.
     """
     count, hits, allowed = 0, set(), set(own)
     for folder in folders:

@@ -1,4 +1,4 @@
-"""The plugins' own folder on the path, and the line that says what was shown."""
+"""Fixtures of the attack tests, and the summary line of `make test-attacks`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-import tests.plugins.rig  # noqa: F401 -- puts the plugins' folder on the path, as their processes do
+import tests.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
 from lab.benchmarks.api_server import running
 
 STATIC = "static"
-"""Marks checks of what workflows and other files say, which no run of ours can show."""
+"""Pytest marker of checks that only read workflow and other files; no local run can test these."""
 
 _results: dict[str, str] = {}
 _static: set[str] = set()
 _counts: Counter[str] = Counter()
 ATTACKS = "tests/attacks/"
 COUNTED = ("inputs", "canaries", "searches", "role rules", "role rules used")
-"""Properties that tests record, summed for the last line."""
+"""Names of the numbers that tests record as properties and that the summary line adds up."""
 
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
-    """A real API server and controller manager, no nodes."""
+    """Start a real API server and controller manager without nodes; yield an HTTP client."""
     with running("attacks", controllers=True) as server:
         yield server.client
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Counts results, also those of other processes."""
+    """Count the results of tests, including those that ran in other pytest-xdist processes."""
     if not report.nodeid.startswith(ATTACKS):
         return
     if report.when == "call" or report.outcome != "passed":
@@ -43,7 +43,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def last_line() -> str:
-    """The end of `make test-attacks`: figures of the tests that ran, and of no others."""
+    """Return the summary line of `make test-attacks`, with the numbers of the tests that ran."""
     skipped = sum(outcome == "skipped" for outcome in _results.values())
     static = sum(_results[name] == "passed" for name in _static)
     tried = len(_results) - skipped - len(_static)
@@ -58,7 +58,7 @@ def last_line() -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Writes the last line; a slice of the tests says nothing of the whole."""
+    """Print the summary line after pytest's own, if any attack test ran."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and _results and not hasattr(config, "workerinput"):
         reporter.write_line(last_line())

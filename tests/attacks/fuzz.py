@@ -1,7 +1,8 @@
-"""`make fuzz`: a million values for all that is read from outside, made by changing the corpus.
+"""`make fuzz`: tests the parsers of outside input with a million randomly changed values.
 
-The corpus is `corpus/<target>.json`: values as they come, and each that once was a fault. Values
-that are made by structure are `test_fuzz.py`'s; here it is speed: no library between two inputs.
+The corpus files `corpus/<target>.json` have typical values and each value that once caused a fault.
+`test_fuzz.py` generates values by structure with Hypothesis; this program needs no library and is
+therefore fast.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tests.plugins.rig  # noqa: F401 -- puts the plugins' folder on the path
+import tests.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
 from policies.printable import printable, printable_lines
 from tests.attacks.targets import TARGETS, Target
 
 CORPUS = Path(__file__).with_name("corpus")
 INPUTS = 1_000_000
 BLOCK = 500
-"""Inputs between two looks at the clock and at the next target."""
+"""Number of inputs for one target before the next target is chosen."""
 MOST_CHANGES = 4
 LONGEST = 20_000
-"""Characters of a text: longer ones are cut before they are changed again."""
+"""Length in characters to which a text is cut before it is changed again."""
 
 NASTY = (
     *("", "\x00", "\x1b[2J", "\x9b31m", "\u202e", "\u2028", "\u0085", "\ufeff", "\ud800"),
@@ -40,7 +41,7 @@ NASTY = (
     *("H4sIAAAA", "=ok", "end=ok", "Test PASSED", "UUID: GPU-1"),
 )
 NUMBERS = (0, 1, -1, 2, 255, 2**31, 2**63, -(2**63) - 1, 10**400)
-#: Maps whose keys others choose, and fields that may be left out.
+# Objects whose keys users choose, and fields that may be missing.
 FREE = frozenset({"labels", "annotations", "allocatable", "capacity", "limits", "requests"})
 OPTIONAL = FREE | {"taints", "value", "resources", "nodeName", "reason", "message", "terminated",
                    "waiting", "containerStatuses", "ownerReferences", "controller"}  # fmt: skip
@@ -48,13 +49,13 @@ OPTIONAL = FREE | {"taints", "value", "resources", "nodeName", "reason", "messag
 
 @dataclass(frozen=True)
 class Changer:
-    """Changes values at random, in a way that a number repeats."""
+    """Changes values at random; the same seed makes the same changes."""
 
     chance: random.Random
     texts: tuple[str, ...]
 
     def value(self, value: Any, target: Target) -> Any:
-        """The value, changed in one to a few places."""
+        """Return the value with a few random changes."""
         for _ in range(self.chance.randint(1, MOST_CHANGES)):
             value = self._change(value, target, "")
         return value
@@ -99,7 +100,7 @@ class Changer:
         return {**value, key: self._change(value[key], target, key)}
 
     def text(self, text: str) -> str:
-        """A text, changed in one place."""
+        """Return the text with one random change."""
         chance, text = self.chance, text[:LONGEST]
         at = chance.randint(0, len(text))
         to = min(len(text), at + chance.randint(0, 8))
@@ -121,12 +122,12 @@ class Changer:
 
 
 def corpus() -> dict[str, list[Any]]:
-    """The values that are changed, by target."""
+    """Return the corpus: the values to change, by name of the target."""
     return {name: json.loads((CORPUS / f"{name}.json").read_text()) for name in TARGETS}
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All texts in a value."""
+    """Yield all strings in a value, keys of objects included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -136,7 +137,7 @@ def strings(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """A value that a target doesn't stand, and how."""
+    """An input that a target doesn't handle correctly, with the traceback."""
 
     target: str
     value: Any
@@ -150,12 +151,12 @@ class Fault:
 def run(
     inputs: int, number: int, names: tuple[str, ...] = tuple(TARGETS)
 ) -> tuple[Counter[str], list[Fault]]:
-    """Gives targets so many inputs in all, in turn: how many each had, and the first faults.
+    """Test the targets in turn; return the number of inputs of each target, and the first faults.
 
     Args:
-        inputs: how many.
-        number: another one makes other inputs, the same one the same.
-        names: the targets.
+        inputs: Number of inputs for all targets together.
+        number: Seed of the random changes.
+        names: Names of the targets to test.
     """
     values = corpus()
     chance = random.Random(number)  # noqa: S311  makes no secret
@@ -174,7 +175,7 @@ def run(
 
 
 def judge(name: str, value: Any) -> Fault | None:
-    """What is wrong with how a target takes a value."""
+    """Return the fault that a value causes in a target, or None."""
     try:
         TARGETS[name].check(value)
     except Exception:
@@ -183,12 +184,12 @@ def judge(name: str, value: Any) -> Fault | None:
 
 
 def shares(inputs: int, workers: int) -> list[int]:
-    """So many inputs, spread over so many processes."""
+    """Split a number of inputs into equal parts, one for each worker process."""
     return [inputs // workers + (number < inputs % workers) for number in range(workers)]
 
 
 def many(inputs: int, seed: int) -> tuple[Counter[str], list[Fault]]:
-    """`run` in a process for each processor."""
+    """Call `run` in one process for each CPU and add up the results."""
     workers = os.cpu_count() or 1
     with ProcessPoolExecutor(workers) as pool:
         futures = [
@@ -203,14 +204,14 @@ def many(inputs: int, seed: int) -> tuple[Counter[str], list[Fault]]:
 
 
 def report(done: Mapping[str, int], faults: list[Fault], seconds: float) -> str:
-    """The last lines of `make fuzz`."""
+    """Return the last lines that `make fuzz` prints."""
     counts = ", ".join(f"{name} {count}" for name, count in done.items())
     total = sum(done.values())
     return f"{counts}\nfuzz: {total} inputs, {len(faults)} faults, {seconds:.0f} s"
 
 
 def main() -> None:
-    """Runs; exit code 1 when there was a fault. The seed is the day's, or that of FUZZ_SEED."""
+    """Run the fuzzer; exit with code 1 after a fault. The seed is FUZZ_SEED, or today's date."""
     inputs = int(sys.argv[1]) if len(sys.argv) > 1 else INPUTS
     seed = int(os.environ.get("FUZZ_SEED") or time.strftime("%Y%m%d"))
     print(f"FUZZ_SEED={seed}", flush=True)

@@ -1,9 +1,9 @@
-"""`make roles`: records what the program asks an API server for, and writes the roles anew.
+"""`make roles`: records the program's requests to an API server and generates the RBAC roles.
 
-Each platform is previewed, brought up, previewed again and destroyed on an embedded cluster whose
-API server logs its requests; one of them with all that a stack may have in addition. What is
-written is committed, and judged by `test_roles.py`. `python -m tests.attacks.record_requests WAY`
-records one way and adds it to what is recorded.
+Each platform is previewed, deployed, previewed again and destroyed on an embedded cluster whose API
+server writes an audit log; one platform also gets all optional settings. The generated files are
+committed and checked by `test_roles.py`. `python -m tests.attacks.record_requests WAY` records one
+way of deploying and adds its requests to the recorded ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEAD = {
 
 
 HOSTS, CHANGES = "hosts", "changes"
-#: What else a stack may declare that an API server is asked for.
+# Optional settings that cause further requests to the API server, by way of deploying.
 BESIDE: dict[str, dict[str, Any]] = {
     "device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}},
     "device-plugin": {
@@ -62,7 +62,7 @@ BESIDE: dict[str, dict[str, Any]] = {
         ],
     },
 }
-#: Kinds of the Prometheus Operator that monitoring declares.
+# Custom resources of the Prometheus Operator that the section `monitoring` creates.
 KINDS = tuple(
     definition("monitoring.coreos.com", "v1", kind, "Namespaced")
     for kind in ("ServiceMonitor", "PrometheusRule")
@@ -93,13 +93,13 @@ WORK = {
 
 @dataclass
 class Recording:
-    """The requests of previews and of deployments, from one API server's audit log."""
+    """The requests of previews and deployments, read from one API server's audit log."""
 
     project: Project
     result: dict[str, set[Request]]
 
     def run(self, way: str, command: str) -> None:
-        """Runs a command and adds what it asked for."""
+        """Run a command of the project and add its requests to the result."""
         log = ControlPlane(self.project.stack).audit_log
         begin = log.stat().st_size
         done = self.project.command(command)
@@ -111,9 +111,10 @@ class Recording:
             self.result[PHASES[command]] |= requests(file.read().decode().splitlines())
 
     def reboot(self) -> None:
-        """Hosts that ask for a boot and are rolled, where work must be evicted first."""
+        """Reboot hosts that require a reboot and roll out a change while pods must be evicted."""
         project = self.project
-        runtime = {"defaultRuntime": "runc"}  # pods then need a RuntimeClass
+        # With this default runtime, GPU pods need a RuntimeClass.
+        runtime = {"defaultRuntime": "runc"}
         project.write(project.declared() | {"reboot": {"when": "required"}, "runtime": runtime})
         self.run(HOSTS, "up")
         project.request("POST", "namespaces/default/deployments", base="/apis/apps", body=WORK)
@@ -135,7 +136,7 @@ class Recording:
         self.run(HOSTS, "destroy")
 
     def change(self) -> None:
-        """GPUs divided otherwise, then another platform that takes over the RuntimeClass."""
+        """Change the MIG layout, then the platform; the new one takes over the RuntimeClass."""
         project = self.project
         way, runtime = "gpu-operator-driver", {"defaultRuntime": "runc"}
         project.write(ways.declared(project.stack, way, runtime=runtime, **BESIDE[way]))
@@ -151,7 +152,7 @@ class Recording:
 
 
 def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
-    """The requests of previews and of deployments, for some of the ways, `HOSTS`, `CHANGES`."""
+    """Return the requests of previews and deployments for the chosen ways of deploying."""
     result: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
         project = Project.make(Path(folder), f"roles-{os.getpid()}")
@@ -167,12 +168,13 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
                 recording.reboot()
             if CHANGES in chosen:
                 recording.change()
-    result["deploy"] |= result["preview"]  # a deployment inspects, too
+    # A deployment also runs the inspection, so it needs the requests of a preview.
+    result["deploy"] |= result["preview"]
     return result
 
 
 def releases_role(namespace: str, asked: Iterable[Request]) -> Json:
-    """Return the Role that reads Helm's records in the namespace of a release."""
+    """Return the Role that reads Helm's release records in a release's namespace."""
     declared = role("preview-releases", asked)
     declared["metadata"]["namespace"] = namespace
     return {**declared, "kind": "Role"}
@@ -181,8 +183,7 @@ def releases_role(namespace: str, asked: Iterable[Request]) -> Json:
 def preview_roles(asked: Iterable[Request], namespaces: Iterable[str]) -> list[Json]:
     """Return a preview's roles: a ClusterRole without Secrets, and a Role for each release.
 
-    Helm keeps its records in Secrets of the release's namespace, and nothing else that a preview
-    reads is in a Secret.
+    A preview reads Secrets only for Helm's release records, which are in the release's namespace.
     """
     everywhere = {request for request in asked if request.resource != "secrets"}
     records = set(asked) - everywhere
@@ -193,9 +194,10 @@ def preview_roles(asked: Iterable[Request], namespaces: Iterable[str]) -> list[J
 
 
 def namespaces() -> set[str]:
-    """Return the namespaces of the platforms' releases, as they are without settings.
+    """Return the default namespaces of the platforms' Helm releases.
 
-    A namespace that isn't the platform's own holds Secrets of others: no Role opens those.
+    A namespace that the platform shares with other software is left out, because a Role would allow
+    access to that software's Secrets.
     """
     pools = [{"name": "any", "nodes": ["any"], "gpusPerNode": 1}]
     base = {"version": "v1", "kubernetes": {"context": "any"}, "pools": pools}
@@ -207,7 +209,7 @@ def namespaces() -> set[str]:
 
 
 def write(found: dict[str, set[Request]]) -> None:
-    """Writes what was recorded, and the roles that follow from it."""
+    """Write the recorded requests, and the roles that allow them."""
     kept = {name: [asdict(item) for item in sorted(asked)] for name, asked in found.items()}
     FILE.write_text(json.dumps(kept, indent=0) + "\n")
     for name, asked in found.items():
@@ -219,13 +221,16 @@ def write(found: dict[str, set[Request]]) -> None:
 
 
 def recorded() -> dict[str, set[Request]]:
-    """What was written before."""
+    """Return the requests that an earlier run recorded."""
     kept = json.loads(FILE.read_text())
     return {name: {Request(**request) for request in asked} for name, asked in kept.items()}
 
 
 def main() -> None:
-    """Records and writes; with names of ways those alone, in addition to what is recorded."""
+    """Record the requests and write the roles.
+
+    Arguments choose ways of deploying, whose requests are added.
+    """
     os.environ[AUDIT] = "1"
     chosen = sys.argv[1:]
     if unknown := set(chosen) - {*WAYS, HOSTS, CHANGES}:

@@ -1,4 +1,4 @@
-"""What several attacks start from: a cluster, and what a terminal may be shown."""
+"""Test data of several attacks: a cluster's configuration, and a check of text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgE
 
 
 def cluster() -> Cluster:
-    """One host of eight GPUs, which may be rebooted."""
+    """Return the configuration of a cluster with one host of eight GPUs, which may be rebooted."""
     return load(
         {
             "version": "v1",
@@ -23,7 +23,7 @@ def cluster() -> Cluster:
 
 
 def is_safe(text: str) -> bool:
-    """Whether each line is shown as what it is and is no command of a workflow."""
+    """Return whether every line is printable and none is a GitHub Actions workflow command."""
     return all(
         line.isprintable() and not line.lstrip().startswith("::") and "##[" not in line
         for line in text.split("\n")

@@ -1,8 +1,8 @@
-"""What is read from outside, each with what must hold of it whatever it is.
+"""Fuzz targets: each parser of outside input, with the checks that hold for any input.
 
-Each target takes a value of JSON and raises what is a fault: an exception that isn't ours, an
-instruction to a terminal, a secret. `test_fuzz.py` makes values by structure, `fuzz.py` by changing
-those of the corpus.
+A target takes a JSON value. It raises an exception for a fault: an unexpected exception of the
+parser, a terminal escape sequence in its output, or a leaked secret. `test_fuzz.py` generates
+inputs by structure, `fuzz.py` by changing the corpus.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from command_provider.output import Redactor, visible
 
-import commands.probe_key  # noqa: F401 -- has a channel
+import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
-import components.validation.xid  # noqa: F401 -- has a channel
+import components.validation.xid  # noqa: F401 -- registers a parser of host output
 from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
@@ -48,7 +48,10 @@ CANARY = "canary5f1d0c2bb7"
 
 
 def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
-    """Why something isn't taken, in words; empty where it is. Another exception is a fault."""
+    """Return the text of the expected exception, or an empty string if nothing was raised.
+
+    Any other exception counts as a fault of the parser.
+    """
     try:
         read()
     except kind as error:
@@ -62,14 +65,17 @@ def _cluster() -> Cluster:
 
 
 ENDPOINT = "192.0.2.9:6443"
-"""The declared one, to which `corpus/host-access.json` was made."""
+"""API server endpoint of the declared cluster, which `corpus/host-access.json` contains."""
 WRITTEN = frozenset(
     {"server", "certificate-authority-data", "client-certificate-data", "client-key-data"}
 )
 
 
 def channel(name: str) -> Callable[[str], None]:
-    """Whatever a host prints to a channel: a value that can be shown, or refused in one line."""
+    """Return a check of a channel, which is a parser of host output.
+
+    Any output must give a printable value or a one-line error.
+    """
 
     read = CHANNELS[name].read
 
@@ -88,7 +94,7 @@ def channel(name: str) -> Callable[[str], None]:
 
 
 def probed(text: str) -> None:
-    """A host's answer to the probe as it comes: facts that can be judged, or refused."""
+    """Check that any output of the probe gives facts that can be evaluated, or an error."""
     said = refusal(lambda: PROBE.read(text), ValueError)
     assert said.isprintable()
     assert len(said) < 1000
@@ -97,7 +103,7 @@ def probed(text: str) -> None:
 
 
 def access(text: str) -> None:
-    """A control-plane host's answer: four values of the declared cluster, or refused."""
+    """Check that any output of a control-plane host gives valid cluster access, or an error."""
     found: list[Access] = []
     for read in (
         lambda: found.append(ACCESS.read(text, "cp-1", ENDPOINT)),
@@ -116,21 +122,23 @@ def access(text: str) -> None:
 
 
 def errors(text: str) -> None:
-    """What a host's script writes to standard error: a few lines that can be shown."""
+    """Check that any standard error of a host's script is reduced to a few printable lines."""
     lines = last_lines(text)
     assert len(lines) <= 8
     for line in lines:
         assert samples.is_safe(line)
-        assert len(line) < 11_000  # each character may be an escape
+        # Each character may become an escape sequence such as `\U0001f600`.
+        assert len(line) < 11_000
 
 
 def answer(lines: list[str]) -> None:
-    """A host's answer to the probe: facts, and findings that are text."""
+    """Check that any output of the probe gives printable facts and findings."""
     facts = parse(lines, 0.0)
     for value in vars(facts).values():
         for text in (value,) if isinstance(value, str) else ():
             assert text.isprintable()
-            assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
+            # Each character may become an escape sequence such as `\U0001f600`.
+            assert len(text) <= 10 * LONGEST + 40
     result = judged(resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
     for line in finding_lines(result.difference.findings):
@@ -138,7 +146,12 @@ def answer(lines: list[str]) -> None:
 
 
 def secret(given: Json) -> None:
-    """A Secret of Helm's: a record, or refused. ``text``: its content; ``packed``, ``cut``: how."""
+    """Check that any Secret of Helm gives a release record, or an error.
+
+    Args:
+        given: An object with the record's content (`text`), whether gzip compresses the content
+            (`packed`), and whether the last bytes are missing (`cut`).
+    """
     content = given["text"].encode("utf-8", "surrogatepass")
     content = gzip.compress(content, 1) if given["packed"] else content
     content = content[:-3] if given["cut"] else content
@@ -147,7 +160,7 @@ def secret(given: Json) -> None:
 
 
 def release(data: str) -> None:
-    """The same, of any text in the place of base64."""
+    """Check that any text in place of base64 data gives a release record, or an error."""
     _release(data)
 
 
@@ -163,7 +176,7 @@ def _release(data: str) -> None:
 
 
 def manifest(text: str) -> None:
-    """A release's manifest: objects, or refused."""
+    """Check that any manifest of a Helm release gives objects, or an error."""
 
     def read() -> None:
         for item in expected(text):
@@ -174,7 +187,7 @@ def manifest(text: str) -> None:
 
 
 def document(text: str) -> None:
-    """A file: YAML, or refused."""
+    """Check that any file is parsed as YAML or gives an error."""
     assert isinstance(refusal(lambda: parse_yaml(text), InputError), str)
 
 
@@ -189,7 +202,7 @@ ASKED = PoolScheduling(
 
 
 def nodes(listed: list[Json]) -> None:
-    """Nodes as an API server lists them: judged, or refused by name."""
+    """Check that any list of Nodes can be evaluated, or gives an error that names the Node."""
     for node in listed:
         assert 0 <= gpus(node) < 10**6
         assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
@@ -207,7 +220,7 @@ def nodes(listed: list[Json]) -> None:
 
 
 def pods(given: Json) -> None:
-    """Pods, a log, a node's record of its validation: judged."""
+    """Check that any pods, log and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
     going = to_evict(listed)
     assert len(going) <= len(listed)
@@ -225,13 +238,13 @@ def pods(given: Json) -> None:
 
 
 def amount(value: Any) -> None:
-    """A quantity: read, or refused in a bounded text."""
+    """Check that any Kubernetes quantity is parsed or gives an error of bounded length."""
     said = refusal(lambda: quantity.parse(value), quantity.QuantityError)
     assert len(said) < 10_000
 
 
 def hidden(given: Json) -> None:
-    """A secret in a document of several forms: gone from every text about it."""
+    """Check that a secret is removed from every text about a document, whatever its format."""
     before, after, name = given["before"], given["after"], given["name"]
     plain = json.dumps({"a": before, name: CANARY, "z": after})
     held = {
@@ -247,7 +260,7 @@ def hidden(given: Json) -> None:
 
 
 def shown(text: str) -> None:
-    """Any text: shown as text, in one line or in its own."""
+    """Check that any text becomes printable, as one line or line by line."""
     for line in (printable(text), *printable_lines(text).split("\n")):
         assert samples.is_safe(line)
     assert printable(printable(text[:200])) == printable(text[:200])
@@ -257,13 +270,13 @@ def shown(text: str) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """One of them.
+    """One parser to fuzz.
 
     Attributes:
-        check: raises what is a fault.
-        typed: what the API server or the test itself guarantees of the value's form; changes keep
-            it: texts stay texts, and objects keep their fields.
-        fixed: fields whose value is one of a few, which changes leave alone.
+        check: Function that raises an exception if the input causes a fault.
+        typed: Whether changes keep the form that the API server or the test guarantees: strings
+            stay strings, and objects keep their fields.
+        fixed: Fields with a fixed set of values, which changes leave alone.
     """
 
     check: Callable[[Any], None]
@@ -279,7 +292,7 @@ HOSTS: Mapping[str, Target] = {
         for name in ("allowed", "boot-id", "member", "nothing", "xid")
     },
 }
-"""Each channel of `components.ssh.answers`."""
+"""One target for each channel (parser of host output) in `components.ssh.answers`."""
 TARGETS: Mapping[str, Target] = {
     **{f"host-{name}": target for name, target in HOSTS.items()},
     "errors": Target(errors, typed=True),

@@ -1,4 +1,4 @@
-"""Attack: a compromised host, or a node, whose answers blind the inspection of all others."""
+"""Attack: output of a compromised host or node must not stop the inspection of the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMIT = 20.0
 
 
 class Answering(asyncssh.SSHServer):
-    """Lets every key in."""
+    """SSH server that accepts every key."""
 
     def begin_auth(self, username: str) -> bool:
         return False
@@ -54,7 +54,7 @@ async def _serve(answer: bytes, endless: bool) -> tuple[asyncssh.SSHAcceptor, st
 
 @contextlib.asynccontextmanager
 async def hosts(*answers: tuple[bytes, bool]) -> AsyncIterator[list[Any]]:
-    """Hosts on loopback that answer the probe so: bytes, and whether they never stop."""
+    """Start SSH servers on loopback whose probe output is the given bytes, once or endlessly."""
     servers, declared = [], []
     for number, (answer, endless) in enumerate(answers):
         server, key = await _serve(answer, endless)
@@ -108,7 +108,7 @@ def test_an_endless_answer_ends_at_its_bound_and_names_the_host() -> None:
     result, seconds = asyncio.run(run())
     assert f"the host answered more than {ANSWER} bytes (127.0.0.1:" in result["gpu-0"].error
     assert result["gpu-1"].nvidia_devices == 8
-    assert seconds < LIMIT  # it ended by the bound, not by the time limit
+    assert seconds < LIMIT  # The size limit ended the inspection, not the time limit.
 
 
 def test_what_a_host_says_reaches_no_terminal_as_an_instruction() -> None:

@@ -1,4 +1,4 @@
-"""Attack: a host whose boot id is shell text, or has no end."""
+"""Attack: a host whose boot id contains shell commands or is endless."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def test_a_boot_id_is_compared_and_never_run(user: str, boot_id: str, tmp_path: 
     assert not (tmp_path / "rebooted").exists()
     run(boot_id.rstrip("\n"))
     assert not (tmp_path / "owned").exists()
-    # The shell drops newlines at the end of what it reads, so that such a boot id is never met.
+    # The shell drops trailing newlines of command output, so such a boot id never matches.
     assert (tmp_path / "rebooted").exists() is not boot_id.endswith("\n")

@@ -1,4 +1,4 @@
-"""Attack: a tool planted in the cache, and local users who read what is in it."""
+"""Attack: a manipulated tool in the toolchain's cache, and local users who read the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def entry(store: Store) -> Path:
-    """A tool with a companion, as a run made it."""
+    """Return the cache folder of a published tool that has a second program file."""
     entry = store.entry("tool", "1.0.0", "key")
     with store.lock(print):
         staged = store.stage()
@@ -38,7 +38,7 @@ def entry(store: Store) -> Path:
 @pytest.mark.parametrize("name", ["tool", "companion"])
 def test_a_planted_tool_of_the_same_size_is_refused(store: Store, entry: Path, name: str) -> None:
     before = (entry / name).stat()
-    (entry / name).write_text(EVIL)  # as long as the good one
+    (entry / name).write_text(EVIL)  # The harmful file has the same size as the original.
     os.utime(entry / name, ns=(before.st_atime_ns, before.st_mtime_ns))
     for _ in range(2):
         with pytest.raises(ToolchainError, match=f"found other files than were made .{name}"):
@@ -113,7 +113,9 @@ def test_forged_times_don_t_spare_the_comparison(store: Store, entry: Path) -> N
     compared = store.root / "compared.json"
     stamps = json.loads(compared.read_text())
     (entry / "tool").write_text(EVIL)
-    assert json.loads(compared.read_text()) == stamps  # only the kernel's time of change differs
+    # An attacker can restore size and modification time; only the inode's change time (ctime)
+    # differs.
+    assert json.loads(compared.read_text()) == stamps
     with pytest.raises(ToolchainError):
         store.read(entry)
 

@@ -1,7 +1,8 @@
-"""Attack: whoever reads state, logs, processes, temporary files or output, looking for secrets.
+"""Attack: a search for secrets in state, logs, processes, temporary files and output.
 
-A stack with all the secrets that there are goes up and down by the real engine and real ``sshd``,
-and is refused, timed out and killed on the way. Once with a passphrase, once with a key in a vault.
+A stack with every kind of secret is deployed and destroyed with the real Pulumi and real `sshd`; on
+the way commands are refused, time out and are killed. The test runs with a passphrase and with a
+key in a HashiCorp Vault as the secrets provider.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from tests.hosts import software
 PROVIDERS = ("passphrase", "hashivault")
 HOSTS = ("gpu-1", "gpu-2")
 KUBEADM = "run/simulated-kubeadm"
-#: Files that hold a secret because they are where it belongs.
+# Files that are meant to contain a secret.
 OWN = ("id_ed25519", "kubeconfig", "kubeconfig.yaml", "passphrase")
 
 
 def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
-    """What the search below rests on: it finds what is there."""
+    """The search in the next tests is only meaningful if it finds secrets that exist."""
     secret = secrets.token_hex(12)
     canaries = Canaries({"token": (secret.encode(),)})
     folder = tmp_path / "scratch"
@@ -51,7 +52,7 @@ def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
     with Watch(canaries, (folder,)) as watch:
         command = ["sh", "-c", "echo $1 >$2; sleep 1; rm $2", "sh", secret, str(folder / "left")]
         subprocess.run(command, env={**os.environ, "TOKEN": secret}, check=True, timeout=30)
-    # `rm` runs for so short a time that it may be missed.
+    # `rm` runs so briefly that the scan may miss it.
     assert watch.hits - {"token: environment of rm, TOKEN"} == {
         "token: arguments of sh",
         "token: environment of sh, TOKEN",
@@ -68,7 +69,7 @@ def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
 
 @dataclass
 class Guarded:
-    """A project whose secrets are watched, and what its commands printed."""
+    """A project that is searched for secrets while its commands run, and the commands' output."""
 
     project: Project
     canaries: Canaries
@@ -81,7 +82,7 @@ class Guarded:
         return done
 
     def pulumi(self, *arguments: str, text: str = "", fails: bool = False) -> str:
-        """Plain pulumi, with a secret by standard input where there is one."""
+        """Run pulumi directly and return its output; `text` is sent to standard input."""
         done = subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.project.root,
@@ -102,7 +103,7 @@ class Guarded:
 
 
 def declared(project: Project, repository: dict[str, Any], registry: str) -> dict[str, Any]:
-    """A stack that needs each secret: hosts that join, a private registry, licensed guests."""
+    """Return a configuration that needs every secret: joining hosts, a registry, vGPU licenses."""
     return project.declared() | {
         "platform": "gpu-operator",
         "driver": {
@@ -130,7 +131,7 @@ def declared(project: Project, repository: dict[str, Any], registry: str) -> dic
 
 
 def given(project: Project) -> dict[str, str]:
-    """The stack's secrets, each with something in it that is nowhere else."""
+    """Return the stack's secrets, each with a random part that occurs nowhere else."""
     key, _ = simulated.client_key(project.stack)
     login = base64.b64encode(f"user:{secrets.token_hex(16)}".encode()).decode()
     return {
@@ -159,7 +160,7 @@ def looked_for(stack: str, texts: dict[str, str], provider: str) -> Canaries:
 
 @contextmanager
 def provider_of(kind: str, project: Project) -> Iterator[tuple[str, str]]:
-    """The secrets provider's address, and what opens it."""
+    """Set up the secrets provider; yield its URL and the secret that unlocks it."""
     if kind == "passphrase":
         phrase = project.state.with_name("passphrase")
         phrase.touch(mode=0o600)
@@ -175,7 +176,7 @@ def provider_of(kind: str, project: Project) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(params=PROVIDERS)
 def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]:
-    """A stack that is not up yet, its secrets set."""
+    """Yield a stack with its secrets set, before the first deployment."""
     project = Project.make(tmp_path, own_name("canaries"))
     if reason := namespaced.reason_against(project.stack):
         pytest.skip(f"hosts in namespaces: {reason}")
@@ -198,7 +199,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]
 
 @contextmanager
 def stopped(stack: str, host: str) -> Iterator[None]:
-    """A host that doesn't answer: its processes stand still."""
+    """Stop all processes of a host with SIGSTOP, so that the host doesn't respond."""
     pids = processes.find(hosts_dir(stack) / host)
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -211,7 +212,7 @@ def stopped(stack: str, host: str) -> Iterator[None]:
 
 
 def refused_and_timed_out(guarded: Guarded) -> None:
-    """One host's kubeadm refuses the token, the other's takes too long; then one stands still."""
+    """Run `up` while kubeadm refuses the token or hangs, then while a host doesn't respond."""
     for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
         folder = guarded.root(host) / KUBEADM
         folder.mkdir()
@@ -222,21 +223,23 @@ def refused_and_timed_out(guarded: Guarded) -> None:
     assert "kubeadm join failed" in failed.stdout
     for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
         (guarded.root(host) / KUBEADM / how).unlink()
-    with stopped(guarded.project.stack, "gpu-2"):  # `make up` would start it anew
+    # `make up` would restart the stopped host, so plain pulumi runs here.
+    with stopped(guarded.project.stack, "gpu-2"):
         silent = guarded.pulumi("up", "--yes", "--skip-preview", fails=True)
     assert "host gpu-2: found no connection" in silent, silent
 
 
 def lived(guarded: Guarded) -> None:
-    """What a stack goes through: previewed, refused, timed out, killed, up, previewed, shown.
+    """Preview, deploy and show the stack; on the way commands are refused, time out and are killed.
 
-    How hosts refuse and stand still is one way's; the provider is asked wherever state is written.
+    Refusals and timeouts run with one provider only; the provider matters wherever state is
+    written.
     """
     if guarded.provider == "passphrase":
         preview = guarded.command("preview", JSON="1")
         assert preview.returncode == 0, preview.stdout
         refused_and_timed_out(guarded)
-    # The join token is on its way to the host then.
+    # At this moment the bootstrap token is being sent to the host.
     killed = guarded.project.kill_during("up", "gpu-cluster-host-preparation-gpu-2 creating")
     guarded.printed.append(killed)
     done = guarded.command("up", VERBOSE="1")
@@ -248,9 +251,9 @@ def lived(guarded: Guarded) -> None:
 
 
 def places(project: Project) -> tuple[list[Path], list[Path]]:
-    """Folders that must hold no secret, and what in them is where one belongs.
+    """Return the folders to search, and the files and folders in them that may contain a secret.
 
-    The API server keeps Secrets in etcd, and the substitute of kubeadm what it was given.
+    etcd stores Secrets, and the fake kubeadm stores its arguments.
     """
     plane = ControlPlane(project.stack)
     own = [plane.cluster / "pki", plane.cluster / "etcd", plane.directory / "ssh"]
@@ -279,7 +282,7 @@ def test_no_secret_of_a_stack_is_anywhere_but_where_it_belongs(
     left, kept = in_files(guarded.canaries, [project.root, project.state], [project.root / "venv"])
     said = "\n".join(guarded.printed).encode()
     hits |= watch.hits | kept | {f"{name}: output" for name in guarded.canaries.found(said)}
-    # Who gives a token of the provider by the environment gives it to all that he starts.
+    # Pulumi passes the environment, with the Vault token, to all programs that it starts.
     hits = {hit for hit in hits if not hit.endswith(", VAULT_SERVER_TOKEN")}
     record_property("canaries", len(hits))
     record_property("searches", 1)

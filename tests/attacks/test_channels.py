@@ -1,4 +1,4 @@
-"""Each thing that a host prints and the program reads is a channel, and the fuzzer knows it."""
+"""Each kind of host output has a parser (a channel), and the fuzzer tests every channel."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tests.attacks.targets import HOSTS, TARGETS
 
 ROOT = Path(__file__).parents[2]
 READER = "components/ssh/client.py"
-"""The one module that has connections to hosts and reads from them."""
+"""The only module that may open connections to hosts and read from them."""
 CONNECTION = {
     name
     for name in dir(asyncssh.SSHClientConnection)
     if not name.startswith("_") and callable(getattr(asyncssh.SSHClientConnection, name))
 }
 ENDS = {"abort", "close", "wait_closed", "disconnect"}
-"""Of a connection's methods those that give back nothing of a host."""
+"""Methods of an SSH connection that return no data of the host."""
 TRIES = {"start_sftp_client", "open_connection", "forward_remote_port"}
-"""Whether a key may do more than it should: of what comes back no text is used."""
+"""Methods that test whether a key has too many rights; the text of the response isn't used."""
 HARMLESS = {
     *("Error", "PermissionDenied", "HostKeyNotVerifiable", "KeyImportError", "ChannelOpenError"),
     *("ChannelListenError", "SSHKey", "SSHClientConnection", "import_private_key"),
     *("generate_private_key", "read_private_key", "import_public_key"),
 }
-"""Names of asyncssh that open no connection."""
-#: Where standard output is read elsewhere, and whose it is.
+"""Names in asyncssh that open no connection."""
+# Modules outside the channels that read standard output, and which program's output they read.
 OUTPUTS = {
     "components/hosts/command.py": "a host's, by a channel",
     "components/ssh/client.py": "a host's, by a channel",

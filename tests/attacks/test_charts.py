@@ -1,4 +1,4 @@
-"""Attack: a chart that its repository, or who may write a folder of charts, has changed."""
+"""Attack: a Helm chart that was changed in its repository or in a local folder of charts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIGEST = sha256(ARCHIVE)
 
 
 class Repository:
-    """A chart repository on loopback, whose files a test writes."""
+    """A chart repository on loopback; a test sets its files."""
 
     def __init__(self) -> None:
         files: dict[str, bytes] = {}
@@ -49,7 +49,7 @@ class Repository:
         self.publish(ARCHIVE)
 
     def publish(self, archive: bytes, url: str = "charts/a.tgz") -> None:
-        """An index that always names the digest of the first archive."""
+        """Publish an archive, with an index that always has the digest of the original archive."""
         entry = f"{{version: {VERSION}, digest: {DIGEST[7:]}, urls: ['{url}']}}"
         self.files["/index.yaml"] = f"entries:\n  {CHART}: [{entry}]\n".encode()
         self.files["/charts/a.tgz"] = archive

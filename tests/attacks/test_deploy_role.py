@@ -1,7 +1,7 @@
-"""Attack: deploy credentials that can more than deploying asks for.
+"""Attack: deploy credentials with more rights than a deployment needs.
 
-A stack goes up and down by the real engine as a user with the committed role and nothing else. An
-administrator has made that role and its binding; the API server's audit log says what was refused.
+The real Pulumi deploys and destroys a stack as a user with only the committed ClusterRole. An
+administrator has created that role and its binding. The API server's audit log shows refusals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ USER = "system:serviceaccount:default:default"
 
 @dataclass
 class Deployment:
-    """A stack's project, and a kubeconfig of the user that deploys."""
+    """A stack's project, and the kubeconfig of the user that deploys."""
 
     project: Project
     kubeconfig: Path
@@ -38,7 +38,7 @@ class Deployment:
         return done.stdout
 
     def events(self) -> list[dict[str, Any]]:
-        """What that user asked the API server for."""
+        """Return the audit events of the deploying user's requests to the API server."""
         lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
         events = map(json.loads, lines)
         return [event for event in events if event["user"]["username"] == USER]
@@ -49,7 +49,7 @@ def role() -> dict[str, Any]:
 
 
 def grant(project: Project) -> dict[str, Any]:
-    """Gives a service account the role; what its kubeconfig says of it."""
+    """Bind the role to a service account and return the account's credentials for a kubeconfig."""
     declared = role()
     name = declared["metadata"]["name"]
     binding = {

@@ -1,4 +1,4 @@
-"""Attack: another user of the engineer's machine, who dials the embedded cluster's ports."""
+"""Attack: another local user connects to the ports of the embedded cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import toolchain
 from lab.simulator.control_plane import TOOLS, ControlPlane
 from tests.plugins.rig import LIMIT
 
-RANGE = json.dumps({"key": "AA==", "range_end": "AA=="})  # all keys, as etcd's gateway reads it
+# Request for all keys, in the JSON form of etcd's HTTP gateway.
+RANGE = json.dumps({"key": "AA==", "range_end": "AA=="})
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane in a cache of its own."""
+    """Start a control plane with a separate cache folder."""
     folders = {str(tool.path.parent) for tool in toolchain.ensure(*TOOLS).values()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", os.pathsep.join([*sorted(folders), os.environ["PATH"]]))
@@ -40,7 +41,7 @@ def ports(plane: ControlPlane) -> dict[str, int]:
 
 
 def ask(port: int, context: ssl.SSLContext | None, method: str, path: str, body: str = "") -> int:
-    """The status of one request, by TLS where there is a context."""
+    """Send one HTTP request, over TLS if there is a context, and return the status code."""
     connection = (
         http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
         if context is None
@@ -54,7 +55,7 @@ def ask(port: int, context: ssl.SSLContext | None, method: str, path: str, body:
 
 
 def anybody() -> ssl.SSLContext:
-    """TLS without a certificate of one's own."""
+    """Return a TLS context without a client certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -70,7 +71,7 @@ def test_etcd_answers_nobody_without_a_certificate(
         try:
             status = ask(ports(plane)[port], anybody() if tls else None, method, path, RANGE)
         except (OSError, http.client.HTTPException):
-            continue  # it was refused before it was read
+            continue  # etcd closed the connection before it read the request.
         assert status >= 400
 
 
@@ -88,7 +89,7 @@ def test_the_api_server_shows_objects_to_nobody_without_credentials(plane: Contr
 
 
 def test_the_cluster_s_keys_are_its_owner_s(plane: ControlPlane) -> None:
-    """By their own mode, or by that of a folder above them."""
+    """The file's permissions, or those of a parent folder, keep other users out."""
     keys = [*plane.directory.rglob("*.key"), plane.kubeconfig]
     assert len(keys) >= 3
     for key in keys:

@@ -1,7 +1,7 @@
-"""Attack: a name in the cluster, or a path on a host, that is shell text.
+"""Attack: shell commands in an object's name or in a path on a host.
 
-Whoever may write a Secret in the platform's namespace, name an object, or answer for a host
-chooses a part of what an inspection finds. It must never run on the engineer's machine.
+Anyone who can write a Secret in the platform's namespace, name an object, or control a host's
+output controls part of the findings. That text must never run on the engineer's machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.unit.mocks import Recorded, declare, inspected
 pytestmark = pytest.mark.usefixtures("no_hooks")
 
 MARK = "owned"
-#: Each ends a comment, a word or a quote in its own way, and then makes the file `MARK`.
+# Texts that end a comment, a word or a quotation in different ways and then create the file `MARK`.
 HOSTILE = (
     f"missing: ConfigMap x\ntouch {MARK}\n# (12:00)",
     f"missing: ConfigMap x\rtouch {MARK}\r",
@@ -46,12 +46,12 @@ HOSTILE = (
 
 
 def drifted(text: str) -> Finding:
-    """A finding whose every word comes from outside."""
+    """Return a drift finding in which the given text is the value of every field."""
     return Finding(kind=Kind.DRIFT, subject=Subject.NODE, name=text, what=text, was=text, now=text)
 
 
 def commands(finding: str | None) -> list[Recorded]:
-    """All Commands of a stack in which every inspection found ``finding``."""
+    """Return the Commands of a stack in which every inspection reports the given finding."""
 
     def program() -> None:
         GpuCluster(
@@ -82,7 +82,7 @@ def plugin() -> Iterator[Plugin]:
 
 
 def texts(recorded: Recorded) -> list[str]:
-    """What a shell reads of a Command; the host script is ours and stays on its host."""
+    """Return the parts of a Command that a local shell executes."""
     return [
         recorded.inputs[key] for key in ("create", "update", "delete") if key in recorded.inputs
     ]
@@ -122,7 +122,8 @@ def test_the_command_plugin_runs_nothing_of_a_finding(plugin: Plugin, tmp_path: 
             if command.token != "command:local:Command":
                 continue
             inputs: dict[str, Any] = {k: v for k, v in command.inputs.items() if k in taken}
-            # components/run.sh isn't in this folder, so only what a finding brought could work.
+            # This folder has no components/run.sh, so only a command inside a finding could
+            # succeed.
             with contextlib.suppress(Failed):
                 plugin.update(command.token, inputs, **inputs, dir=str(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,6 @@
-"""Attack: a pod that somebody made to look like a validation, so that its log counts as a proof.
+"""Attack: a forged validation pod, whose log must not count as proof of working GPUs.
 
-What the API server answers is the tests' own here: who made a pod, and when, decides.
+The test replaces the API server's responses. A pod counts by its creator and creation time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = cluster().pools[0].node_names[0]
 
 
 class Api:
-    """Lists pods, and notes what it is asked for."""
+    """Fake API client that lists pods and records the requests."""
 
     def __init__(self, *pods: Json) -> None:
         self.pods = pods
@@ -36,7 +36,7 @@ class Api:
 
 
 def passed(name: str, uid: str) -> Json:
-    """A pod of which each container ended well."""
+    """Return a pod whose containers have all exited with status 0."""
     ended = {"name": "gpu-0", "state": {"terminated": {"exitCode": 0}}}
     return {
         "metadata": {

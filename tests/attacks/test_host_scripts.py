@@ -1,4 +1,4 @@
-"""Attack: an unprivileged user of a host, against the scripts that root runs there."""
+"""Attack: an unprivileged user of a host tries to influence the scripts that root runs there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOOD, EVIL = b"#!/bin/sh\necho installed\n", b"#!/bin/sh\necho owned\n"
 
 
 def run(root: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """Shell text after the scripts' common part, on a host whose files are below ``root``."""
+    """Run shell text after the scripts' common functions; the host's files are below `root`."""
     parts = [(SCRIPTS / name).read_text() for name in ("base.sh", "runfile.sh")]
     program = "set -u\nGC_PHASE=prepare GC_LOCK_LIMIT=5\n" + "\n".join([*parts, text])
     return subprocess.run(
@@ -35,7 +35,7 @@ def test_a_runfile_that_is_swapped_after_its_check_is_not_what_runs(tmp_path: Pa
     evil = tmp_path / "evil"
     evil.write_bytes(EVIL)
     wanted = hashlib.sha256(GOOD).hexdigest()
-    # Whoever may write the declared path waits for the hash, then swaps the file.
+    # The attacker can write the declared path, waits for the hash, and then replaces the file.
     done = run(
         tmp_path,
         f"""
@@ -63,7 +63,8 @@ def test_a_file_with_another_sum_is_neither_run_nor_kept(tmp_path: Path) -> None
 
 def test_no_other_user_of_a_host_can_hold_the_lock(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run/gpu-cluster.lock").touch(0o644)  # as an earlier version left it
+    # An earlier version created the lock file with this mode.
+    (tmp_path / "run/gpu-cluster.lock").touch(0o644)
     for _ in range(2):
         done = run(tmp_path, "lock")
         assert done.returncode == 0, done.stderr

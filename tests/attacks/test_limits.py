@@ -1,4 +1,4 @@
-"""Attack: amounts or claims of a tenant that get past the limits on GPUs, or blind their judges."""
+"""Attack: a tenant's resource amounts or claims that bypass GPU limits or break the policies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["
 
 @pytest.fixture(scope="module")
 def limited(api: httpx.Client) -> httpx.Client:
-    """A namespace in which the policies deny, and a class of devices."""
+    """Create a namespace in which the admission policies deny violations, and a DeviceClass."""
     install(api, SPACE, CONTEXT, DENY)
     install(api, BY_CLAIMS, replace(CONTEXT, platform="dra"), DENY)
     made = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": CLASS}}
@@ -41,7 +41,7 @@ def limited(api: httpx.Client) -> httpx.Client:
 
 
 def pod(limits: Json, **spec: Any) -> Json:
-    """A pod that every rule lets through, but for what it asks for."""
+    """Return a pod that violates no rule, except possibly by its GPU limits."""
     resources = {
         "limits": {"memory": "1Gi", **limits},
         "requests": {"cpu": "1", "memory": "1Gi", **limits},
@@ -74,7 +74,7 @@ def template(count: int) -> Json:
 
 
 def claiming() -> Json:
-    """A pod whose GPUs are a claim's, as the documentation of DRA has it."""
+    """Return a pod with a resource claim for its GPUs, as in the documentation of DRA."""
     made = pod({}, resourceClaims=[{"name": "gpus", "resourceClaimName": "devices"}])
     made["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpus"}]
     return made

@@ -1,4 +1,4 @@
-"""Attack: another user of the engineer's machine."""
+"""Attack: another user of the engineer's machine calls the local plugins."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ while True:
     for pair in ((near, far), (far, near)):
         threading.Thread(target=copy, args=pair, daemon=True).start()
 """
-"""What a stranger sends comes from a socket of his own."""
+"""Program of a TCP relay that another user runs, so that its connections belong to that user."""
 
 
 @contextmanager
 def served(name: str) -> Iterator[int]:
-    """A plugin's own process; its port."""
+    """Start a plugin's process and yield its port."""
     process = subprocess.Popen([PLUGINS / name, "127.0.0.1:1"], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -54,7 +54,7 @@ def served(name: str) -> Iterator[int]:
 
 @contextmanager
 def dialled_by_a_stranger(port: int) -> Iterator[int]:
-    """A port whose connections go on as another user's."""
+    """Yield a port whose connections are relayed to `port` by a process of another user."""
     if os.geteuid() != 0:
         pytest.skip("not root: no second user to call as")
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
@@ -77,7 +77,7 @@ def dialled_by_a_stranger(port: int) -> Iterator[int]:
 
 
 def local_run(port: int, mark: Path) -> Any:
-    """What `command:local:run` answers to who dials this port."""
+    """Call `command:local:run` on the plugin at the given port and return the response."""
     arguments = values.encode({"command": f"touch {mark}"})
     request = provider_pb2.InvokeRequest(tok="command:local:run", args=arguments)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -92,7 +92,7 @@ def test_the_command_plugin_runs_nothing_for_another_user(tmp_path: Path) -> Non
         assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
         assert f"found a call by user {STRANGER}" in error.value.details()
         assert not mark.exists()
-        local_run(port, mark)  # its own user's
+        local_run(port, mark)  # A call by the plugin's own user is allowed.
         assert mark.exists()
 
 
@@ -128,8 +128,9 @@ LINE = "   0: 0100007F:{0:04X} 0100007F:{1:04X} {2} 0:0 00:0 0 {3:5d} 0 {4} 1 0 
     [
         ("01", os.geteuid(), 77, True),
         ("01", os.geteuid() + 1, 77, False),
-        ("01", os.geteuid(), 0, False),  # closed by its process: shown as root's
-        ("06", os.geteuid(), 0, False),  # TIME_WAIT
+        # A socket that its process has closed is listed with the user root.
+        ("01", os.geteuid(), 0, False),
+        ("06", os.geteuid(), 0, False),  # Socket state TIME_WAIT.
         ("08", os.geteuid(), 77, False),
     ],
 )
@@ -154,11 +155,12 @@ def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "tcp"
-    table.write_text(HEAD)  # nothing is found in it
+    # The table has no sockets, so the user can only be found through netlink.
+    table.write_text(HEAD)
     monkeypatch.setattr(local_caller, "TABLES", {table: "", tmp_path / "none": "0"})
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        # As Go dials, and as gRPC's C core does.
+        # Go connects over IPv4, gRPC's C core over IPv6 with a mapped IPv4 address.
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:7f00:1")):
             with socket.socket(family) as caller:
                 caller.connect((address, port))
@@ -170,5 +172,6 @@ def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
                 with monkeypatch.context() as strange:
                     strange.setattr(os, "geteuid", lambda: STRANGER)
                     assert "found a call by user" in local_caller.refusal(name, port)
-            assert "unknown" in local_caller.refusal(name, port)  # it has hung up
+            # The caller has closed its socket.
+            assert "unknown" in local_caller.refusal(name, port)
             taken.close()

@@ -1,4 +1,4 @@
-"""Attack, or chance: a pid that is another process's by now, and another container's lock."""
+"""Process ids that the kernel has reused, or that belong to another container."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sleeping(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def gone() -> int:
-    """The pid of a process that has ended."""
+    """Return the pid of a process that has ended."""
     with subprocess.Popen(["true"]) as process:
         process.wait(LIMIT)
     return process.pid
@@ -50,13 +50,13 @@ def test_a_process_that_is_another_by_now_is_not_signalled() -> None:
 
 
 def test_a_pid_is_held_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends between look and signal takes the signal with it."""
+    """If a process ends between check and signal, no new process with that pid gets the signal."""
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
     with sleeping() as process:
 
         def ends() -> bool:
-            process.terminate()  # the pid is free from here on
+            process.terminate()  # From here on the kernel may reuse the pid.
             process.wait(LIMIT)
             return True
 
@@ -64,7 +64,7 @@ def test_a_pid_is_held_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         fd = os.pidfd_open(process.pid)
         processes.send(process.pid, signal.SIGKILL, ends)
         os.close(fd)
-    assert killed == []  # nothing was signalled by number
+    assert killed == []  # No process was signalled by its number; a pidfd was used.
 
 
 def test_an_orphan_is_asked_again_before_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_an_orphan_is_asked_again_before_it_is_ended(monkeypatch: pytest.MonkeyP
 
 
 class Backend:
-    """A local backend's folder with one lock, as the engine writes it."""
+    """Folder of a local Pulumi backend with one lock file, in Pulumi's format."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -90,7 +90,8 @@ class Backend:
             "pid": pid,
             "username": "user",
             "hostname": hostname or socket.gethostname(),
-            "timestamp": made.strftime("%Y-%m-%dT%H:%M:%S.%f789Z"),  # as Go writes it
+            # Time stamp in the format that Go writes.
+            "timestamp": made.strftime("%Y-%m-%dT%H:%M:%S.%f789Z"),
         }
         (self.locks / f"{pid}.json").write_text(json.dumps(content))
 
@@ -110,7 +111,7 @@ NOW = datetime.now(UTC)
 
 
 def test_the_lock_of_a_process_that_is_gone_is_abandoned(backend: Backend) -> None:
-    assert not backend.abandoned  # there is none
+    assert not backend.abandoned  # The backend has no lock yet.
     backend.lock(gone(), NOW)
     assert backend.abandoned
 
@@ -138,7 +139,11 @@ def test_a_process_younger_than_the_lock_is_another(backend: Backend) -> None:
 def test_a_clock_that_was_set_frees_no_lock_of_a_living_engine(
     backend: Backend, tmp_path: Path
 ) -> None:
-    """The kernel tells when a process started by today's clock: set forth, it seems younger."""
+    """A clock change must not free the lock of a running Pulumi process.
+
+    The kernel computes a start time from the current clock. If the clock was moved forward, a
+    running process seems younger than its lock.
+    """
     engine = tmp_path / "pulumi"
     shutil.copy2(shutil.which("sleep") or "/bin/sleep", engine)
     with subprocess.Popen([str(engine), "60"]) as living:
@@ -151,10 +156,12 @@ def test_a_clock_that_was_set_frees_no_lock_of_a_living_engine(
 def test_a_lock_of_another_container_is_never_dropped(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend.lock(gone(), NOW)  # its pid counts there, and here it is nobody's
+    # In the other container this pid belongs to a running Pulumi; here no process has it.
+    backend.lock(gone(), NOW)
     monkeypatch.setattr(lock, "pids_of", lambda: "another container")
     assert not backend.abandoned
-    lock.note_pids(backend.folder, STACK)  # a run there notes nothing beside the lock
+    # The function writes nothing while another run's lock exists.
+    lock.note_pids(backend.folder, STACK)
     monkeypatch.undo()
     assert backend.abandoned
 

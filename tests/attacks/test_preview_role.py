@@ -1,7 +1,7 @@
-"""Attack: preview credentials that read more than a preview needs.
+"""Attack: preview credentials with more rights than a preview needs.
 
-A stack is up by an administrator, and previewed by the real engine as a user with the committed
-roles and nothing else; the API server's audit log says what was refused.
+An administrator deploys a stack; the real Pulumi previews it as a user with only the committed
+roles. The API server's audit log shows refusals.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RELEASE = "nvidia-device-plugin"
 
 @dataclass
 class Previewing:
-    """A stack's project, and a kubeconfig of the user that previews it."""
+    """A stack's project, and the kubeconfig of the user that previews."""
 
     project: Project
     kubeconfig: Path
@@ -42,7 +42,7 @@ class Previewing:
         return done.stdout
 
     def refused(self) -> set[str]:
-        """Return what the API server refused that user, but for what is tried in a dry run."""
+        """Return the user's refused requests, except server-side dry runs."""
         lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
         events = [event for event in map(json.loads, lines) if event["user"]["username"] == USER]
         assert len(events) > 10
@@ -53,16 +53,16 @@ class Previewing:
         }
 
     def status(self, path: str) -> int:
-        """Return the API server's answer to that user's request."""
+        """Return the status code of the API server's response to a request of that user."""
         document = yaml.safe_load(self.kubeconfig.read_text())
         headers = {"Authorization": f"Bearer {document['users'][0]['user']['token']}"}
         server = document["clusters"][0]["cluster"]["server"]
-        # The server's certificate isn't what this is about.
+        # This check doesn't depend on the server's certificate.
         return httpx.get(f"{server}/api/v1/{path}", headers=headers, verify=False).status_code  # noqa: S501
 
 
 def bind(project: Project, declared: dict[str, Any]) -> None:
-    """Make a role and its binding."""
+    """Create a role and its binding."""
     kind, meta = declared["kind"], declared["metadata"]
     place = f"namespaces/{meta['namespace']}/" if kind == "Role" else ""
     binding = {

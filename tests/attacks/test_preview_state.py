@@ -1,4 +1,4 @@
-"""Attack: a branch's code, run by a preview that may open the stack's state."""
+"""Attack: a preview runs a branch's code, which must not get secrets of the deployed stack."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ URN = "urn:pulumi:s::p::command:local:Command::c"
 
 
 def wrapped(value: Any) -> dict[str, str]:
-    """Return a secret, as the engine exports one in clear."""
+    """Return a secret value in the plain-text form of an exported Pulumi state."""
     return {SIGNATURE: SECRET, "plaintext": json.dumps(value)}
 
 
 def state_of(*secret: Any, clear: Any = "kept", urn: str = URN, **more: Any) -> dict[str, Any]:
-    """Return a state with values that are marked secret, and one that isn't."""
+    """Return a Pulumi state with values marked as secret, and one value that isn't."""
     inputs = {f"secret{number}": wrapped(value) for number, value in enumerate(secret)}
     kind = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
     resource = {"urn": urn, "type": kind, "inputs": {**inputs, "clear": clear}, **more}
@@ -62,7 +62,7 @@ def shown(state: dict[str, Any], name: str = "secret0", part: str = "inputs") ->
 
 @dataclass(frozen=True)
 class Held:
-    """The secrets of a stack, of one length whatever they are."""
+    """Random secrets of a stack; each has the same length in every instance."""
 
     key: str = field(default_factory=lambda: base64.b64encode(secrets.token_bytes(90)).decode())
     token: str = field(default_factory=lambda: f"{secrets.token_hex(3)}.{secrets.token_hex(8)}")
@@ -94,7 +94,7 @@ def coded(text: str, coding: str) -> str:
     return codecs.encode(text.encode(), coding).decode()
 
 
-#: How a secret may be spelled where the state marks it.
+# Forms in which a secret value of the state may contain the key, token or login.
 SPELLINGS: dict[str, Callable[[Held], Any]] = {
     "alone": lambda held: held.pem,
     "in an object": lambda held: {"privateKey": held.pem, "port": 22},
@@ -144,7 +144,7 @@ SPELLINGS: dict[str, Callable[[Held], Any]] = {
 def test_a_secret_in_any_spelling_changes_nothing_in_the_state_of_previews(
     spelled: Callable[[Held], Any],
 ) -> None:
-    """Two stacks that differ in their secrets alone have the same copy."""
+    """Two stacks that differ only in their secrets must have identical copies for previews."""
     states = [
         state_of(spelled(held), outputs={"stdout": wrapped(spelled(held)), "code": 0})
         for held in (Held(), Held())
@@ -181,7 +181,7 @@ def test_a_placeholder_is_what_the_program_declares_there() -> None:
 
 
 def test_what_the_state_publishes_itself_is_kept() -> None:
-    """The engine marks all of a Command's outputs where one input is a secret."""
+    """Pulumi marks all outputs of a Command as secret if one input is secret."""
     held = Held()
     printed = json.dumps({"nodes": [{"name": "gpu-1", "gpus": 8, "token": held.token}]})
     published = {"nodes": {"name": "gpu-1", "gpus": 8}}
@@ -199,7 +199,7 @@ def test_a_secret_without_a_mark_stops_the_copy_and_is_not_repeated() -> None:
 
 
 def new_cluster(held: Held, **more: str) -> str:
-    """Return what `kubeadm init` leaves the administrator, after a token and a hash."""
+    """Return the stored output of `kubeadm init`: token, hash and the admin kubeconfig."""
     certificate = "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"
     public = base64.b64encode(certificate.encode()).decode()
     user = {"client-certificate-data": public, "client-key-data": coded(held.pem, "base64"), **more}
@@ -276,7 +276,7 @@ def test_the_stack_file_of_a_preview_holds_nothing_that_deployments_encrypted() 
 
 
 def give(project: Project, name: str, text: str) -> None:
-    """A secret of the stack, by standard input."""
+    """Set a secret of the stack, passed by standard input."""
     subprocess.run(
         ["pulumi", "config", "set", "--secret", name],
         cwd=project.root,
@@ -293,7 +293,7 @@ def give(project: Project, name: str, text: str) -> None:
     "`make preview-state` works any number of times, also with another passphrase."
 )
 def test_the_copy_is_made_any_number_of_times(tmp_path: Path) -> None:
-    """By the real engine, in a backend of its own."""
+    """Run the real Pulumi with a separate local backend."""
     backend = tmp_path / "previews"
     state = state_of("held", urn="urn:pulumi:often::gpu-cluster::gpucluster:index:Part::c")
     backend.mkdir()
@@ -340,7 +340,7 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
             give(project, f"gpu-cluster:{name}", text)
         assert figures(project.up())[:2] == (32, 32)
         named = {"PREVIEW_BACKEND_URL": local_backend(backend), "PREVIEW_PASSPHRASE": "previews"}
-        for _ in range(3):  # each deployment makes the copy again
+        for _ in range(3):  # Each deployment replaces the copy for previews.
             done = project.command("preview_state", **named)
             last = done.stdout.strip().splitlines()[-1]
             assert last.startswith("preview-state: 2 secrets replaced"), done.stdout
@@ -351,7 +351,8 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
             "GPU_CLUSTER_PROBE_KEY_FILE": str(probe),
         }
         deployed = project.file.read_text()
-        refused = project.pulumi("preview")  # the stack file as deployments have it
+        # Preview with the deployments' stack file, which previews can't decrypt.
+        refused = project.pulumi("preview")
         assert refused.returncode != 0
         made = project.command("preview_secrets")
         assert made.stdout.strip() == "preview-secrets: 2 placeholders"

@@ -1,4 +1,4 @@
-"""Attack: a pull request whose code uses what a preview holds, to do more than to look at hosts."""
+"""Attack: code of a pull request uses a preview's SSH key for more than inspecting hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from components.ssh import client
 from tests.plugins.conftest import host
 from tests.plugins.rig import RigHost
 
-__all__ = ["host"]  # a real sshd
+# `host` is a fixture with a real sshd, which pytest finds by its name in this module.
+__all__ = ["host"]
 
 
 def declared(host: RigHost) -> Any:
@@ -38,7 +39,7 @@ def declared(host: RigHost) -> Any:
 
 @pytest.fixture
 def key(host: RigHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A probe key that the host takes, as the instructions say; its text."""
+    """Install a probe key, which can only run the inspection, on a host; return the key."""
     place = host.folder / "probe.sh"
     place.write_text(probe())
     monkeypatch.setattr(probe_key, "PLACE", str(place))

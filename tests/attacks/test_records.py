@@ -1,4 +1,4 @@
-"""Attack: a Helm record that somebody else wrote, restored with the engineer's rights."""
+"""Attack: a forged Helm release record that would be restored with the engineer's rights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def record(manifest: Any, revision: int = 1, kind: str = TYPE) -> Json:
 
 
 class Cluster:
-    """What the API server holds, asked by the program's own client class."""
+    """Fake API server behind the program's real API client."""
 
     def __init__(self, *secrets: Json) -> None:
         self.secrets = list(secrets)
@@ -89,7 +89,7 @@ class Cluster:
             answer = json.loads(request.content)
             self.objects[f"{url}/{answer['metadata']['name']}"] = answer
         elif request.method == "PATCH":
-            answer = json.loads(request.content)  # what a run notes beside a record
+            answer = json.loads(request.content)  # The program adds a note to the release record.
         elif url in self.objects:
             answer = self.objects[url]
         else:
@@ -111,7 +111,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def installed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first run, just after Helm made everything: its output is in the state."""
+    """Run the program once after Helm created the objects, so that the state has its output."""
     cluster.objects[f"namespaces/{SPACE}/configmaps/settings"] = {}
     said = asyncio.run(presence.check(WANTED))
     monkeypatch.setenv(PREVIOUS, write(said))

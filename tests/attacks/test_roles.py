@@ -1,7 +1,7 @@
-"""Attack: a preview's or deployment's credentials, used for more than they are for. Judged offline.
+"""Attack: preview or deploy credentials that are used for other purposes; checked offline.
 
-``requests.json`` holds what the program asked an API server for, from its audit log, while a stack
-was previewed, brought up, previewed again and destroyed.
+`requests.json` has the program's requests to an API server, taken from the audit log while a stack
+was previewed, deployed, previewed again and destroyed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def recorded(name: str) -> set[Request]:
 
 
 def roles(name: str) -> list[dict[str, Any]]:
-    """Return the ClusterRole, then Roles of namespaces."""
+    """Return the ClusterRole of a committed file, followed by its namespaced Roles."""
     return list(yaml.safe_load_all((ROOT / "policies" / "roles" / f"{name}.yaml").read_text()))
 
 
@@ -37,7 +37,7 @@ def committed(name: str) -> dict[str, Any]:
 
 
 def everywhere(name: str) -> set[Request]:
-    """Return the requests that the ClusterRole must allow."""
+    """Return the recorded requests that the ClusterRole must allow."""
     secret = name == "preview"
     return {asked for asked in recorded(name) if not (secret and asked.resource == "secrets")}
 
@@ -98,7 +98,7 @@ def test_no_role_allows_everything(name: str) -> None:
 
 
 def seen(agent: str, verb: str, uri: str, resource: str = "") -> dict[str, Any]:
-    """One line of an audit log."""
+    """Return one event of an API server's audit log."""
     asked = {"objectRef": {"resource": resource}} if resource else {}
     return {"userAgent": agent, "verb": verb, "requestURI": uri, **asked}
 

@@ -1,4 +1,4 @@
-"""Attack: whoever reads stack files, the state, diffs, logs or errors, looking for secrets."""
+"""Attack: a search for secrets in stack files, Pulumi state, diffs, logs and error messages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_addresses_without_a_user_are_taken() -> None:
     for text in ("https://mirror.example.org/a@b", "oci://ghcr.io/nvidia/chart", "user@host"):
         document = {**DOCUMENT, "pools": [{**DOCUMENT["pools"][0], "labels": {"a": text}}]}
         with pytest.raises(ConfigError) as error:
-            load(document)  # no label's value, but no secret either
+            load(document)  # The text is no valid label value, but no secret either.
         assert "(not repeated here)" not in str(error.value)
 
 
@@ -110,12 +110,12 @@ def test_a_stack_file_keeps_the_salt_that_its_own_secrets_need(
     text = yaml.safe_dump({"config": {"gpu-cluster:cluster": declared, **token}})
     own.file.write_text(salt + text)
     with own.unsalted():
-        own.file.write_text(salt + text)  # as the engine does
+        own.file.write_text(salt + text)  # Pulumi writes the salt into the stack file again.
     assert own.file.read_text() == (salt if held else "") + text
 
 
 class Silent:
-    """A log of nobody's."""
+    """A log that discards its lines."""
 
     def status(self, line: str) -> None: ...
     def warning(self, text: str) -> None: ...

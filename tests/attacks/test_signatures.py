@@ -1,7 +1,7 @@
-"""Real signatures: cosign signs images in a registry on loopback, and `make images` verifies them.
+"""`make images` verifies signatures that the real cosign made in a registry on loopback.
 
-It needs cosign v3, on PATH or named by the variable ``COSIGN``. Its Go module builds it:
-``go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3``, 1,700 packages.
+The tests need cosign v3, on PATH or named by the variable `COSIGN`. Build it from its Go module:
+`go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3` (1,700 packages).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PATH = re.compile(r"/v2/(?P<name>[a-z0-9/]+)/(?P<kind>manifests|blobs|referrers
 
 
 class Registry:
-    """A registry that takes and serves what it is given (OCI Distribution Specification 1.1).
+    """A container registry that stores uploads (OCI Distribution Specification 1.1).
 
     Attributes:
-        port: on 127.0.0.1.
-        blobs: content and media type, by digest, and by tag after the repository's name.
+        port: TCP port on 127.0.0.1.
+        blobs: Content and media type, by digest, or by repository name and tag.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Registry:
         return digest
 
     def image(self, name: str, text: str) -> str:
-        """Store an image of one layer under the tag v1; its digest."""
+        """Store an image with one layer under the tag v1 and return the image's digest."""
         described = []
         for kind, content in (("config.v1+json", b"{}"), ("layer.v1.tar", text.encode())):
             media = f"application/vnd.oci.image.{kind}"
@@ -119,7 +119,7 @@ class Registry:
                 return parts
 
             def log_message(self, format: str, *args: object) -> None:
-                """Quiet."""
+                """Print nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = server.server_port
@@ -134,7 +134,7 @@ class Registry:
 
 
 class Signer:
-    """cosign with keys of its own."""
+    """Runs cosign with newly created key pairs."""
 
     def __init__(self, folder: Path) -> None:
         if not COSIGN:
@@ -155,12 +155,12 @@ class Signer:
         assert done.returncode == 0, done.stderr
 
     def key(self, name: str) -> Path:
-        """Make a pair of keys; the public one."""
+        """Create a key pair and return the path of the public key."""
         self.run("generate-key-pair", f"--output-key-prefix={name}")
         return self.folder / f"{name}.pub"
 
     def sign(self, reference: str, key: Path) -> None:
-        """Sign as NVIDIA does: by a key, without an entry in a transparency log."""
+        """Sign an image as NVIDIA does: with a key, without an entry in a transparency log."""
         self.run(
             "sign", f"--key={key.with_suffix('.key')}", "--use-signing-config=false",
             "--tlog-upload=false", "--yes", reference,
@@ -202,7 +202,7 @@ def test_a_real_signature_is_verified_by_its_key_alone(
         assert check.refused, (name, check)
         assert f"# signature {place}/{name}:v1: NOT verified: " in check.text
 
-    # Another image under the same tag, with the signatures of the first beside it.
+    # Push another image under the same tag and attach the first image's signatures to it.
     old = hashlib.sha256(registry.blobs["signed:v1"][0]).hexdigest()
     new = registry.image("signed", "tampered").removeprefix("sha256:")
     for tag, content in list(registry.blobs.items()):

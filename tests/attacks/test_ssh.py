@@ -1,4 +1,4 @@
-"""Attack: a host, or somebody on the network, who learns or weakens what an SSH connection uses."""
+"""Attack: a host or a network attacker that wants SSH keys or a weak SSH connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEAK: dict[str, dict[str, Any]] = {
 
 
 class Server(asyncssh.SSHServer):
-    """Takes one key and remembers which were shown."""
+    """SSH server that accepts one key and records all keys that clients offer."""
 
     taken = ""
     shown: ClassVar[list[str]] = []
@@ -53,7 +53,7 @@ async def _run(process: asyncssh.SSHServerProcess[str]) -> None:
 
 @asynccontextmanager
 async def served(signs_by: bytes = b"", **options: Any) -> AsyncIterator[dict[str, Any]]:
-    """A server that takes one key; the connection to it, and in ``shown`` the keys it was shown."""
+    """Start an SSH server that accepts one key; yield how to connect, and the offered keys."""
     own = asyncssh.generate_private_key("ssh-rsa" if signs_by else "ssh-ed25519")
     user = asyncssh.generate_private_key("ssh-ed25519")
     (pair,) = asyncssh.load_keypairs([own])
@@ -74,7 +74,7 @@ async def served(signs_by: bytes = b"", **options: Any) -> AsyncIterator[dict[st
 
 @asynccontextmanager
 async def agent() -> AsyncIterator[Path]:
-    """An SSH agent with one key (draft-ietf-sshm-ssh-agent, 4.4)."""
+    """Start an SSH agent with one key (draft-ietf-sshm-ssh-agent, 4.4); yield its socket's path."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     blob = key.public_data
 
@@ -86,7 +86,8 @@ async def agent() -> AsyncIterator[Path]:
             await writer.drain()
         writer.close()
 
-    # A socket's path has 108 characters at most (unix(7)): a test's own folder may be deeper.
+    # A socket path has at most 108 characters (unix(7)), and pytest's temporary folder may be too
+    # deep.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder) / "agent"
         async with await asyncio.start_unix_server(serve, path):
@@ -94,7 +95,7 @@ async def agent() -> AsyncIterator[Path]:
 
 
 def by_plugin(socket: Path | None) -> Callable[[dict[str, Any]], Awaitable[None]]:
-    """Logs in by the command plugin's own process."""
+    """Return a function that logs in to a server through the process of the command plugin."""
 
     def run(server: dict[str, Any]) -> None:
         plugin = Plugin({"SSH_AUTH_SOCK": str(socket)} if socket else {})
@@ -119,7 +120,7 @@ def by_plugin(socket: Path | None) -> Callable[[dict[str, Any]], Awaitable[None]
 
 
 async def by_inspection(server: dict[str, Any]) -> None:
-    """Logs in as the inspection does."""
+    """Log in to the server in the same way as the inspection."""
     fields = {"name": "gpu-1", "address": "127.0.0.1", "user": "root", "bastion": None}
     host = type("Host", (), {**fields, "port": server["port"], "host_key": server["host_key"]})
     facts = await inspect.observe_hosts([host], server["private_key"])  # type: ignore[list-item]
@@ -131,7 +132,8 @@ def test_a_host_is_shown_no_key_that_was_not_declared_for_it() -> None:
     async def run() -> None:
         async with agent() as socket, served() as server:
             await by_plugin(socket)(server)
-            server["server"].taken = "none"  # a host that takes no key, to be shown all
+            # The server accepts no key, so the client would offer every key that it has.
+            server["server"].taken = "none"
             with pytest.raises(Failed, match="no connection"):
                 await by_plugin(socket)(server)
             assert set(server["shown"]) == {server["fingerprint"]}

@@ -1,6 +1,7 @@
-"""Attack: a tenant with all rights in his namespace who goes around the policies by subresources.
+"""Attack: a tenant bypasses admission policies through subresources or managedFields.
 
-And by the managedFields of an object, from which the policies read the date of a change.
+The tenant has all rights in one namespace. The policies read the date of a change from an object's
+managedFields, which the tenant tries to forge.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _bound(kind: str, user: str, role: str, **metadata: str) -> Json:
 
 @pytest.fixture(scope="module")
 def lodging(api: httpx.Client) -> Iterator[httpx.Client]:
-    """The policies deny; the tenant has all rights in his namespace, and no others."""
+    """Install policies that deny violations; give the tenant all rights in one namespace only."""
     install(api, SPACE, CONTEXT, DENY)
     apply(api, _bound("RoleBinding", TENANT, "cluster-admin", namespace=SPACE))
     apply(api, _bound("ClusterRoleBinding", OWN_SCHEDULER, "system:kube-scheduler"))
@@ -98,7 +99,7 @@ def lodging(api: httpx.Client) -> Iterator[httpx.Client]:
 
 
 def label(api: httpx.Client, query: str) -> Answer:
-    """Leave the tenant's namespace alone, as he would like it."""
+    """Try, as the tenant, to exempt the namespace from the policies by its label."""
 
     def lift(live: Json) -> None:
         live["metadata"]["labels"][OPT_OUT] = "exempt"
@@ -116,7 +117,7 @@ def bind(
     query: str = "",
     **metadata: Any,
 ) -> Answer:
-    """Put a pod on a node, as a scheduler does."""
+    """Bind a pod to a node, as a scheduler does."""
     name = manifest["metadata"]["name"]
     body = {
         "apiVersion": "v1",
@@ -189,7 +190,7 @@ def test_schedulers_bind_pods(lodging: httpx.Client, user: str, legacy: bool) ->
 
 
 BINDING = "resourceclaims/binding"
-"""A right that has no endpoint: kubernetes v1.36.3 pkg/registry/resource/utils.go."""
+"""Permission without an API endpoint: kubernetes v1.36.3 pkg/registry/resource/utils.go."""
 
 
 def claim(name: str) -> Json:
@@ -215,7 +216,8 @@ def test_a_tenant_gives_his_claim_no_devices(lodging: httpx.Client) -> None:
     wanted = claim("wanted")
     assert create(lodging, wanted, dry=False, user=TENANT).taken
     said = edit(lodging, wanted, allocate, subresource="/status", user=TENANT)
-    # From 1.36 on the API server itself asks for more than the right to the status.
+    # From 1.36 on the API server itself requires this permission besides the right to update the
+    # status.
     by_itself = numbers(KUBERNETES) >= (1, 36, 0)
     assert (said.status, BINDING in said.text) == ((422, True) if by_itself else (403, False))
     assert edit(lodging, wanted, allocate, subresource="/status", user=SCHEDULER).taken
@@ -277,7 +279,8 @@ def _all_old(live: Json) -> list[Json]:
 def _without_times(live: Json) -> list[Json]:
     listed = copy.deepcopy(live["metadata"]["managedFields"])
     for each in listed:
-        each.pop("time", None)  # an entry that was written without one keeps none
+        # The API server adds no time to an entry that was written without one.
+        each.pop("time", None)
     return [each for each in listed if isinstance(each, dict)]
 
 
@@ -297,7 +300,7 @@ FORGERIES: dict[str, Callable[[Json], list[Json]]] = {
 
 
 def _twice(live: Json) -> None:
-    """Variables of one name twice: a list that managedFields can't describe."""
+    """Set one environment variable twice, which makes a list that managedFields can't describe."""
     live["spec"]["template"]["spec"]["containers"][0]["env"] = 2 * [{"name": "A", "value": "1"}]
 
 
@@ -330,7 +333,7 @@ def deployment(name: str, **annotations: str) -> Json:
 
 @pytest.fixture(scope="module")
 def dated(lodging: httpx.Client) -> Iterator[httpx.Client]:
-    """A policy warns of the day that the exemptions are compared with."""
+    """Install a policy whose warning shows the date with which exemptions are compared."""
     group = "admissionregistration.k8s.io/v1"
     rule = {
         "apiGroups": ["apps"],
@@ -398,7 +401,8 @@ def test_what_a_user_writes_into_managed_fields_moves_no_date(
         CHANGES[change](live)
         _image(live)
 
-    for _ in range(2):  # the second update starts from what the first one left
+    # The second update starts from the managedFields that the first update left.
+    for _ in range(2):
         before = day()
         seen = day_seen(edit(dated, made, forge, subresource="?fieldManager=forger", user=TENANT))
         assert seen in (before, day(), UNKNOWN_DAY)

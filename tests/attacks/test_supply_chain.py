@@ -1,4 +1,4 @@
-"""Attack: by what the product is made of, and how it is handed on."""
+"""Attack: manipulated dependencies, downloads, images or releases of this project."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_licence_and_security_policy_are_there() -> None:
 
 
 class Origin(BaseHTTPRequestHandler):
-    """A release host that somebody has taken over: file and list agree with each other."""
+    """A compromised download server: the harmful file matches the published checksum list."""
 
     body = b"#!/bin/sh\necho owned\n"
 
@@ -170,7 +170,7 @@ class Origin(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Print nothing."""
 
 
 def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None:
@@ -186,7 +186,8 @@ def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None
             with pytest.raises(ReleaseError, match=f"wanted {SUMS[item.file_name]}: refused"):
                 Downloads().fetch(item, listed, tmp_path / "tool")
             assert not (tmp_path / "tool").exists()
-            Downloads(pinned={}).fetch(item, listed, tmp_path / "tool")  # as it was
+            # Without pinned checksums the manipulated download would be accepted.
+            Downloads(pinned={}).fetch(item, listed, tmp_path / "tool")
         finally:
             server.shutdown()
 
@@ -209,8 +210,8 @@ LISTED = (
     Image("docker.io/c/d:v1", "docker.io/c/d:v1", ""),
     Image("nvcr.io/nvidia/e", "nvcr.io/nvidia/e", "", "<driver>-<system>"),
 )
-#: Refuses what cosign's `verify` doesn't take (sigstore/cosign v3 doc/cosign_verify.md), and an
-#: image without a publisher's key; says as cosign does that there is no good signature.
+# Fake cosign that rejects invalid arguments of `verify` (sigstore/cosign v3 doc/cosign_verify.md)
+# and images without the publisher's key. Its error messages are those of cosign.
 COSIGN = """#!/bin/sh
 [ "$1" = verify ] || exit 64
 shift

@@ -1,4 +1,4 @@
-"""Attack: a tenant who lifts rules himself, edits pods later, or forges an owner."""
+"""Attack: a tenant exempts objects from policies, edits pods later, or forges an owner."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ MAY_GRANT = {
 
 @pytest.fixture(scope="module")
 def tenants(api: httpx.Client) -> Iterator[httpx.Client]:
-    """The policies deny in the tenant's namespace, and two users may edit namespaces."""
+    """Install denying policies in the tenant's namespace; let two users edit namespaces."""
     install(api, SPACE, CONTEXT, DENY)
     for role in (*_role(TENANT, NAMESPACES), *_role(OFFICER, NAMESPACES, MAY_GRANT)):
         apply(api, role)
@@ -105,7 +105,7 @@ def space(name: str = SPACE, **metadata: Any) -> Json:
 
 
 def annotate(api: httpx.Client, user: str = "", **annotations: str | None) -> Answer:
-    """Sets annotations of the tenant's namespace; `None` takes one away."""
+    """Set annotations of the tenant's namespace; the value None deletes an annotation."""
     return answer(
         api.patch(
             f"/api/v1/namespaces/{SPACE}",
@@ -116,7 +116,7 @@ def annotate(api: httpx.Client, user: str = "", **annotations: str | None) -> An
 
 
 def label_space(api: httpx.Client, value: str | None) -> None:
-    """Leaves the tenant's namespace alone, or not any more."""
+    """Set or delete the label that exempts the tenant's namespace from the policies."""
     said = api.patch(
         f"/api/v1/namespaces/{SPACE}",
         json={"metadata": {"labels": {OPT_OUT: value}}},
@@ -146,7 +146,7 @@ def test_an_exemption_holds_where_the_namespace_grants_it_and_no_longer(
     assert annotate(tenants, **{GRANTED: grant}).taken
     wanted = frozenset() if holds else {"GPU032", "GPU062"}
 
-    def said() -> bool:  # the policies see the namespace a moment later
+    def said() -> bool:  # The API server's policies see a changed namespace after a short delay.
         return create(tenants, tolerant(annotations=EXEMPT)).rules == wanted
 
     try:
@@ -214,7 +214,7 @@ def test_a_pod_is_judged_anew_where_an_update_changes_what_a_rule_reads(
 
 
 def release(api: httpx.Client, manifest: Json) -> None:
-    """Takes the finalizers away and the object too."""
+    """Delete the object and remove its finalizers."""
 
     def free(live: Json) -> None:
         live["metadata"]["finalizers"] = []

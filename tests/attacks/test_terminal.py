@@ -1,4 +1,4 @@
-"""Attack: names and messages that a terminal or a workflow would take for instructions."""
+"""Attack: names and messages with escape sequences or GitHub workflow commands."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A substitute for Vault's transit engine on loopback: the second secrets provider.
+"""Fake of HashiCorp Vault's transit engine on loopback, for Pulumi's secrets provider.
 
-It answers what the engine's ``hashivault`` provider asks: ``transit/encrypt/<key>`` and
-``transit/decrypt/<key>`` (gocloud.dev secrets/hashivault/vault.go), and refuses what Vault refuses
-(hashicorp/vault builtin/logical/transit/path_encrypt.go, path_decrypt.go): another token, a key
-that nobody made, a ciphertext that it did not write.
+The fake accepts the requests of Pulumi's `hashivault` provider: `transit/encrypt/<key>` and
+`transit/decrypt/<key>` (gocloud.dev secrets/hashivault/vault.go). Like Vault it refuses an invalid
+token, an unknown key, and a ciphertext of another origin (hashicorp/vault
+builtin/logical/transit/path_encrypt.go, path_decrypt.go).
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ NONCE = 12
 
 
 class Refused(Exception):
-    """A request that Vault refuses: its status and why."""
+    """A request that Vault refuses, with the HTTP status and the reason."""
 
 
 class Transit:
-    """The engine: keys by name, each allowed to some tokens."""
+    """The transit engine: encryption keys, each with the tokens that may use the key."""
 
     def __init__(self, keys: dict[str, set[str]]) -> None:
         self.tokens = keys
         self.keys = {name: AESGCM(AESGCM.generate_key(256)) for name in keys}
 
     def answer(self, path: str, token: str, body: dict[str, str]) -> dict[str, str]:
-        """The answer to one request.
+        """Return the response to one request.
 
         Raises:
-            Refused: as Vault would.
+            Refused: Vault would refuse the request.
         """
         *_, mount, action, name = PurePosixPath(path).parts
         if mount != "transit" or action not in ("encrypt", "decrypt"):
@@ -62,7 +62,11 @@ class Transit:
 
 @contextmanager
 def vault(keys: dict[str, set[str]]) -> Iterator[str]:
-    """The server's address. ``keys``: by name of a key, the tokens that may use it."""
+    """Start the server and yield its URL.
+
+    Args:
+        keys: For each key's name, the tokens that may use the key.
+    """
     transit = Transit(keys)
 
     class Handler(BaseHTTPRequestHandler):
@@ -86,7 +90,7 @@ def vault(keys: dict[str, set[str]]) -> Iterator[str]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

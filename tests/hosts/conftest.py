@@ -1,4 +1,4 @@
-"""Real simulated hosts, fresh for each test that asks for one."""
+"""Fixtures that start simulated hosts, and the plugin that counts results for the summary line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tests.hosts.machine import Declared, Running, free_port
 
 @contextlib.contextmanager
 def temporary_cluster() -> Iterator[str]:
-    """A name for hosts of one test or module; whatever is left of them goes away."""
+    """Yield an unused cluster name.
+
+    Afterwards stop the hosts of that name and delete their files.
+    """
     name = own_name("test")
     try:
         yield name
@@ -28,14 +31,14 @@ def temporary_cluster() -> Iterator[str]:
 
 @pytest.fixture
 def cluster() -> Iterator[str]:
-    """A name for hosts of this test alone."""
+    """Yield a name for a cluster of simulated hosts that only one test uses."""
     with temporary_cluster() as name:
         yield name
 
 
 @pytest.fixture
 def namespaces(cluster: str) -> None:
-    """Skips, with the reason, where hosts can't have namespaces."""
+    """Skip the test, with the reason, if this machine can't run hosts in Linux namespaces."""
     reason = namespaced.reason_against(cluster)
     if reason:
         pytest.skip(f"hosts in namespaces: {reason}")
@@ -44,7 +47,7 @@ def namespaces(cluster: str) -> None:
 def start(
     cluster: str, *names: str, mode: str, user: str = "root", system: str = "debian"
 ) -> list[Running]:
-    """Bring up hosts and give access to them."""
+    """Start simulated hosts and return them with the private key that logs in to them."""
     path, public = simulated.client_key(cluster)
     declared = [Declared(name, free_port(), user=user) for name in names]
     simulated.up(cluster, declared, public, simulated.HostSettings(mode=mode, system=system))
@@ -53,18 +56,18 @@ def start(
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Running:
-    """One host in namespaces of its own."""
+    """Return a running simulated host, `gpu-1`, in its own Linux namespaces."""
     return start(cluster, "gpu-1", mode="namespaces")[0]
 
 
 @pytest.fixture
 def plain_host(cluster: str) -> Running:
-    """One host as a plain process with a scratch root."""
+    """Return a running simulated host, `gpu-1`: a process without namespaces, in a scratch root."""
     return start(cluster, "gpu-1", mode="plain")[0]
 
 
 class Proof:
-    """The figures of the last line, counted from the run."""
+    """Pytest plugin that counts the results of host tests and prints them in the summary line."""
 
     def __init__(self) -> None:
         self.cases: dict[str, bool] = {}
@@ -73,7 +76,7 @@ class Proof:
         self.left = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts each test once: its call, or a setup that failed."""
+        """Count each test once: the result of its call, or a setup that failed."""
         if report.when == "teardown" or (report.when == "setup" and report.outcome == "passed"):
             return
         said = dict(report.user_properties)
@@ -88,14 +91,14 @@ class Proof:
         self.left += int(said.get("files_left", 0))  # type: ignore[call-overload]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table of faults and results."""
+        """Print a table of the injected faults with their results."""
         width = max((len(name) for name, _, _ in self.faults.values()), default=0)
         for name, said, healed in self.faults.values():
             result = "healed" if healed else "NOT HEALED"
             terminalreporter.write_line(f"fault: {name:{width}}  {result}  said: {said}")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """The last line of the run, after pytest's own."""
+        """Print the line with the totals after pytest's own summary."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         real, fakes = self.refusals.values()
         if reporter is None or not (self.cases or self.faults or real or fakes):
@@ -110,7 +113,10 @@ class Proof:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What a test's result counts for travels with it, from another process too."""
+    """Copy each test's `refusal` marker into its properties.
+
+    pytest-xdist sends these properties from its worker processes to the main process.
+    """
     for item in items:
         marker = item.get_closest_marker("refusal")
         if marker:

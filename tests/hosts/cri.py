@@ -1,7 +1,8 @@
-"""What a running daemon says over its CRI socket: a channel of its own, past SSH and any file.
+"""Reads the configuration of a running container engine over its CRI socket.
 
-The two messages used are spelt out by hand (k8s.io/cri-api, runtime/v1, api.proto):
-``StatusRequest{bool verbose = 1}`` and ``StatusResponse{..., map<string, string> info = 2}``.
+This check uses neither SSH nor a configuration file. The two CRI messages are encoded by hand
+(k8s.io/cri-api, runtime/v1, api.proto): `StatusRequest{bool verbose = 1}` and `StatusResponse{...,
+map<string, string> info = 2}`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 import grpc
 
 LIMIT = 20.0
-"""Seconds for the daemon to answer."""
+"""Seconds to wait for the container engine's response."""
 
 
 def runtime_config(socket: Path) -> dict[str, Any]:
-    """The configuration that the daemon's CRI plugin runs with."""
+    """Return the configuration that the running engine's CRI plugin uses."""
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         call = channel.unary_unary("/runtime.v1.RuntimeService/Status")
         answer: bytes = call(b"\x08\x01", timeout=LIMIT, wait_for_ready=True)

@@ -1,4 +1,4 @@
-"""Scripts of one GPU host, as a stack file with nothing but defaults declares it."""
+"""Builds the scripts of one GPU host from a stack file that only has default settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.desired_host import desired_host
 
 @cache
 def plain() -> DesiredHost:
-    """Return the host."""
+    """Return the GPU host `gpu-1` of a stack file with default settings."""
     host = {"name": "gpu-1", "address": "127.0.0.1", "hostKey": host_public_key("gpu-1")}
     document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "device-plugin"}
     pool = {"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}
@@ -40,16 +40,18 @@ def prepare(
     inline: bool = False,
     **library: str,
 ) -> Declaration:
-    """Return the script of phase ``prepare``; what isn't given is as the stack file has it.
+    """Return the script of phase `prepare` for the host `gpu-1`.
+
+    Each omitted argument keeps the value of the default stack file.
 
     Args:
-        system: the section `system`.
-        role: the host's.
-        engine: its container engine.
-        excluded: UUIDs of GPUs that the driver leaves out.
-        proxy: the section `proxy`.
-        inline: as in `assemble`.
-        library: settings of `steps/library` that a declaration leaves to it.
+        system: Settings of the section `system`.
+        role: The host's role in the cluster.
+        engine: The host's container engine.
+        excluded: UUIDs of the GPUs that the driver must ignore.
+        proxy: Settings of the section `proxy`.
+        inline: Whether the script contains the step files, as in `assemble`.
+        library: Shell variables that override defaults of `steps/library`.
     """
     host = replace(
         plain(),
@@ -71,7 +73,16 @@ def runtime(
     inline: bool = False,
     **library: str,
 ) -> Declaration:
-    """Return the script of phase ``runtime``, likewise; ``settings``: the section `runtime`."""
+    """Return the script of phase `runtime` for the host `gpu-1`.
+
+    Each omitted argument keeps the value of the default stack file.
+
+    Args:
+        settings: Settings of the section `runtime`.
+        proxy: Settings of the section `proxy`.
+        inline: Whether the script contains the step files, as in `assemble`.
+        library: Shell variables that override defaults of `steps/library`.
+    """
     host = replace(
         plain(),
         sections=_sections(runtime=settings or RuntimeSettings(), proxy=proxy or ProxySettings()),
@@ -84,7 +95,7 @@ def _sections(**changed: Model) -> HostSections:
 
 
 def step(name: str) -> Bundle:
-    """Return the files of a step; or one file, by its name below `steps/` without ``.sh``."""
+    """Return the shell files of a step, or one file by its path below `steps/` without `.sh`."""
     return Bundle(name, every()[name].files if name in every() else (name,))
 
 

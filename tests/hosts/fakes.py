@@ -1,4 +1,4 @@
-"""Fakes that only these tests put on a host (``fake_programs/``), and a unit to run."""
+"""Installs fake host programs from `fake_programs/` on a simulated host; defines a sample unit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNIT = "[Service]\nExecStart=/usr/bin/sleep 100000\n[Install]\nWantedBy=multi-us
 
 
 def put(host: Running, *names: str) -> None:
-    """These programs, where root's PATH has them first."""
+    """Install the named fakes in /usr/local/bin, which is first in root's PATH."""
     for name in names:
         host.write(f"/usr/local/bin/{name}", (FAKE_PROGRAMS / name).read_text())
         host.run(f"chmod 755 /usr/local/bin/{name}")

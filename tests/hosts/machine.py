@@ -1,4 +1,4 @@
-"""Helpers of these tests: declared hosts, runs over SSH, a host's files past SSH."""
+"""Test helpers that run commands on a simulated host over SSH and read its files directly."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from lab.simulator.ports import free_ports
 
 VOLATILE = ("dev", "proc", "run", "sys", "tmp")
 VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")
-"""Folders that change by themselves on a running host."""
+"""Paths below the root that change on a running host without any script."""
 STEPS = Path(upload.STEPS[1:])
-"""Where the files of the steps are copied, below a root."""
+"""Folder, relative to the host's root, with the uploaded shell files of the host steps."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-    """A host as a stack file declares it."""
+    """Address, SSH port and user of a simulated host, as a stack file declares them."""
 
     name: str
     port: int
@@ -51,7 +51,7 @@ class Declared:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a command on a host left."""
+    """Exit status and output of a command that ran on a host."""
 
     status: int
     output: str
@@ -59,7 +59,7 @@ class Result:
 
     @property
     def changed(self) -> int:
-        """The number in the last line of a script's output."""
+        """Return the number of changes that a script reports in its last line, `changed=N`."""
         last = self.output.splitlines()[-1]
         assert last.startswith("changed="), self
         return int(last.removeprefix("changed="))
@@ -67,18 +67,18 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """A running simulated host: SSH for commands, the overlay for what came of them."""
+    """A running simulated host: commands run over SSH, files are read from its overlay."""
 
     cluster: str
     declared: Declared
     key: str = dataclasses.field(repr=False)
     limit: int = 60
-    """Seconds for one command."""
+    """Seconds that one command may run."""
 
     def run(self, command: str, stdin: str = "", host_key: str | None = None) -> Result:
-        """Run one command as the declared user.
+        """Run one command over SSH as the declared user.
 
-        What a declaration names lies where the product would have copied it.
+        If `stdin` is a script, the step files that it loads are first copied to the host.
         """
         self.copy_steps(stdin)
         return asyncio.run(self._run(command, stdin, host_key or self.declared.host_key))
@@ -103,12 +103,12 @@ class Running:
 
     @property
     def log_ins(self) -> int:
-        """How often somebody logged in, by the word of the sshd of a host in namespaces."""
+        """Return how many logins the SSH server's log shows (only hosts in namespaces have one)."""
         log = hosts_dir(self.cluster) / self.declared.name / "log"
         return log.read_text().count("Accepted publickey")
 
     def copy_steps(self, script: str) -> None:
-        """The files that a script names, where the product would have copied them, past SSH."""
+        """Copy the step files that a script loads to the host, directly and not over SSH."""
         wanted = named(script)
         if not wanted:
             return
@@ -124,42 +124,42 @@ class Running:
         os.utime(parent, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def apply(self, script: str, shell: str = "sh") -> Result:
-        """Run a script as the product does, in a rollout."""
+        """Run a script with the action `apply`, in the same way as a rollout does."""
         text = f"GC_ROLLOUT=1\n{script}"
         return self.run(f"timeout -k 10 {self.limit} {shell} -s -- apply", text)
 
     def undo(self, script: str, shell: str = "sh") -> Result:
-        """Take a script's changes back as the product does."""
+        """Run a script with the action `undo`, which removes the script's changes from the host."""
         return self.run(f"timeout -k 10 {self.limit} {shell} -s -- undo", script)
 
     @property
     def root(self) -> Path:
-        """The host's file system, past SSH."""
+        """Return the host's root folder as a path on this machine."""
         folder = simulated.root_of(self.cluster, self.declared.name)
         assert folder is not None
         return folder
 
     def read(self, path: str) -> str:
-        """A file of the host, past SSH."""
+        """Return the text of a host's file, read directly and not over SSH."""
         return (self.root / path.lstrip("/")).read_text()
 
     def write(self, path: str, text: str) -> None:
-        """Put a file on the host, past SSH."""
+        """Write a file on the host directly, not over SSH."""
         target = self.root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
     def exists(self, path: str) -> bool:
-        """Whether the host has that path."""
+        """Return whether the path exists on the host."""
         return (self.root / path.lstrip("/")).exists()
 
     def tree(self, times: bool = False) -> dict[str, str]:
-        """Every lasting path of the host with type, mode, owner, size, time and content.
+        """Return each persistent path of the host with type, mode, owner, size, time and content.
 
-        Folders' own times only with ``times``: making and removing a file changes them. Content of
-        what lies outside /etc and /var/lib/gpu-cluster is represented by size and time; /usr, by
-        far the most of a root, by the names that the overlay holds of it. Without the files of the
-        steps, which are copied there, not written by a script.
+        Folders have a time only with `times`, because creating and deleting a file changes it.
+        Content is included for files in /etc and /var/lib/gpu-cluster; other files have size and
+        time instead. /usr, the largest part of a root, is represented by the names in the overlay's
+        upper folder. Uploaded step files are omitted, because no script writes them.
         """
         root = self.root
         upper = hosts_dir(self.cluster) / self.declared.name / "upper"
@@ -188,7 +188,10 @@ class Running:
 
 
 def named(script: str) -> list[Bundle]:
-    """What a declaration loads, also one that was cut off or changed."""
+    """Return the bundles of step files that a script loads.
+
+    The script may have been cut off or edited.
+    """
     lines = dict(re.findall(r"^(\S+)-([0-9a-f]{64})$", script, re.MULTILINE))
     steps = {name: step.files for name, step in of_phase(Phase.PREPARE).items()}
     engines = [(name, step.files) for step in every().values() for name in step.engines]
@@ -203,7 +206,7 @@ def named(script: str) -> list[Bundle]:
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Paths that are not the same in two trees."""
+    """Return the paths whose descriptions differ between two results of `Running.tree`."""
     return {
         path: (before.get(path, "absent"), after.get(path, "absent"))
         for path in before.keys() | after.keys()
@@ -212,5 +215,5 @@ def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tupl
 
 
 def free_port() -> int:
-    """A port that nothing listens on now."""
+    """Return a TCP port on which no program listens now."""
     return free_ports(1)[0]

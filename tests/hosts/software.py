@@ -1,4 +1,4 @@
-"""Helpers of the tests that install software: repositories, a declaration, its script."""
+"""Test helpers for software on hosts: package repositories, declarations and their scripts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.desired_host import desired_host
 from tests.hosts.machine import Declared, Running, free_port
 
 LIMIT = 300
-"""Seconds for one command: a package manager on a busy machine."""
+"""Seconds that one command may run; package managers are slow on a busy machine."""
 FORMATS: dict[str, Format] = {"debian": "apt", "ubuntu": "apt", "rocky": "dnf"}
 UBUNTU = 'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
-"""What tells an Ubuntu host from a Debian one to the scripts; all else is Debian's."""
+"""Content of /etc/os-release that makes scripts treat a simulated Debian host as Ubuntu."""
 VOLATILE = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "boot/grub")
-"""Records of the package managers, which change with every transaction."""
+"""Paths of the package managers' own records, which change with each transaction."""
 
 
 def start(cluster: str, system: str, **settings: Any) -> Running:
-    """One GPU host of that system, without a driver."""
+    """Start one GPU host with the given operating system and no NVIDIA driver."""
     path, public = simulated.client_key(cluster)
     declared = Declared("gpu-1", free_port())
     root = "debian" if system == "ubuntu" else system
@@ -39,7 +39,7 @@ def start(cluster: str, system: str, **settings: Any) -> Running:
 
 
 def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
-    """The section ``repository`` of a declaration."""
+    """Return the section `repository` of a stack file for the system's package manager."""
     return {FORMATS[system]: {"url": url, "key": key, **more}}
 
 
@@ -47,20 +47,23 @@ def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
 def serving(
     system: str, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """A repository on loopback, as a declaration names it."""
+    """Serve a package repository over HTTP on loopback and yield its section `repository`."""
     built = build(FORMATS[system], packages, signature, modules)
     with served(built.folder) as url:
         yield repository(url, built.key, system)
 
 
 def drivers(system: str, *versions: str) -> contextlib.AbstractContextManager[dict[str, Any]]:
-    """NVIDIA's repository for that system with those drivers: real names, edges, streams."""
+    """Serve a copy of NVIDIA's repository that has the given driver versions.
+
+    Package names, dependencies and dnf module streams are those of the real repository.
+    """
     modules = catalogue.modules(*versions) if system == "rocky" else ""
     return serving(system, catalogue.driver(*versions, system=system), modules=modules)
 
 
 def tools(system: str) -> contextlib.AbstractContextManager[dict[str, Any]]:
-    """What builds modules for the kernel that a host of that system runs, and what fabrics need."""
+    """Serve a repository with compilers, kernel headers and InfiniBand tools for the system."""
     packages = [*catalogue.build_tools(system), *headers(system)]
     return serving(system, [*packages, *catalogue.fabric_tools(system)])
 
@@ -71,7 +74,7 @@ def script(
     role: str = "gpu-worker",
     inline: bool = False,
 ) -> str:
-    """The preparation's script for one host of a declaration with those sections."""
+    """Return the script of phase `prepare` for one host with the given sections of a stack file."""
     host = {
         "name": "gpu-1",
         "address": "127.0.0.1",
@@ -94,7 +97,7 @@ def script(
 
 
 def lasting(host: Running) -> dict[str, str]:
-    """The host's files without the package managers' own records."""
+    """Return the persistent files of the host without the package managers' records."""
     return {
         path: text
         for path, text in host.tree().items()
@@ -103,12 +106,12 @@ def lasting(host: Running) -> dict[str, str]:
 
 
 def headers(system: str) -> list[Package]:
-    """The build files of the kernel that a host of that system runs."""
+    """Return the packages with the headers of the kernel that a host of that system runs."""
     return catalogue.headers_dnf() if system == "rocky" else catalogue.headers_apt()
 
 
 def installed(host: Running, system: str) -> dict[str, str]:
-    """Version by name of what the package manager's own records say is installed."""
+    """Map each installed package to its version, according to the package manager's records."""
     query = {
         "apt": "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'",
         "dnf": "rpm -qa --qf 'installed %{NAME} %{VERSION}-%{RELEASE}\\n'",
@@ -119,7 +122,7 @@ def installed(host: Running, system: str) -> dict[str, str]:
 
 
 def held(host: Running, system: str) -> set[str]:
-    """What upgrades of the whole system leave alone."""
+    """Return the packages that an upgrade of the whole system leaves unchanged."""
     if system != "rocky":
         return set(host.run("apt-mark showhold").output.split())
     lines = host.read("/etc/dnf/dnf.conf").splitlines()
@@ -127,7 +130,7 @@ def held(host: Running, system: str) -> set[str]:
 
 
 def drift(host: Running) -> tuple[str, ...]:
-    """What the look at the host finds to differ from its preparation."""
+    """Return the drift of phase `prepare` that an inspection of the host reports."""
     found = asyncio.run(observe_hosts([host.declared], host.key, 30))
     facts = found[host.declared.name]
     assert facts.error == ""

@@ -1,7 +1,7 @@
-"""By real runs of `up`: a host is drained, rebooted, given back; a container engine is changed.
+"""Full runs of `up` that drain, reboot and uncordon hosts and change a container engine.
 
-A boot is simulated: the host's namespaces end and are made again, with another boot id. Nodes are
-played by kwok.
+A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok simulates
+the nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.hosts.machine import Declared, Running, differences
 from tests.hosts.test_docker import EARLIER, changed_by_undo, docker, merged, says
 
 pytestmark = pytest.mark.full
-__all__ = ["docker"]  # a fixture
+__all__ = ["docker"]  # `docker` is a fixture, which pytest finds by its name in this module.
 
 Json = dict[str, Any]
 CORDONED = "unschedulable"
@@ -34,7 +34,7 @@ DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Four nodes, two of them hosts, which may be rebooted."""
+    """Start a project with four nodes; two of them are hosts that `up` may reboot."""
     made = Project.make(tmp_path_factory.mktemp("reboot"), own_name("reboot"))
     limits = {"reboot": {"when": "required", "timeoutSeconds": 60}}
     made.edit(lambda cluster: cluster.update(limits, rollout={"drainTimeoutSeconds": 60}))
@@ -56,7 +56,7 @@ def boot_id(host: Running) -> str:
 
 
 class Boot:
-    """The next boot of a host, held until its node was looked at."""
+    """Delays the next boot of a host until the test has read the state of its node."""
 
     def __init__(self, project: Project, name: str) -> None:
         self._project = project
@@ -64,7 +64,7 @@ class Boot:
         self._power = hosts_dir(project.stack) / name / "power"
         self._ended = threading.Event()
         self.cordoned: list[bool] = []
-        """Whether the node was cordoned while the host was down, for the boot that was held."""
+        """For each delayed boot, whether the node was cordoned while its host was down."""
 
     def _look(self) -> None:
         while not (self._power / "off").exists():
@@ -88,7 +88,7 @@ class Boot:
 
 
 def workload(project: Project, node: str) -> str:
-    """A Deployment with one pod on that node, Running; gives back the pod's name."""
+    """Create a Deployment with one pod on the node, wait for the pod, and return the pod's name."""
     labels = {"app": "moved"}
     namespace = {"metadata": {"name": "moved"}}
     project.request("POST", "namespaces", body=namespace)
@@ -109,7 +109,7 @@ def workload(project: Project, node: str) -> str:
 
 
 def running(project: Project, limit: float = 60) -> str:
-    """The name of the workload's running pod."""
+    """Return the name of the workload's running pod; fail after `limit` seconds."""
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
         for pod in project.request("GET", "namespaces/moved/pods")["items"]:
@@ -120,7 +120,7 @@ def running(project: Project, limit: float = 60) -> str:
 
 
 def up(project: Project) -> tuple[str, tuple[int, int, int]]:
-    """`up`: its output, and the figures of its last line."""
+    """Run `up`; return its output and the three numbers of its last line."""
     done = project.command("up")
     assert done.returncode == 0, done.stdout
     match = re.search(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed", done.stdout)

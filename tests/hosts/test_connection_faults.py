@@ -1,4 +1,4 @@
-"""A connection that breaks, or falls silent, in the middle of a copy to a real SSH server."""
+"""Uploads to a real SSH server over connections that break or stop responding halfway."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.hosts.machine import STEPS, Declared, Running
 
 FILES = {bundle.file: bundle.text for bundle in prepare().bundles}
 MIDDLE = 20_000
-"""Bytes that the host gets before the connection breaks: after the log-in, within the files."""
+"""Bytes that reach the host before the connection breaks, which is during the upload of files."""
 LIMITS = UploadLimits(dials=3, dial=20, copying=300)
 
 
 class Link:
-    """A network between the copy and the host, of which some connections break."""
+    """TCP relay between the uploading program and the host that breaks the first connections."""
 
     def __init__(self, host: Declared, how: str, broken: int) -> None:
         self.host = host
@@ -34,7 +34,7 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[Declared]:
-        """The host as it is reached over this network."""
+        """Start the relay and yield the host with the relay's port in place of its own."""
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
@@ -62,7 +62,9 @@ class Link:
                     answering.cancel()
                     if self.how == "reset":
                         break
-                    continue  # takes what comes, and no answer goes back
+                    # A silent connection still reads what the client sends, but returns no
+                    # response.
+                    continue
                 forth.write(part)
         except (ConnectionError, asyncio.CancelledError):
             pass
@@ -82,7 +84,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def copied(host: Running, how: str, broken: int) -> tuple[str, Link]:
-    """Copy over such a network; the fault, or nothing."""
+    """Upload files to the host through such a relay; return the error text, or an empty string."""
     link = Link(host.declared, how, broken)
 
     async def copy() -> str:
@@ -109,7 +111,8 @@ def test_a_copy_that_is_cut_in_the_middle_is_made_again(plain_host: Running, how
     assert fault == ""
     assert (link.connections, link.cut > 0) == (2, True)
     assert lying(plain_host) == set(FILES)
-    assert time.monotonic() - begun < LIMITS.copying / 3  # not the limit of a copy that goes on
+    # A broken connection must be noticed long before the time limit of a working upload.
+    assert time.monotonic() - begun < LIMITS.copying / 3
 
 
 @pytest.mark.full
@@ -128,7 +131,7 @@ def test_a_host_that_is_cut_off_each_time_is_named(plain_host: Running, how: str
 def test_every_connection_has_a_limit_of_silence(
     plain_host: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same in a second: what asks the host is what each connection has."""
+    """Each connection uses SSH keepalive messages; a short interval makes this test fast."""
     monkeypatch.setitem(client.KEEPALIVE, "keepalive_interval", 0.2)
     fault, link = copied(plain_host, "silent", broken=1)
     assert (fault, link.connections) == ("", 2)

@@ -1,7 +1,7 @@
-"""Every containerd that is supported, with every form of root file that hosts are found with.
+"""Configures each supported containerd version with each kind of existing configuration file.
 
-Real daemons and the real nvidia-ctk; judged by the merged configuration that each daemon prints and
-by what it says over its CRI socket once it runs.
+The daemons and nvidia-ctk are real. Each case compares the merged configuration that containerd
+prints, and the one that the running daemon returns over its CRI socket.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
 GLOB = "/etc/containerd/conf.d/*.toml"
 SOCKET = "run/containerd/containerd.sock"
 DEBIAN = "1.6"
-"""The version of the Debian package, which is in the hosts' root; the others are built."""
+"""The containerd version that Debian packages and the hosts' root has; the others are built."""
 VERSIONS = (DEBIAN, "1.7", "2.0", "2.2", "2.3", "2.4")
 READS = {"1.6": 2, "1.7": 2, "2.0": 3, "2.2": 3, "2.3": 4, "2.4": 4}
-"""The newest configuration version that each one reads (docs/config of each release)."""
+"""Newest configuration version that each containerd reads (docs/config of each release)."""
 
 V2 = f"""\
 # a site's own file, of version 2
@@ -119,7 +119,7 @@ version = 2
 [debug]
   address = "/run/containerd/debug.sock"
 """
-"""Beside the root file: a drop-in of the site, which the file of version 2 imports."""
+"""Drop-in that the site already has and that the root file of version 2 imports."""
 
 ROOTS = {
     "none": None,
@@ -131,12 +131,12 @@ ROOTS = {
     "packaged stub": STUB,
 }
 NEEDS = {"version 3": 3, "version 4": 4}
-"""The configuration version of those that not every containerd reads."""
+"""Configuration version of those root files that not every containerd version can read."""
 OURS = re.compile(
     r".*/containerd/(default_runtime_name|runtimes/(nvidia/.*|runc/options/SystemdCgroup))"
     r"|imports|version|disabled_plugins|plugins/io.containerd.(grpc.v1.cri|cri.v1.runtime)/enable_cdi"
 )
-"""Settings that are the change itself."""
+"""Settings that this project changes on purpose; all other settings must keep their values."""
 CASES = [
     pytest.param(
         version,
@@ -151,7 +151,10 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
-    """A host with the containerd of a version: one at a time, kept for all cases of it."""
+    """Return a function that starts a host with a given containerd version.
+
+    Only one host runs at a time; all cases of a version share it.
+    """
     running: dict[str, Running] = {}
     with conftest.temporary_cluster() as cluster:
 
@@ -167,7 +170,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 
 
 def install(host: Running, version: str) -> None:
-    """Put that containerd in the place of the host's."""
+    """Replace the host's containerd with the given version."""
     if version == DEBIAN:
         return
     host.run("systemctl stop containerd; rm -rf /usr/bin/containerd /var/lib/containerd")
@@ -178,19 +181,21 @@ def install(host: Running, version: str) -> None:
 
 
 def merged(host: Running) -> dict[str, Any]:
-    """containerd's own merged view, every setting by its path."""
+    """Return containerd's merged configuration: each setting's path and value."""
     text = host.read(ROOT) if host.exists(ROOT) else ""
     old = "v2.0." in host.run("containerd --version").output and "\nversion = 2\n" in f"\n{text}"
-    verb = "migrate" if old else "dump"  # 2.0's dump leaves out a file of version 2
+    # `config dump` of containerd 2.0 omits a configuration file of version 2.
+    verb = "migrate" if old else "dump"
     done = host.run(
         f"containerd --config {ROOT} config {verb} 2>/dev/null || containerd config default"
     )
     view = flat(tomllib.loads(done.output))
-    return view | {"imports": sorted(view.get("imports", []))}  # in no order, seen with 1.7
+    # containerd 1.7 prints the imports in no fixed order.
+    return view | {"imports": sorted(view.get("imports", []))}
 
 
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Every setting by its dotted path."""
+    """Flatten a nested table: map each setting's path, joined by slashes, to its value."""
     flattened: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict):
@@ -201,7 +206,7 @@ def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def start_with(host: Running, version: str, name: str) -> bool:
-    """Give the host that root file and restart its daemon; whether it starts."""
+    """Give the host the named root file, restart containerd, and return whether it starts."""
     host.run("rm -rf /etc/containerd; mkdir -p /etc/containerd/conf.d")
     if name == "default":
         host.write(ROOT, host.run("containerd config default").output)
@@ -222,7 +227,8 @@ def test_nvidia_comes_in_and_nothing_else_changes(
     before, view = host.tree(), merged(host)
     applied = host.apply(SCRIPT)
     if NEEDS.get(name, 2) > READS[version]:
-        # containerd does not start with such a file, or (1.6) passes over what it says.
+        # containerd refuses to start with a configuration file of a newer version; 1.6 ignores its
+        # settings.
         assert applied.status == 1
         assert f"found {ROOT} of version {NEEDS[name]}" in applied.errors
         assert "nothing was changed on this host" in applied.errors
@@ -238,7 +244,7 @@ def test_nvidia_comes_in_and_nothing_else_changes(
     assert after[f"{runtimes}nvidia/options/BinaryName"] == "/usr/bin/nvidia-container-runtime"
     assert after[f"{runtimes}nvidia/options/SystemdCgroup"] is True
     assert after[f"{runtimes}runc/options/SystemdCgroup"] is True
-    # An option that is gone with an empty value means what its absence means.
+    # An option that disappears is no loss if its value was empty: absent means the same.
     lost = {
         key: (value, after.get(key, "gone"))
         for key, value in view.items()
@@ -265,6 +271,6 @@ def test_nvidia_comes_in_and_nothing_else_changes(
 
 
 def view_runtimes(view: dict[str, Any]) -> set[str]:
-    """Names of the runtimes that a merged view has."""
+    """Return the names of the container runtimes in a merged configuration."""
     matches = (re.search(r"/containerd/runtimes/([^/]+)/", key) for key in view)
     return {match[1] for match in matches if match}

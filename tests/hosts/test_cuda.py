@@ -1,4 +1,4 @@
-"""The CUDA toolkit: by packages or runfile, never with the driver inside it."""
+"""Installing the CUDA toolkit from packages or a runfile, always without the bundled driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def test_the_toolkit_comes_and_goes(
         assert "simulated" in host.run(NVCC).output
         assert not host.exists("/proc/driver/nvidia/version")
         assert host.apply(script).output == "changed=0\n"
-        # Without the declaration it goes, as it does with the host.
+        # The toolkit is uninstalled if the declaration no longer has it, as when the host is
+        # removed.
         taken = host.apply(software.script({"packages": {"remove": True}}))
         assert taken.status == 0
         assert not host.exists(NVCC)
@@ -64,7 +65,7 @@ def test_an_uninstaller_that_did_nothing_is_told(
 
 
 def steps(script: str) -> list[str]:
-    """The steps that a script is to apply."""
+    """Return the names of the steps that a script applies."""
     (line,) = re.findall(r"^GC_STEPS=(.*)$", script, re.M)
     return line.strip("'").split()
 

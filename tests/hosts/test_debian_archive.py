@@ -1,7 +1,7 @@
-"""NVIDIA's driver from Debian's own archive: real apt, real dkms, real headers, a real build.
+"""Installing NVIDIA's driver from Debian's own archive with real apt, dkms, headers and a build.
 
-Fakes are only what needs a GPU or a kernel of one's own: `modprobe`, and the two programs that
-open devices, which Debian's packages bring beside them (dpkg-divert(1)).
+Only programs that need a GPU or a separate kernel are fake: `modprobe`, and the two programs that
+open GPU devices. Debian's packages install the real ones under diverted names (dpkg-divert(1)).
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ pytestmark = pytest.mark.full
 COMPONENTS = "main contrib non-free non-free-firmware"
 KERNEL = re.compile(r"^linux-image-(6\.1\.0-\d+-cloud-amd64) ", re.M)
 PACKAGES = 5400
-"""Seconds for one run of apt, in place of half an hour: a build takes a busy machine that long."""
+"""Seconds that one run of apt may take.
+
+The default of 1800 is too short for a module build on a busy machine.
+"""
 LIMIT = 2 * PACKAGES
 MARK = "/run/gpu-cluster/reboot-required"
 SHOWN = "/proc/driver/nvidia/version"
@@ -28,13 +31,16 @@ MODINFO = """#!/bin/sh
 case " $* " in *' -k '*) ;; *) set -- -k "$(uname -r)" "$@" ;; esac
 exec /usr/local/lib/kmod/modinfo "$@"
 """
-"""The real one, before the simulated one: what is built here is a real module. Its kernel is the
-machine's, so it is told which one the host runs."""
+"""Wrapper that calls the real modinfo, because the module built here is real.
+
+The real modinfo would look for the kernel of the test machine; the wrapper passes the kernel
+release that the simulated host runs.
+"""
 DEVICES = ("nvidia-modprobe", "nvidia-persistenced")
 
 
 def origin() -> tuple[str, str]:
-    """The archive that the hosts' file system came from, and the key that signs it."""
+    """Return the URL and the signing keys of the Debian archive that the hosts are built from."""
     root = rootfs.debian_root(lambda _: None)
     words = (root / "etc/apt/sources.list").read_text().split()
     keys = sorted((root / "etc/apt/trusted.gpg.d").glob(f"*-{rootfs.SUITE}-automatic.asc"))
@@ -43,12 +49,12 @@ def origin() -> tuple[str, str]:
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Running:
-    """A host whose apt reaches Debian's archive."""
+    """Return a host whose apt can reach Debian's archive; skip the test if it can't."""
     host = software.start(cluster, "debian")
     host = Running(host.cluster, host.declared, host.key, limit=LIMIT)
     url, _ = origin()
     host.write("/run/archive.list", f"deb {url} {rootfs.SUITE} {COMPONENTS}\n")
-    # As the program does it: only this list, kept apart from the host's own.
+    # Use only this source list and not the host's own lists, as the host scripts do.
     apart = "-o Dir::Etc::sourcelist=/run/archive.list -o Dir::State::lists=/run/lists"
     host.run("mkdir -p /run/lists/partial")
     reached = host.run(f"apt-get update -q {apart} -o APT::Update::Error-Mode=any 2>&1")
@@ -60,7 +66,7 @@ def host(cluster: str, namespaces: None) -> Running:
 
 @pytest.fixture
 def kernels(host: Running) -> tuple[str, str]:
-    """Two kernels of the archive: the host runs the first."""
+    """Return two kernel releases from the Debian archive; the host runs the first."""
     url, _ = origin()
     host.run("mkdir -p /run/lists/partial")
     host.write("/run/archive.list", f"deb {url} {rootfs.SUITE} main\n")
@@ -74,7 +80,7 @@ def kernels(host: Running) -> tuple[str, str]:
 
 
 def boot_with(host: Running, release: str) -> Running:
-    """The host runs that kernel, which nothing installed yet; what it builds with isn't there."""
+    """Let the host run a kernel release whose package and headers are not installed yet."""
     for device in DEVICES:
         host.run(f"dpkg-divert --add --no-rename --divert /usr/bin/{device}.real /usr/bin/{device}")
         for path, text in contents.texts(f"driver/usr/bin/{device}", "535").items():
@@ -90,7 +96,7 @@ def boot_with(host: Running, release: str) -> Running:
 
 
 def restarted(host: Running) -> Running:
-    """As by a reboot."""
+    """Restart the simulated host, as a reboot does."""
     again = software.start(host.cluster, "debian")
     return Running(again.cluster, again.declared, again.key, limit=LIMIT)
 
@@ -106,12 +112,12 @@ def sections(release: str) -> dict[str, Any]:
 
 
 def patiently(declared: dict[str, Any]) -> str:
-    """The preparation's script, whose package manager may take longer."""
+    """Return the script of phase `prepare` with a longer time limit for the package manager."""
     return f"GC_PACKAGE_RUN_LIMIT={PACKAGES}\n{software.script(declared)}"
 
 
 def module(host: Running, release: str) -> dict[str, str]:
-    """What the real modinfo says about the module that was built for that kernel."""
+    """Return the fields that the real modinfo prints for the module built for a kernel release."""
     done = host.run(f"modinfo -k {release} nvidia-current")
     lines = [line.partition(":") for line in done.output.splitlines()]
     return {name: text.strip() for name, _, text in lines}

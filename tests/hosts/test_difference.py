@@ -1,4 +1,4 @@
-"""What a person edited and what somebody else changed on a host are told apart, over SSH."""
+"""An inspection over SSH distinguishes edits of the stack file from changes on the host (drift)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Applied:
         return resolve(self.declared(**changes), "test").hosts
 
     def apply(self, **changes: Any) -> None:
-        """Apply all phases, as the product does."""
+        """Run the scripts of all phases of the configuration on the host, as `pulumi up` does."""
         for declaration in desired_phases(self.desired(**changes)[0], None).values():
             if declaration is not None:
                 done = self.running.apply(declaration)
@@ -218,7 +218,7 @@ def test_an_edit_and_a_drift_at_once_are_told_apart(applied: Applied) -> None:
 
 
 def test_a_run_that_was_killed_while_it_applied_an_edit_leaves_no_drift(applied: Applied) -> None:
-    """Swap is on again by the edit, before the host keeps that it was applied."""
+    """The edit enables swap again; the script is killed before it records the applied settings."""
     edit = {"system": {"swapOff": False}}
     (edited, *_) = filter(None, desired_phases(applied.desired(**edit)[0], None).values())
     killed = edited.replace('main "$@"', 'keep_expectations() { kill -9 $$; }\nmain "$@"')
@@ -266,7 +266,7 @@ def test_a_pending_reboot_is_due(applied: Applied) -> None:
 
 
 def test_what_a_host_keeps_goes_with_the_undo(applied: Applied) -> None:
-    """The last of these tests: nothing is left of what was applied."""
+    """This test runs last: it undoes every phase and checks that no file is left."""
     assert applied.running.exists(f"{HELD}/prepare/settings")
     for declaration in reversed(desired_phases(applied.desired()[0], None).values()):
         if declaration is not None:

@@ -1,7 +1,7 @@
-"""Docker as the container engine: the real daemon, judged by what it says of itself.
+"""Configuring Docker as the container engine, checked against the real daemon's `docker info`.
 
-Each daemon runs in a network namespace of its own, so that its bridge and its rules are not the
-machine's; ``iptables`` on the host speaks to that namespace.
+Each Docker daemon runs in its own network namespace, so that its bridge and iptables rules don't
+affect the test machine. `iptables` on the simulated host uses the same namespace.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ EARLIER = {
 
 
 def script(**settings: Any) -> str:
-    """The phase's script; cgroups stay as they are, since no systemd runs on these hosts."""
+    """Return the script of phase `runtime` for Docker.
+
+    The cgroup driver is not changed, because systemd doesn't run on simulated hosts.
+    """
     docker = Docker(**settings.pop("docker", {}))
     return runtime(
         RuntimeSettings(engine=Engine.DOCKER, systemd_cgroup=False, docker=docker, **settings)
@@ -52,7 +55,7 @@ def script(**settings: Any) -> str:
 
 @pytest.fixture
 def docker(cluster: str, namespaces: None) -> Running:
-    """A host where Docker runs with a site's own daemon.json, its data on an ordinary disk."""
+    """Return a host that runs Docker with an existing daemon.json; its data is on a tmpfs."""
     host = conftest.start(cluster, "gpu-1", mode="namespaces", system="docker")[0]
     host.write("/etc/systemd/system/docker.service", UNIT)
     host.write("/usr/local/sbin/iptables", IPTABLES)
@@ -70,7 +73,7 @@ def docker(cluster: str, namespaces: None) -> Running:
 
 
 def says(host: Running) -> dict[str, Any]:
-    """The daemon's own view."""
+    """Return the output of `docker info` as a mapping."""
     information: dict[str, Any] = json.loads(host.run("docker info --format '{{json .}}'").output)
     return information
 
@@ -129,7 +132,7 @@ def test_daemon_json_is_merged_and_comes_back(docker: Running) -> None:
 
 
 def changed_by_undo(changes: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Without Docker's own data and the copies that gpasswd(1) keeps of what it changes."""
+    """Drop Docker's data and gpasswd(1)'s backup files from a comparison of the host's files."""
     mine = ("etc/group", "etc/gshadow")
     return {
         path: change

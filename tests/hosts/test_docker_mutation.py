@@ -1,6 +1,6 @@
-"""The proof of Docker's part can fail: each of its functions is emptied, and its check sees it.
+"""Mutation tests: each shell function of the Docker step is emptied, and its check must fail.
 
-``smi_in_container`` is left out: it needs an image and a GPU.
+The function `smi_in_container` is left out, because it needs an image and a GPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.hosts.test_docker import (
 from tests.hosts.test_runtime_mutation import emptied
 
 pytestmark = pytest.mark.full
-__all__ = ["docker"]  # a fixture
+__all__ = ["docker"]  # `docker` is a fixture, which pytest finds by its name in this module.
 
 UNIT_FILE = "/etc/systemd/system/docker.service"
 WHOLE = script(
@@ -40,7 +40,7 @@ MOVED = script(docker={"data_root": "/data/docker", "forward": "leave"})
 
 
 def merges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Everything declared is there, what was there too; once; and undo gives all of it back."""
+    """Return whether Docker's settings are merged once and undo restores the former ones."""
     text, before, process = mutant(WHOLE), host.tree(), pid(host)
     if host.apply(text).status != 0:
         return False
@@ -48,7 +48,8 @@ def merges(host: Running, mutant: Callable[[str], str]) -> bool:
     groups = host.run("id -nG alice").output.split()
     forward = host.run("iptables -S FORWARD").output
     again = host.apply(text).output.splitlines()[-1]
-    once = started == pid(host) and started != process  # the storage driver needs a restart
+    # The changed storage driver needs exactly one restart of Docker.
+    once = started == pid(host) and started != process
     undone = host.undo(text)
     return (
         content["registry-mirrors"] == [*EARLIER["registry-mirrors"], "https://mirror.example.org"]
@@ -68,7 +69,7 @@ def merges(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def moves(host: Running, mutant: Callable[[str], str]) -> bool:
-    """The data move with the data root, and move back."""
+    """Return whether Docker's data moves to the new data root, and back on undo."""
     text = mutant(MOVED)
     host.write("/var/lib/docker/precious", "layers\n")
     if host.apply(text).status != 0:
@@ -85,7 +86,7 @@ def moves(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
-    """What can't be is told, all of it, and nothing is touched."""
+    """Return whether the script reports all impossible settings and changes nothing."""
     host.run("mkdir -p /small /full; mount -t tmpfs -o size=64k small /small")
     host.write("/full/a", "")
     host.run("head -c 200000 /dev/urandom >/var/lib/docker/large")
@@ -106,7 +107,7 @@ def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A daemon that does not start with the new files gets the old ones, and its data."""
+    """Return whether old files and data are restored if Docker doesn't start with the new ones."""
     host.write("/var/lib/docker/precious", "layers\n")
     host.write(
         UNIT_FILE, UNIT.replace("dockerd-apart ", "dockerd-apart --data-root=/var/lib/docker ")
@@ -127,7 +128,7 @@ def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def judges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A daemon that starts and passes the new settings over is no success."""
+    """Return whether the script fails if Docker starts but ignores the new settings."""
     host.write("/etc/docker/other.json", "{}")
     other = "dockerd-apart --config-file=/etc/docker/other.json "
     host.write(UNIT_FILE, UNIT.replace("dockerd-apart ", other))
@@ -157,7 +158,7 @@ CHECKS: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
 
 
 def clean(host: Running) -> None:
-    """The host as it was, whatever a mutated script did."""
+    """Restore the host after a mutated script has run."""
     host.undo(WHOLE)
     host.write(CONFIG, json.dumps(EARLIER))
     host.run(
@@ -189,5 +190,6 @@ def test_every_function_of_docker_has_a_check() -> None:
         for file in every()["docker"].files
         for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
-    probed = {"found_member", "found_forward"}  # by the inspection: test_docker.py
+    # The inspection runs the functions of this set; test_docker.py checks them.
+    probed = {"found_member", "found_forward"}
     assert functions - {"smi_in_container"} - probed == CHECKS.keys()

@@ -1,4 +1,4 @@
-"""The driver by runfile, over an earlier one, with its daemons; what is refused, and when."""
+"""Installing the NVIDIA driver from a runfile: replacing another driver, its daemons, refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def host(cluster: str, namespaces: None) -> Running:
 
 @pytest.fixture
 def tools() -> Iterator[dict[str, Any]]:
-    """The distribution's repository: what builds modules."""
+    """Serve a package repository with the compilers and headers that a module build needs."""
     with software.serving(
         "debian", [*catalogue.build_tools(), *catalogue.headers_apt()]
     ) as repository:
@@ -38,7 +38,7 @@ def tools() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Iterator[str]:
-    """NVIDIA's installers of two versions, at addresses of a mirror."""
+    """Serve NVIDIA's installers of two driver versions, as an HTTP mirror does."""
     for version in (VERSION, NEWER):
         (tmp_path / f"{version}.run").write_bytes(catalogue.driver_runfile(version))
     with served(tmp_path) as url:
@@ -50,7 +50,7 @@ def digest(version: str) -> str:
 
 
 def runfile(tools: dict[str, Any], *locations: str, **driver: Any) -> dict[str, Any]:
-    """Sections that declare the runfile driver ``VERSION``."""
+    """Return the sections of a stack file that declare the driver by runfile."""
     version = driver.setdefault("version", VERSION)
     file = {"locations": list(locations), "sha256": digest(version)}
     return {"packages": tools, "driver": {"source": "runfile", "runfile": file, **driver}}
@@ -62,7 +62,7 @@ def test_a_runfile_is_verified_run_once_and_taken_back(
     before = software.lasting(host)
     host.write("/etc/systemd/system/display-manager.service", DISPLAY_MANAGER)
     host.run("systemctl start display-manager")
-    # The first mirror has no such file: the next one is asked.
+    # The first mirror lacks the file, so the script must try the next mirror.
     sections = runfile(tools, f"{mirror}/gone.run", f"{mirror}/{VERSION}.run")
     sections["packages"] = {**tools, "remove": True}
     script = software.script(sections)
@@ -133,7 +133,7 @@ def test_another_driver_on_the_host_goes_only_when_asked(
             "packages": tools,
             "driver": {"source": "package", "version": NEWER, "repository": repository},
         }
-        # Somebody installed it by hand: the stack does not know it.
+        # The driver was installed by hand, so the stack has no record of it.
         host.write("/root/driver.run", catalogue.driver_runfile(VERSION).decode("latin-1"))
         (host.root / "root/driver.run").write_bytes(catalogue.driver_runfile(VERSION))
         assert host.apply(software.script({"packages": {**tools, "build": True}})).status == 0
@@ -147,8 +147,10 @@ def test_another_driver_on_the_host_goes_only_when_asked(
         assert software.installed(host, "debian")["nvidia-driver"] == f"{NEWER}-1"
         assert not host.exists("/usr/bin/nvidia-uninstall")
 
-        # And back: the packages are ours, so the runfile takes their place.
-        host.run("rm -rf /var/lib/gpu-cluster")  # as if somebody else had installed them
+        # Change from packages back to the runfile: the runfile replaces packages that the stack
+        # installed.
+        # Without the stack's records, the driver counts as installed by somebody else.
+        host.run("rm -rf /var/lib/gpu-cluster")
         refused = host.apply(software.script(by_runfile))
         assert refused.status == 1
         assert "found driver packages" in refused.errors

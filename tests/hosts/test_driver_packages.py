@@ -1,4 +1,4 @@
-"""The driver by packages, from repositories with upstream's names, edges and streams."""
+"""Installing the NVIDIA driver from packages with NVIDIA's names, dependencies and streams."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ VPD = "/sys/class/infiniband/mlx5_0/device/vpd"
 
 
 def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> dict[str, Any]:
-    """The sections of a driver by packages."""
+    """Return the sections of a stack file that declare a driver from packages."""
     section = {"source": "package", "repository": drivers, **driver}
     return {"packages": {"repository": tools}, "driver": section}
 
 
 def switches(host: Running) -> None:
-    """The host is an HGX board up to H200: its NVSwitches are PCI bridges of NVIDIA's."""
+    """Add an NVSwitch to the host: a PCI bridge of vendor NVIDIA, as on HGX boards up to H200."""
     device = "/sys/bus/pci/devices/0000:01:00.0"
     host.run(f"mkdir {device}; echo 0x10de >{device}/vendor; echo 0x068000 >{device}/class")
 
 
 def fourth_generation(host: Running) -> None:
-    """The host is an HGX B200: its NVSwitches are behind InfiniBand devices."""
+    """Make the host an HGX B200, whose NVSwitches are reached through InfiniBand devices."""
     host.run(f"mkdir -p {VPD.rpartition('/')[0]}; printf 'V0SW_MNG\\0' >{VPD}")
 
 
@@ -94,7 +94,8 @@ def test_debians_own_archive_has_the_driver_by_its_own_names(
         assert package in software.held(host, "debian")
         assert version in host.read(SHOWN)
         assert host.run(f"modinfo -F version {module}").output == f"{version}\n"
-        host.run(f"rm /lib/modules/$(uname -r)/updates/dkms/{module}.ko")  # as after another kernel
+        # Delete the module, as if another kernel had been booted.
+        host.run(f"rm /lib/modules/$(uname -r)/updates/dkms/{module}.ko")
         rebuilt = host.apply(script)
         assert "driver built for kernel" in rebuilt.output
         assert host.apply(script).output == "changed=0\n"
@@ -178,7 +179,8 @@ def test_an_earlier_driver_stays_where_the_new_one_can_not_be_had(
         first = host.apply(software.script(declared(tools, drivers, version="570.195.03")))
         assert first.status == 0, first.errors
         before = software.installed(host, system)
-        host.run("rm -rf /var/lib/gpu-cluster")  # as if somebody else had installed it
+        # Without the stack's records, the driver counts as installed by somebody else.
+        host.run("rm -rf /var/lib/gpu-cluster")
         wrong = declared(tools, drivers, version="580.65.06", removeEarlier=True)
         refused = host.apply(software.script(wrong))
     assert refused.status == 1
@@ -208,7 +210,7 @@ def test_an_earlier_branch_gives_way_to_the_declared_one(cluster: str, namespace
 def test_an_entry_that_is_there_for_the_same_repository_is_used(
     cluster: str, namespaces: None
 ) -> None:
-    """NVIDIA's documented entry names its own keyring; apt takes one per repository."""
+    """NVIDIA documents an apt entry with a keyring; apt allows only one keyring per repository."""
     host = software.start(cluster, "ubuntu")
     with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
         keyring = "/usr/share/keyrings/cuda-archive-keyring.asc"
@@ -227,7 +229,7 @@ def test_an_entry_that_is_there_for_the_same_repository_is_used(
 def test_an_entry_that_lacks_a_component_is_completed_with_its_own_keyring(
     cluster: str, namespaces: None, form: str
 ) -> None:
-    """Debian's installer writes main alone; the driver is in contrib and non-free."""
+    """Debian's installer enables only the component main; the driver is in contrib and non-free."""
     host = software.start(cluster, "ubuntu")
     with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
         archive = drivers["apt"]
@@ -321,7 +323,8 @@ def test_ubuntus_daemon_is_given_the_mode(cluster: str, namespaces: None) -> Non
         shown = host.run("nvidia-smi --query-gpu=persistence_mode --format=csv,noheader").output
         assert set(shown.split()) == {"Enabled"}
         assert host.apply(script).output == "changed=0\n"
-        host = software.start(host.cluster, "ubuntu")  # as by a reboot
+        # Restart the simulated host, as a reboot does.
+        host = software.start(host.cluster, "ubuntu")
         host.write("/etc/os-release", software.UBUNTU)
         shown = host.run("nvidia-smi --query-gpu=persistence_mode --format=csv,noheader").output
         assert set(shown.split()) == {"Enabled"}
@@ -346,7 +349,7 @@ def test_dkms_that_no_repository_has_is_named_with_epel(cluster: str, namespaces
 def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """Packages of driver and CUDA go, the boot that unloads the module is asked for once."""
+    """Driver and CUDA packages are removed; a reboot is requested once to unload the module."""
     host = software.start(cluster, system)
     version = "580.65.06"
     with (
@@ -357,7 +360,8 @@ def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
         theirs = declared(tools, drivers, version=version)
         theirs["cuda"] = {"source": "package", "version": "12.8", "repository": cuda}
         assert host.apply(software.script(theirs)).status == 0
-        host.run("rm -rf /var/lib/gpu-cluster /run/gpu-cluster")  # as if others had installed them
+        # Without the stack's records, the software counts as installed by somebody else.
+        host.run("rm -rf /var/lib/gpu-cluster /run/gpu-cluster")
         driver: dict[str, Any] = {"source": "daemonset", "version": version}
         installer = {"images": INSTALLERS}
         left = software.script({"driver": driver, "driverInstaller": installer})
@@ -372,6 +376,6 @@ def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
         assert not [each for each in names if each.startswith(("nvidia-open", "cuda-toolkit"))]
         host.run(f"rm {MARK}")
         assert host.apply(script).output == "changed=0\n"
-        # What a container loaded since asks for nothing.
+        # A module that a driver container loaded later must not request a reboot.
         assert not host.exists(MARK)
         assert host.undo(script).status == 0

@@ -1,4 +1,4 @@
-"""What the programs of another driver refuse, and what DKMS and the uninstaller don't say."""
+"""Driver faults: a module that doesn't match, and failures that DKMS and the uninstaller hide."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SOMEBODYS = "PACKAGE_NAME=other\nPACKAGE_VERSION=1.0\nAUTOINSTALL=yes\nMAKE=fals
 
 
 def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> str:
-    """The script of a driver by packages."""
+    """Return the script of phase `prepare` that installs a driver from packages."""
     section = {"source": "package", "repository": drivers, **driver}
     return software.script({"packages": {"repository": tools}, "driver": section})
 
 
 def switch(host: Running) -> None:
-    """The host has an NVSwitch."""
+    """Add an NVSwitch to the host."""
     host.run(f"mkdir {SWITCH}; echo 0x10de >{SWITCH}/vendor; echo 0x068000 >{SWITCH}/class")
 
 
@@ -34,7 +34,7 @@ def switch(host: Running) -> None:
 def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
     cluster: str, namespaces: None
 ) -> None:
-    """Until then they end at once, and so does nvidia-smi."""
+    """Until the new module is loaded, the new daemons and nvidia-smi exit immediately."""
     host = software.start(cluster, "ubuntu")
     switch(host)
     with (
@@ -53,10 +53,10 @@ def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
         assert host.run("systemctl is-enabled nvidia-fabricmanager").output == "enabled\n"
         assert host.apply(wanted).output == "changed=0\n"
 
-        host = software.start(cluster, "ubuntu")  # as by a reboot
+        host = software.start(cluster, "ubuntu")  # Restart the simulated host, as a reboot does.
         host.write("/etc/os-release", software.UBUNTU)
         assert NEWER in host.read(SHOWN)
-        switch(host)  # a simulated bus forgets it
+        switch(host)  # The simulated PCI bus doesn't survive the restart.
         again = host.apply(wanted)
         assert (again.status, again.errors) == (0, "")
         assert host.run("systemctl is-active nvidia-fabricmanager").output == "active\n"
@@ -73,7 +73,8 @@ def test_a_driver_is_judged_by_its_module_not_by_what_dkms_says_of_all(
     with software.tools("debian") as tools, software.drivers("debian", NEWER) as drivers:
         wanted = declared(tools, drivers, version=NEWER)
         assert host.apply(wanted).status == 0
-        # Somebody else's module can't be built: that isn't our driver's fault.
+        # Another person's module can't be built; this must not count as an error of the NVIDIA
+        # driver.
         host.write("/usr/src/other-1.0/dkms.conf", SOMEBODYS)
         host.run(f"rm {module}")
         assert host.run("dkms autoinstall").status == 11
@@ -81,7 +82,7 @@ def test_a_driver_is_judged_by_its_module_not_by_what_dkms_says_of_all(
         rebuilt = host.apply(wanted)
         assert (rebuilt.status, rebuilt.errors) == (0, "")
         assert "driver built for kernel" in rebuilt.output
-        # Ours is left out for this kernel: dkms ends well, and there is no module.
+        # DKMS skips the NVIDIA module for this kernel and still exits with status 0.
         conf = f"/usr/src/nvidia-{NEWER}/dkms.conf"
         host.write(conf, f'{host.read(conf)}BUILD_EXCLUSIVE_KERNEL="^9[.]"\n')
         host.run(f"rm {module} /usr/src/other-1.0/dkms.conf")
@@ -99,7 +100,8 @@ def test_an_uninstaller_that_did_nothing_is_named(cluster: str, namespaces: None
         built = {"packages": {"repository": tools, "build": True}}
         assert host.apply(software.script(built)).status == 0
         assert host.run("sh /root/driver.run --silent --dkms").status == 0
-        host.run("rm -r /var/lib/nvidia")  # what it goes by
+        # nvidia-uninstall reads its list of installed files from this folder.
+        host.run("rm -r /var/lib/nvidia")
         assert host.run("nvidia-uninstall --silent").status == 0
         refused = host.apply(declared(tools, drivers, version=NEWER, removeEarlier=True))
     assert refused.status == 1

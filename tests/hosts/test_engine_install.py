@@ -1,4 +1,4 @@
-"""A container engine for hosts that have none: real apt, real containerd, CRI for kubelet."""
+"""Installing a container engine on hosts without one: real apt and containerd, CRI for kubelet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.full
 CONFIG = "/etc/containerd/config.toml"
 CRI = "io.containerd.grpc.v1.cri"
 LEFT = ("upper/usr", "upper/opt", "opt")
-"""Folders that dpkg leaves and whiteouts of what the host's root had before it was made bare."""
+"""Folders that dpkg leaves behind, and overlay whiteouts of packages that the fixture removed."""
 DOCKERD = """#!/bin/sh
 [ "$1" != --version ] || { echo "Docker version 28.5.1, build simulated"; exit 0; }
 exec sleep infinity
@@ -45,7 +45,7 @@ sleep 1 while 1;
 
 @pytest.fixture
 def bare(cluster: str, namespaces: None) -> Running:
-    """A host without a container engine: its own package manager took it away."""
+    """Return a host without a container engine; its own package manager removed it."""
     host = software.start(cluster, "debian")
     done = host.run(
         "systemctl stop containerd; dpkg -P containerd runc && rm -rf /var/lib/containerd"
@@ -56,7 +56,7 @@ def bare(cluster: str, namespaces: None) -> Running:
 
 @pytest.fixture(params=["containerd", "containerd.io"])
 def packaged(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """The section of an engine from Debian's or from Docker's repository."""
+    """Return the engine's section with Debian's or Docker's package repository."""
     root = rootfs.debian_root(lambda _: None)
     make = {"containerd": catalogue.containerd, "containerd.io": catalogue.containerd_io}
     with software.serving("debian", make[request.param](root)) as repository:
@@ -64,13 +64,16 @@ def packaged(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
 
 
 def declared(install: dict[str, Any], **more: Any) -> str:
-    """The preparation of a CPU host whose engine is installed and goes with the stack."""
+    """Return the script of phase `prepare` for a CPU host that gets a container engine.
+
+    The engine is removed when the stack is destroyed.
+    """
     sections = {"runtime": {"install": install, **more}, "packages": {"remove": True}}
     return software.script(sections, role="cpu-worker")
 
 
 def served(host: Running) -> dict[str, Any]:
-    """The running daemon's CRI configuration."""
+    """Return the CRI plugin's configuration in the running containerd."""
     assert "io.containerd.grpc.v1" in host.run("ctr plugins ls | grep ' cri .* ok'").output
     merged = tomllib.loads(host.run("containerd config dump 2>/dev/null").output)
     table: dict[str, Any] = merged["plugins"][CRI]
@@ -86,7 +89,7 @@ def test_a_bare_host_gets_an_engine_with_cri_and_gives_it_back(
     assert (first.status, first.errors) == (0, "")
     cri = served(bare)
     assert cri["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
-    # Where Kubernetes' packages and network add-ons put plugins (kubernetes-cni, flannel).
+    # Kubernetes packages and network add-ons install CNI plugins here (kubernetes-cni, flannel).
     assert cri["cni"]["bin_dir"] == "/opt/cni/bin"
     assert software.held(bare, "debian") == set(packaged["packages"])
     pid = bare.read("/run/simulated-systemd/containerd.pid")
@@ -109,10 +112,10 @@ def test_sandboxes_are_of_the_declared_image(bare: Running, packaged: dict[str, 
     script = declared({**packaged, "sandboxImage": image})
     assert "+ unit containerd restarted" in bare.apply(script).output.splitlines()
     assert served(bare)["sandbox_image"] == image
-    # The NVIDIA runtime's drop-in copies the section, and so keeps it.
+    # The drop-in of the NVIDIA runtime copies this section, so it must keep the sandbox image.
     assert bare.apply(runtime(RuntimeSettings())).status == 0
     assert served(bare)["sandbox_image"] == image
-    # With 1.6 a changed image counts when the drop-in is written anew.
+    # containerd 1.6 uses a changed image only after the drop-in was written again.
     assert bare.apply(default).status == 0
     assert bare.apply(runtime(RuntimeSettings())).status == 0
     assert served(bare)["sandbox_image"] != image
@@ -160,7 +163,7 @@ def test_an_engine_that_was_there_stays_as_it_is(host: Running, packaged: dict[s
 
 
 def archive(program: str) -> bytes:
-    """A release of cri-dockerd as its archive has it."""
+    """Return a release archive of cri-dockerd that contains the given program."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         entry = tarfile.TarInfo("cri-dockerd/cri-dockerd")
@@ -171,7 +174,7 @@ def archive(program: str) -> bytes:
 
 @pytest.fixture
 def docker(bare: Running, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The section of a fake Docker, and of a fake cri-dockerd in a file on the host."""
+    """Return the section of a fake Docker with a fake cri-dockerd, whose archive is on the host."""
     unit = "[Service]\nExecStart=/usr/bin/dockerd\n[Install]\nWantedBy=multi-user.target\n"
     files = {"/usr/bin/dockerd": DOCKERD, "/usr/lib/systemd/system/docker.service": unit}
     files["/usr/bin/docker"] = "#!/bin/sh\nexit 0\n"

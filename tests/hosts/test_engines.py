@@ -1,4 +1,4 @@
-"""CRI-O, K3s and RKE2, played by fakes that read and write what the real ones do."""
+"""Configuring CRI-O, K3s and RKE2, simulated by fakes that read and write the same files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ monitor_path = "/usr/libexec/crio/conmon"
 
 
 def install(host: Running, name: str, fake: str, unit: str) -> None:
-    """A fake as a program of that name, run by a unit."""
+    """Install a fake program under a name and start it with a systemd unit."""
     shutil.copyfile(FAKE_PROGRAMS / fake, host.root / f"usr/local/bin/{name}")
     host.write(
         f"/etc/systemd/system/{unit}.service",
@@ -41,7 +41,7 @@ def install(host: Running, name: str, fake: str, unit: str) -> None:
 
 @pytest.fixture
 def crio(host: Running) -> Running:
-    """A host with CRI-O as its packages set it up, and a file of the site's own."""
+    """Return a host that runs CRI-O with the packaged settings and a file of the site."""
     host.write("/etc/crio/crio.conf", SITE)
     host.write("/etc/crio/crio.conf.d/10-crio.conf", PACKAGED)
     install(host, "crio", "crio", "crio")
@@ -155,7 +155,7 @@ def test_k3s_and_rke2_get_the_default_runtime_and_no_template(
 
 
 def files_of(host: Running) -> dict[str, str]:
-    """The host's files without what K3s writes itself."""
+    """Return the host's files without those that K3s itself writes."""
     return {
         path: text
         for path, text in host.tree().items()
@@ -173,7 +173,7 @@ def test_a_template_that_hides_the_runtimes_is_refused(host: Running) -> None:
     assert refused.status == 1
     assert f"found {template}, which hides the runtimes" in refused.errors
     changed = differences(before, host.tree(times=True))
-    # The daemon goes on writing its own database.
+    # The daemon keeps writing its own database.
     assert [path for path in changed if "/k3s/agent/containerd/" not in path] == []
     host.write(template, '{{ template "base" . }}\n')
     assert host.apply(of(Engine.K3S)).status == 0

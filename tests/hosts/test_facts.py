@@ -1,4 +1,4 @@
-"""The read-only look at hosts, and what is made of it."""
+"""Read-only inspection of hosts over SSH, and the findings derived from it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def test_drift_is_found_by_phase(host: Running) -> None:
 def test_hosts_that_cannot_be_inspected_say_why(cluster: str, namespaces: None) -> None:
     first, second = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
     other = dataclasses.replace(first.declared)
-    object.__setattr__(other, "name", "wrong-key")  # its key is derived from the name
+    # The simulated host's SSH host key is derived from its name.
+    object.__setattr__(other, "name", "wrong-key")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -115,7 +116,8 @@ def test_each_host_has_its_own_bastion_and_its_key_is_checked(
     cluster: str, namespaces: None
 ) -> None:
     bastion, target = start(cluster, "bastion", "gpu-1", mode="namespaces")
-    stranger = dataclasses.replace(bastion.declared, name="gpu-9")  # its key is of its name
+    # The simulated host's SSH host key is derived from its name, so this bastion's key is wrong.
+    stranger = dataclasses.replace(bastion.declared, name="gpu-9")
     hosts = [
         dataclasses.replace(target.declared, bastion=bastion.declared),
         Alias("direct", target.declared.port),
@@ -129,7 +131,7 @@ def test_each_host_has_its_own_bastion_and_its_key_is_checked(
 
 
 class Alias(Declared):
-    """Another name for gpu-1: the key is still its own."""
+    """The host `gpu-1` under another name, with the host key of `gpu-1`."""
 
     @property
     def host_key(self) -> str:

@@ -1,8 +1,8 @@
-"""Faults in the middle of a run by the real engine: each told, bounded, healed by `up` again.
+"""Faults during a real run of Pulumi: each is reported, bounded in time, and repaired by `up`.
 
-After each fault a second `up` brings the host to the very state of a host that had no fault, a
-third changes nothing, and `destroy` leaves no file. The table at the end of the run is made of
-these tests (conftest). Connections go through a relay in user space, which can be cut.
+After each fault a second `up` must bring the host to the same state as a host without a fault, a
+third `up` must change nothing, and `destroy` must leave no file. `conftest.py` prints a table of
+these faults at the end of the run. Connections pass through a relay that tests can cut.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.hosts.test_prepare import HOLD_THE_PACKAGE_LOCK
 pytestmark = pytest.mark.full
 
 LIMIT = 240
-"""Seconds for one run of the engine: each step's own limit is below it."""
+"""Seconds that one run of Pulumi may take; the limits of the steps are lower."""
 STEPS = {"preparation": "update-initramfs", "runtime": "systemctl"}
-"""A command in the middle of each step."""
+"""For each phase, a command that the script runs about halfway."""
 HOLD = """#!/bin/sh
 # Waits in the middle of a script, for a test.
 case $* in is-*) ;; *) : >/run/held; while [ -e /run/hold ]; do sleep 0.05; done ;; esac
@@ -45,27 +45,27 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin exec ${0##*/} "$@"
 
 @dataclasses.dataclass
 class Site:
-    """One host behind a relay, and a stack that declares it."""
+    """One host behind a relay, and a stack that declares the host."""
 
     host: Running
     relay: Relay
     stack: HostStack
 
     def up(self) -> str:
-        """`up` that must succeed."""
+        """Run `up`, check that it succeeds, and return its output."""
         done = self.stack.run("up", "--yes", "--skip-preview", limit=LIMIT)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
     def refused(self) -> str:
-        """`up` that must fail."""
+        """Run `up`, check that it fails, and return its output."""
         done = self.stack.run("up", "--yes", "--skip-preview", limit=LIMIT)
         assert done.returncode != 0, done.stdout
         return done.stdout
 
     @contextlib.contextmanager
     def held(self, step: str) -> Iterator[None]:
-        """The step stops in its middle while this lasts."""
+        """Pause the phase at its halfway command inside this context."""
         path = f"/usr/local/bin/{STEPS[step]}"
         self.host.write(path, HOLD)
         self.host.write("/run/hold", "")
@@ -81,7 +81,7 @@ class Site:
             (self.host.root / "run" / name).unlink(missing_ok=True)
 
     def interrupted(self, step: str, interrupt: Callable[[], None]) -> str:
-        """`up` that is interrupted in the middle of a step, and must fail."""
+        """Interrupt `up` halfway through a phase, check that it fails, and return its output."""
         with self.held(step):
             run = subprocess.Popen(
                 self.stack.command("up", "--yes", "--skip-preview"),
@@ -103,7 +103,7 @@ class Site:
         return output
 
     def power_cycle(self) -> None:
-        """The host loses its power and boots."""
+        """Simulate a power failure: kill all processes of the host, then boot it."""
         processes.end(hosts_dir(self.host.cluster) / self.host.declared.name)
         self.boot()
 
@@ -113,11 +113,11 @@ class Site:
         simulated.up(self.host.cluster, [self.host.declared], public, settings)
 
     def state(self) -> dict[str, str]:
-        """What lasts on the host but times and sizes: type and mode, and what is in files."""
+        """Return type, mode and content hash of each persistent path, without times and sizes."""
         result = {}
         for path, text in self.host.tree().items():
             if path.startswith("upper/usr/local"):
-                continue  # where the tests' own commands lie
+                continue  # The tests install their own commands in this folder.
             words = text.split(" ")
             result[path] = f"{words[:2]} {words[-1] if len(words[-1]) == 64 else ''}"
         return result
@@ -148,7 +148,7 @@ def site(cluster: str, namespaces: None, tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The state of a host on which nothing went wrong."""
+    """Return the final state of a host on which no fault happened."""
     from tests.hosts.conftest import temporary_cluster
 
     with (
@@ -172,12 +172,13 @@ def killed(site: Site, step: str) -> str:
 
 
 def kill(site: Site) -> None:
-    done = site.host.run("pkill -9 -f -- '-s -- apply'")  # its own pid namespace: no other host's
+    # The host has its own PID namespace, so no process of another host is killed.
+    done = site.host.run("pkill -9 -f -- '-s -- apply'")
     assert done.status == 0
 
 
 def hanging(site: Site, step: str) -> str:
-    """The script outlasts its limit, and is ended by it."""
+    """Run a script that exceeds its time limit and is terminated."""
     document = site.stack.read()
     site.stack.write({**document, "ssh": {"commandTimeoutSeconds": 10}})
     output = site.interrupted(step, lambda: None)
@@ -186,7 +187,7 @@ def hanging(site: Site, step: str) -> str:
 
 
 def locked(site: Site) -> str:
-    """The package manager is at work, 30 s of them while the script waits: `up` succeeds."""
+    """Run `up` while another process has the package lock for 30 s; `up` waits and succeeds."""
     waits = 'sleep 1 until -e "/run/gpu-cluster-prepare"; sleep 30'
     site.host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK.replace("sleep 300", waits))
     site.host.run(
@@ -198,7 +199,7 @@ def locked(site: Site) -> str:
 
 
 def full(site: Site, folder: str) -> str:
-    """A small file system without space where the script writes."""
+    """Run `up` while the script writes to a small file system that is full."""
     site.host.run(
         f"mkdir -p {folder}; mount -t tmpfs -o size=4k full {folder}; "
         f"head -c 4096 /dev/zero >{folder}/fill"
@@ -231,7 +232,7 @@ def key_refused(site: Site) -> str:
 
 
 def probe_hanging(site: Site) -> str:
-    """A host whose probe never ends is told, left alone, and repaired when it answers again."""
+    """Check that a host whose inspection hangs is reported, left alone and later repaired."""
     site.up()
     site.host.write("/usr/local/bin/df", "#!/bin/sh\nwhile [ -e /run/hold ]; do sleep 0.05; done\n")
     site.host.run("chmod 755 /usr/local/bin/df")
@@ -287,7 +288,7 @@ Sections = dict[str, object]
 
 
 def unreachable(sections: Sections) -> Sections:
-    """A repository at which nobody answers."""
+    """Return sections of a stack file whose repository URL refuses connections."""
     apt = {**sections["packages"]["repository"]["apt"]}  # type: ignore[index]
     apt["url"] = f"http://127.0.0.1:{free_port()}"
     packages = {"build": True, "repository": {"apt": apt}}
@@ -295,7 +296,7 @@ def unreachable(sections: Sections) -> Sections:
 
 
 def wrong_checksum(sections: Sections) -> Sections:
-    """An installer that is another one than declared."""
+    """Return sections of a stack file with a wrong checksum of the driver installer."""
     driver = {**sections["driver"]}  # type: ignore[dict-item]
     runfile = {**driver["runfile"], "sha256": "0" * 64}  # type: ignore[dict-item]
     return {**sections, "driver": {**driver, "runfile": runfile}}
@@ -353,7 +354,7 @@ def test_a_fault_of_software_is_told_and_healed_by_up_again(
         assert "595.91.07" in host.read("/proc/driver/nvidia/version")
         stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
         stack.timed("destroy", "--yes", "--skip-preview")
-    # A folder of the root in which something was made and removed shows in the overlay.
+    # The overlay lists a folder of the root after a file in it was created and deleted.
     left = {
         path: seen
         for path, seen in differences(before, software.lasting(host)).items()

@@ -1,4 +1,4 @@
-"""A test process that is killed leaves no host, no child and no file behind."""
+"""A killed test process leaves no simulated host, no child process and no file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.simulator.hosts.model import cluster_dir, hosts_dir
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 120.0
-"""Seconds for the guard to clear up, on a busy machine, too."""
+"""Seconds that the guard process may take to clean up, even on a busy machine."""
 KILLED = """
 import os, signal, subprocess, sys
 from tests import guard

@@ -1,4 +1,4 @@
-"""A control plane made by kubeadm init, nodes that join it, and both taken down again."""
+"""Creating a control plane with kubeadm init, joining nodes to it, and removing both."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ SEEN = "/run/simulated-kubeadm"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 HASH = f"sha256:{'0123456789abcdef' * 4}"
 COPIED = "upper/usr/libexec"
-"""A folder of the host's root, which the overlay holds again as something was made in it."""
+"""Folder of the host's root that the overlay still lists after a file in it was created."""
 NETWORK = """mkdir -p /etc/cni/net.d /opt/cni/bin /var/lib/cni/results
 echo simulated >/etc/cni/net.d/10-new.conf; echo simulated >/opt/cni/bin/new"""
-"""What a network add-on and its first pod leave (seen on hosts with real ones)."""
+"""Shell commands that create the files of a network add-on and its first pod, as on real hosts."""
 INIT: dict[str, Any] = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 
 
 def declared(role: str = "control-plane", *, version: str = "1.34.4", **init: Any) -> Cluster:
-    """One host of a cluster that the stack makes."""
+    """Return the configuration of a cluster that the stack creates with kubeadm, with one host."""
     others = "gpu-1" if role == "gpu-worker" else "other"
     hosts = [{"name": "gpu-1", "address": "127.0.0.1", "role": role}]
     if role != "control-plane":
@@ -60,7 +60,7 @@ def initialize(**init: Any) -> str:
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Iterator[Running]:
-    """A host with Kubernetes' packages and no cluster."""
+    """Return a host with the Kubernetes packages and without a cluster."""
     host = software.start(cluster, "debian")
     with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
         sections = {"kubernetesPackages": {"version": "1.34.4", "repository": repository}}
@@ -70,7 +70,7 @@ def host(cluster: str, namespaces: None) -> Iterator[Running]:
 
 
 def configuration(host: Running) -> list[dict[str, Any]]:
-    """What kubeadm was given."""
+    """Return the documents of the configuration file that was passed to kubeadm."""
     return [json.loads(text) for text in host.read(f"{SEEN}/configuration").split("\n---\n")]
 
 
@@ -85,7 +85,7 @@ def test_a_cluster_is_made_once_and_taken_down_to_the_byte(host: Running) -> Non
     assert cluster["controlPlaneEndpoint"] == "192.0.2.1:6443"
     assert cluster["networking"]["podSubnet"] == "10.5.0.0/16"
     assert kubelet["cgroupDriver"] == "systemd"
-    # The token is made on the host: no script, no output and no argument has it.
+    # The bootstrap token is created on the host, so scripts, output and arguments don't contain it.
     (token,) = (entry["token"] for entry in initialization["bootstrapTokens"])
     assert TOKEN.fullmatch(token)
     assert token not in script + first.output + host.read(f"{SEEN}/arguments")

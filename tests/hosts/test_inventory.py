@@ -1,4 +1,4 @@
-"""Which value a host gets: host over pool over stack, each section whole, each origin told."""
+"""Precedence of settings: a host's section replaces its pool's, which replaces the stack's."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_bastion_is_the_hosts_own_its_pools_or_the_stacks() -> None:
     assert {(host.user, host.port) for host in cluster.hosts} == {("admin", 2222)}
 
     async def through() -> list[bool]:
-        """In a loop of its own: the arguments hold Outputs, which ask for one."""
+        """Create the arguments inside an event loop, because they contain Pulumi Outputs."""
         reached = [connection(host, "key") for host in resolve(cluster, "dev").hosts]
         return [arguments.proxy is not None for arguments in reached]
 

@@ -1,4 +1,4 @@
-"""A pinned kernel: installed, GRUB's default, held, booted; the driver follows it."""
+"""Pinning a kernel: it is installed, held, made GRUB's default and booted, with its driver."""
 
 from __future__ import annotations
 
@@ -61,13 +61,14 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
         wanted = {"debian": f"linux-image-{pinned}", "rocky": "kernel-lt"}[system]
         assert wanted in software.held(host, system)
 
-        host = software.start(cluster, system)  # as by a reboot
+        host = software.start(cluster, system)  # Restart the simulated host, as a reboot does.
         assert host.run("uname -r").output == f"{pinned}\n"
         assert VERSION in host.read("/proc/driver/nvidia/version")
         assert not host.exists(MARK)
         again = host.apply(script)
         assert (again.status, again.errors) == (0, "")
-        # The tools' repository has no headers of the other kernel: the kernel's own are there.
+        # The repository has no headers of the other kernel; the pinned kernel's headers are
+        # installed.
         assert host.apply(script).output == "changed=0\n"
 
         undone = host.undo(script)
@@ -82,7 +83,7 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
 def test_what_brings_newer_kernels_is_held_also_where_the_driver_brought_it(
     cluster: str, namespaces: None
 ) -> None:
-    """As Debian's dkms does, which recommends linux-headers-amd64."""
+    """Debian's dkms package recommends linux-headers-amd64, which must be held as well."""
     host = software.start(cluster, "debian")
     newest = Package("linux-headers-amd64", "6.1.0-99-1")
     tools = [
@@ -110,9 +111,10 @@ def test_what_brings_newer_kernels_is_held_also_where_the_driver_brought_it(
 def test_what_a_pinned_kernel_needs_goes_with_it_also_where_the_driver_brought_it(
     cluster: str, namespaces: None
 ) -> None:
-    """Debian's linux-headers-amd64 brings the part that all flavors share; so does a pinned kernel.
+    """Debian's linux-headers-amd64 and a pinned kernel both need the headers common to all flavors.
 
-    Its headers are held, so apt refuses to remove what they need with the driver.
+    The pinned kernel's headers are held, so apt refuses to remove the common package together with
+    the driver.
     """
     host = software.start(cluster, "debian")
     shared = Package("linux-headers-6.1.0-42-common", "6.1.0-42")
@@ -184,7 +186,7 @@ def test_the_kernel_that_runs_stays_where_packages_are_removed(
             sections["kernel"]["flavor"] = "kernel-lt"
         script = software.script(sections)
         assert host.apply(script).status == 0
-        host = software.start(cluster, system)  # as by a reboot
+        host = software.start(cluster, system)  # Restart the simulated host, as a reboot does.
         assert host.run("uname -r").output == f"{pinned}\n"
         undone = host.undo(script)
     assert (undone.status, undone.errors) == (0, "")
@@ -212,7 +214,7 @@ def test_a_kernel_without_a_boot_loader_is_refused_before_a_change(
 
 @pytest.mark.full
 def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namespaces: None) -> None:
-    """RHEL 8 and later: an entry is a file named after the machine and the kernel."""
+    """RHEL 8 and later name the file of a boot entry after the machine id and the kernel."""
     host = software.start(cluster, "debian")
     entry = f"0123456789abcdef-{PINNED['debian']}"
     host.write(f"/boot/loader/entries/{entry}.conf", "title simulated\n")
@@ -226,7 +228,10 @@ UBUNTU = "6.8.0-71-generic"
 
 
 def archive(*without: str) -> list[Package]:
-    """Ubuntu's archive for that kernel, and a name for "the newest kernel" of another flavor."""
+    """Return the packages of one Ubuntu kernel and of a metapackage.
+
+    The metapackage stands for the newest kernel of another flavor.
+    """
     packages = package_graph.load("ubuntu24.04").packages("archive", kernels=[UBUNTU])
     newest = Package("linux-lowlatency-hwe-24.04", "6.8.0-71.71")
     return [

@@ -1,4 +1,4 @@
-"""A script that is killed at any point: the next run, or an undo, brings the host right."""
+"""A script that was killed at any point is completed by the next run, or removed by an undo."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tests.hosts.machine import Running, differences
 
 SCRIPTS = {"prepare": prepare(inline=True), "runtime": runtime(inline=True)}
 POINTS = 2
-"""Kills per phase and direction, spread evenly over the commands of a whole run."""
+"""Number of kills for each phase and action, spread evenly over the commands of a whole run."""
 
 
 def counted(script: str, kill_at: int) -> str:
-    """The script, killed by itself before its command number ``kill_at`` (bash's DEBUG trap)."""
+    """Return a script that kills itself before command number `kill_at` (bash's DEBUG trap)."""
     trap = f'N=0; set -T; trap \'N=$((N + 1)); [ "$N" -ne {kill_at} ] || kill -9 "$$"\' DEBUG\n'
     return trap + script.replace("printf 'changed=%s", "echo commands=$N; printf 'changed=%s")
 
 
 def commands(host: Running, script: str, action: str) -> int:
-    """How many commands a whole run is."""
+    """Return the number of commands that a whole run of the script executes."""
     done = host.run(f"bash -s -- {action}", counted(script, 0))
     assert done.status == 0, done
     (line,) = [line for line in done.output.splitlines() if line.startswith("commands=")]

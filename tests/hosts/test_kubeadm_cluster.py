@@ -1,10 +1,10 @@
-"""By one real `up`: from two bare Debian hosts to 16 counted GPUs, and back to the byte.
+"""Turns two bare Debian hosts into a cluster with 16 validated GPUs by `up`, and removes it all.
 
-Real: the engine, apt, containerd, runc, the scripts over SSH, API server, etcd, controller
-manager and scheduler. Fakes: kubeadm gives the kubeconfig of the embedded control plane, in place
-of one of its own (`test_real_kubeadm.py` has the real one), and leaves it to `Register` to make
-Nodes as a kubelet would; kwok plays them. The network add-on is a chart of one object, which
-nothing runs.
+Real parts: Pulumi, apt, containerd, runc, the scripts over SSH, API server, etcd, controller
+manager and scheduler. Fake parts: kubeadm returns the kubeconfig of the embedded control plane and
+creates no control plane (`test_real_kubeadm.py` runs the real kubeadm); the class `Register`
+creates the Nodes, as kubelets would; kwok simulates these Nodes. The network add-on is a chart with
+one object and no pods.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ data: {subnet: {{ .Values.subnet }}}
 }
 SUBNET = "10.244.0.0/16"
 LEFT = ("upper/usr", "upper/opt", "opt")
-"""Folders that dpkg leaves, and whiteouts of what the hosts' root had before it was made bare."""
+"""Folders that dpkg leaves behind, and overlay whiteouts of packages that the fixture removed."""
 
 Json = dict[str, Any]
 
 
 class Register(threading.Thread):
-    """Makes the Node of each host that has kubelet's credentials, as its kubelet would."""
+    """Thread that creates the Node of each host with kubelet credentials, as the kubelet would."""
 
     def __init__(self, cluster: str, hosts: dict[str, Running], document: Json) -> None:
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class Register(threading.Thread):
                     self.settle()
 
     def settle(self) -> simulator.Embedded:
-        """The embedded cluster has the Nodes that registered."""
+        """Update the embedded cluster so that it has the Nodes of the hosts that have joined."""
         hosts = [host for host in self._document["hosts"] if host["name"] in self._joined]
         pool = {**self._document["pools"][0], "nodes": sorted(self._joined)}
         if not hosts:
@@ -81,7 +81,7 @@ class Register(threading.Thread):
 
 @dataclass
 class Site:
-    """Two bare hosts, a control plane without nodes, and a project that declares all."""
+    """Two bare hosts, a control plane without nodes, and a project that declares them."""
 
     project: Project
     hosts: dict[str, Running]
@@ -171,7 +171,7 @@ def declared(hosts: list[Declared], repository: Json) -> Json:
 
 
 def network(site: Site) -> Json | None:
-    """The network add-on's object."""
+    """Return the object of the network add-on's chart, or None if it doesn't exist."""
 
     async def ask() -> Json | None:
         async with connect(CONTEXT) as client:

@@ -1,4 +1,4 @@
-"""kubelet, kubeadm, kubectl, and joining a cluster with a token that nobody sees."""
+"""Installing kubelet, kubeadm and kubectl, and joining a cluster with a token that stays secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def declared(repository: dict[str, Any]) -> dict[str, Any]:
 
 
 def holders(host: Running) -> list[str]:
-    """Lasting files of the host that hold the token."""
+    """Return the persistent files of the host that contain the bootstrap token."""
     found = host.run(f"grep -rlF {TOKEN} /etc /var /root /home /opt 2>/dev/null").output
     return found.split()
 
@@ -44,7 +44,8 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         assert discovery["caCertHashes"] == [HASH]
         registration = configuration["nodeRegistration"]
         assert registration["criSocket"] == "unix:///var/run/containerd/containerd.sock"
-        # Root's alone, by a file, and gone: neither in arguments nor in a file that stays.
+        # The token reaches kubeadm in a temporary file of root; no argument and no other file
+        # contains it.
         assert TOKEN not in host.run(f"cat {SEEN}/arguments").output
         assert host.run(f"cat {SEEN}/mode").output.split()[1] == "0"
         assert holders(host) == []
@@ -74,7 +75,8 @@ def test_a_host_whose_containerd_has_cri_disabled_is_refused_before_it_joins(
     cluster: str, namespaces: None
 ) -> None:
     host = software.start(cluster, "debian")
-    # As Docker's package has it (docker/containerd-packaging 6551934, common/containerd.toml).
+    # Docker's containerd package disables CRI (docker/containerd-packaging 6551934,
+    # common/containerd.toml).
     host.write("/etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n')
     with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
         script = software.script(declared(repository), TOKEN)
@@ -84,7 +86,7 @@ def test_a_host_whose_containerd_has_cri_disabled_is_refused_before_it_joins(
         assert not host.exists(SEEN)
         host.write("/etc/containerd/config.toml", "version = 2\n")
         assert host.apply(script).status == 0
-        # It has joined: whatever its engine is now is the engine's own business.
+        # The script checks the engine's CRI only before the host joins the cluster.
         host.write("/etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n')
         assert host.apply(script).status == 0
 

@@ -1,4 +1,4 @@
-"""Simulated hosts come up as declared, are what they say, and leave nothing."""
+"""Simulated hosts start as declared, describe themselves correctly, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.hosts.machine import Declared, Running, differences, free_port
 
 
 def traces(cluster: str) -> list[str]:
-    """What the machine still shows of a cluster's hosts: processes, mounts, folders."""
+    """Return what is left on this machine of a cluster's hosts: processes, mounts and folders."""
     folder = hosts_dir(cluster)
     left = [str(folder)] if folder.exists() else []
     left += [

@@ -1,4 +1,4 @@
-"""A host in maintenance: by the real engine nothing connects to it, and what is on it stays."""
+"""`up` doesn't connect to a host in maintenance, and keeps what was applied on the host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYSCTL = "vm.max_map_count"
 
 @contextmanager
 def listening(port: int) -> Iterator[list[str]]:
-    """Takes the port of a host that is down; one entry for each connection."""
+    """Listen on the port of a host that is down; yield a list that records each connection."""
     seen: list[str] = []
 
     def take() -> None:
@@ -88,7 +88,7 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
     up(stack)
     assert says(hosts[1]) == "262145"
 
-    # A host in maintenance keeps what it has when the whole stack goes, too.
+    # Destroying the stack keeps what was applied on a host in maintenance.
     stack.write({**both, "maintenance": ["gpu-[2-3]"]})
     up(stack)
     before = hosts[1].tree()
@@ -100,6 +100,6 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
 
 
 def says(host: Running) -> str:
-    """What the host's file of ours declares."""
+    """Return the value of the kernel parameter that the stack has written on the host."""
     lines = host.run(f"grep -rhs '^{SYSCTL}' /etc/sysctl.d").output
     return lines.partition("=")[2].strip()

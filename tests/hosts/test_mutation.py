@@ -1,4 +1,4 @@
-"""The proof can fail: each function of the preparation is emptied, and its check sees it."""
+"""Mutation tests: each shell function of phase `prepare` is emptied, and its check must fail."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
         "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/written")
     ),
     "expect": lambda host: "sysctl" in host.read("/var/lib/gpu-cluster/prepare/expected"),
-    # The last one: what isn't recorded isn't undone.
+    # This check must be the last: a file that isn't recorded as absent isn't removed by undo.
     "file_has": lambda host: (
         "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/absent")
     ),
 }
-"""What each function leaves on the host, read past the script."""
+"""For each shell function, a check of its result that reads the host without the script's help."""
 
 
 @pytest.fixture
 def ready(host: Running) -> Running:
-    """A host with a firewall, SELinux and swap to act on."""
+    """Return a host with an active firewall, SELinux in enforcing mode, and swap."""
     fakes.put(host, "firewall-cmd", "ufw", "getenforce", "setenforce")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.write("/etc/ufw/enabled", "")
@@ -96,7 +96,7 @@ def holds(host: Running, name: str) -> bool:
 
 
 def emptied(name: str) -> str:
-    """The script in which that function does nothing: its later definition wins."""
+    """Return the script with a second, empty definition of the function, which the shell uses."""
     *rest, call = SCRIPT.splitlines()
     return "\n".join([*rest, f"{name}() {{ :; }}", call]) + "\n"
 
@@ -123,6 +123,6 @@ def test_each_check_holds_for_the_whole_script_and_fails_without_its_function(
 
 
 def test_every_step_of_the_preparation_has_a_check() -> None:
-    # Those of software are emptied one by one in test_software_mutants.
+    # test_software_mutants.py empties the functions of the steps that install software.
     system = {name for name in of_phase(Phase.PREPARE) if name not in SOFTWARE}
     assert {f"apply_{name}" for name in system} <= CHECKS.keys()

@@ -1,7 +1,7 @@
-"""A kill inside a package manager's transaction: `up` again, or an undo, brings the host right.
+"""A kill during a package manager's transaction is repaired by a second `up` or by an undo.
 
-A package of the repository stops in the middle of its own script, which is when everything on the
-host is killed: the script of the product, the package manager and what that has started.
+The maintainer script of one package pauses halfway. At that moment the test kills the host script,
+the package manager and its child processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ PACKAGES = (
 NAMES = {package.name for package in PACKAGES}
 MANAGERS = "apt-get|dnf|dpkg|rpm"
 KILL = f"pkill -9 -f -- '-s -- appl[y]'; pkill -9 '{MANAGERS}'; pkill -9 -f 'slo[w]|rpm-tm[p]'"
-"""On a host, whose processes are in a namespace of their own; the brackets spare its own shell."""
+"""Command that kills all programs of the transaction inside the host's own PID namespace.
+
+The brackets keep the patterns from matching the shell that runs this command.
+"""
 
 
 @pytest.fixture(params=["debian", "rocky"])
@@ -55,7 +58,7 @@ def sections(system: str) -> Iterator[dict[str, Any]]:
 
 
 def killed(host: Running) -> None:
-    """Everything at work on the host ends as soon as the package's script has started."""
+    """Wait until the package's maintainer script runs, then kill everything on the host."""
     wait(lambda: host.exists("/run/held"))
     host.run(KILL)
     wait(lambda: host.run(f"pgrep '{MANAGERS}'").status == 1)
@@ -63,7 +66,7 @@ def killed(host: Running) -> None:
 
 
 def complete(host: Running, system: str) -> bool:
-    """Every package is there, its own script ran to its end, and the records are in order."""
+    """Return whether all packages are installed completely and the records are consistent."""
     audit = {"debian": "dpkg --audit; ls /var/lib/dpkg/updates", "rocky": "rpm -Va 2>/dev/null"}
     installed = software.installed(host, system).keys()
     names = "|".join(sorted(NAMES))
@@ -127,7 +130,7 @@ def test_a_kill_inside_a_transaction_is_healed_by_up_again(
 
 
 def changed_files(before: dict[str, str], host: Running) -> dict[str, tuple[str, str]]:
-    """Without folders in which something was made and removed, and rpm's own copy of a script."""
+    """Return the changed files without changed folders and without rpm's temporary scripts."""
     return {
         path: seen
         for path, seen in differences(before, software.lasting(host)).items()

@@ -1,4 +1,4 @@
-"""Hosts without namespaces: the same scripts, below a scratch root, and nothing beyond it."""
+"""Simulated hosts without namespaces run the same scripts and write only below a scratch root."""
 
 from __future__ import annotations
 

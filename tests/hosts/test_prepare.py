@@ -1,4 +1,4 @@
-"""The phase ``prepare`` on a real host: applied, found there, not repeated, taken back."""
+"""Phase `prepare` on a simulated host: applied once, inspected without drift, and undone."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
 
 KERNELS = ("5.10.0-1-amd64", "99.0.0-1-amd64")
 IMAGES = {"debian": "/boot/initrd.img-{}", "rocky": "/boot/initramfs-{}.img"}
-"""Where each system has the image of a kernel."""
+"""Path of a kernel's initramfs on each operating system, with a place for the kernel release."""
 
 
 def images(host: Running, system: str) -> dict[str, str]:
-    """An older and a newer kernel than the one that runs, and each one's image."""
+    """Create an older and a newer kernel; map these and the running kernel to their initramfs."""
     running = host.run("uname -r").output.strip()
     for kernel in (running, *KERNELS):
         host.write(f"/boot/vmlinuz-{kernel}", "")
@@ -94,7 +94,8 @@ def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -
     kernels = images(host, "debian")
     settings = "/etc/initramfs-tools/update-initramfs.conf"
     host.write(settings, "update_initramfs=no\n")
-    for _ in range(2):  # a second run doesn't take the file that is in place for done
+    # The second run must not conclude from the existing file that the initramfs was updated.
+    for _ in range(2):
         done = host.apply(SCRIPT)
         assert done.status == 1
         assert "wanted each kernel's initramfs as /etc/modprobe.d is now" in done.errors
@@ -111,7 +112,7 @@ def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -
 
 @pytest.mark.parametrize("free", [999999, 10])
 def test_the_initramfs_that_boots_now_is_kept_beside_the_new_one(host: Running, free: int) -> None:
-    """A host whose new image doesn't boot is started with the old one; /boot is never filled."""
+    """The old initramfs is kept for hosts that don't boot with the new one, if /boot has space."""
     release = host.run("uname -r").output.strip()
     image = f"/boot/initrd.img-{release}"
     host.write(image, "as it was")

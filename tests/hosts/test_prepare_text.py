@@ -1,4 +1,4 @@
-"""Every value of the preparation's configuration arrives on a host as data, whatever is in it."""
+"""Values of phase `prepare` reach the host's shell as data, whichever characters they contain."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SHOWN += ("GC_JOIN_ENDPOINT", "GC_JOIN")
 ROWS = ("each_sysctl", "each_driver_location", "each_repository")
 FIELDS = ("package", "release", "port", "version", "sum", "endpoint", "token", "sysctl", "place")
 FIELDS += ("url",)
-"""Ten values a script: 100 examples are 1,000."""
+"""Ten values for each script, so that 100 examples test 1,000 values."""
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
 def valid() -> Cluster:
-    """A declaration with every step, whose values are replaced one by one."""
+    """Return a configuration with all steps; the tests replace its values one by one."""
     sections: dict[str, Any] = {
         "packages": {"install": ["x"]},
         "kernel": {
@@ -72,7 +72,7 @@ VALID = valid()
 
 
 def script_of(values: dict[str, str]) -> str:
-    """The script of a declaration that no validation has seen: rendering alone must hold."""
+    """Return a script with values that no validation has checked, to test only the rendering."""
     kernel, driver, packages = VALID.kernel, VALID.driver, VALID.kubernetes_packages
     assert driver.runfile is not None
     assert packages.join is not None
@@ -104,12 +104,12 @@ def script_of(values: dict[str, str]) -> str:
 
 
 def arrived(shell: str, script: str) -> dict[str, list[str]]:
-    """The values that a shell holds, by the variable or the list that they are in."""
+    """Return the values that a shell read from the script, by name of the variable or list."""
     show = [f"printf '%s\\0' {name} \"${name}\" '\n'" for name in SHOWN]
     show += [f"shown() {{ printf '%s\\0' {name} \"$@\" '\n'; }}\n{name} shown" for name in ROWS]
     found: dict[str, list[str]] = {}
     words = shown(shell, script, show)
-    # A value may be a line end too, so each record is as long as its kind has words.
+    # Values may contain line ends, so the words of each record are counted instead.
     sizes = {**dict.fromkeys(SHOWN, 1), "each_sysctl": 2, "each_driver_location": 1}
     sizes["each_repository"] = 10
     while words:

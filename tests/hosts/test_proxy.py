@@ -1,4 +1,4 @@
-"""Hosts that go out by a proxy only: packages, downloads, the container engine's service."""
+"""Hosts that reach the internet only through an HTTP proxy: packages, downloads, images."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS, cluster
 
 OUTSIDE = "packages.gpu-cluster.invalid"
-"""A name that nobody resolves: only the proxy knows where it is."""
+"""Host name that DNS can't resolve, so that only requests through the proxy succeed."""
 
 
 @contextlib.contextmanager
 def proxy(folder: Path) -> Iterator[tuple[str, set[str]]]:
-    """A forward proxy on loopback that has one folder for all addresses, and what it was asked."""
+    """Run a forward proxy on loopback that serves one folder for all URLs.
+
+    Yield the proxy's URL and the set of requests that it has received.
+    """
     asked: set[str] = set()
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -39,7 +42,7 @@ def proxy(folder: Path) -> Iterator[tuple[str, set[str]]]:
             super().do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Quiet: `asked` tells it."""
+            """Print nothing: the set `asked` records the requests."""
 
     def handler(*words: Any) -> Handler:
         return Handler(*words, directory=str(folder))
@@ -79,7 +82,7 @@ def test_packages_and_keys_come_by_the_declared_proxy(
         assert f"{OUTSIDE} key.asc" in asked
         assert host.apply(software.script(declared)).output == "changed=0\n"
     assert software.installed(host, system)["kubelet"].startswith("1.34.4-")
-    # The engine runs with it: it was restarted, as no container with GPUs was there.
+    # containerd was restarted with the proxy settings, because no container used a GPU.
     pid = host.read("/run/simulated-systemd/containerd.pid").strip()
     variables = host.run(f"tr '\\0' '\\n' </proc/{pid}/environ").output.splitlines()
     assert f"HTTP_PROXY={address}" in variables

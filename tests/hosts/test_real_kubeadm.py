@@ -1,9 +1,9 @@
-"""The real kubeadm, built from its Go module, driven by our script: a cluster made and unmade.
+"""Creates and removes a cluster with the real kubeadm, built from its Go module.
 
-Real: kubeadm with all of its phases but those that are named in `SKIPPED`, containerd, and
-etcd, API server, controller manager and scheduler with the flags that kubeadm wrote. A kubelet and
-images of registries can't be had in a simulated host: a fake kubelet runs the commands of the
-static pods as plain processes and answers on its health port, and this test makes its Node.
+Real parts: kubeadm with all phases except `SKIPPED`, containerd, and etcd, API server, controller
+manager and scheduler with the flags that kubeadm wrote. A simulated host can't run kubelet or pull
+images. A fake kubelet therefore runs the commands of the static pods as plain processes and answers
+the health check, and this test creates its Node.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ pytestmark = pytest.mark.full
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 SKIPPED = ("addon/coredns", "addon/kube-proxy")
-"""Their images are no control plane's, and nothing here would run them."""
+"""Phases of add-ons: their images aren't part of the control plane, and nothing would run them."""
 IGNORED = (
     *("ImagePull", "SystemVerification", "Swap", "Mem", "NumCPU"),
     *("FileContent--proc-sys-net-ipv4-ip_forward", "Service-Kubelet", "FileExisting-crictl"),
 )
-"""What a simulated host hasn't got, by kubeadm's own names of its checks."""
+"""kubeadm's names of the preflight checks that a simulated host can't pass."""
 LIMIT = 400
 ADDRESS = "198.18.7.1"
 FAKE_KUBELET = r"""#!/bin/sh
@@ -75,11 +75,12 @@ UNIT = "[Service]\nExecStart=/usr/bin/kubelet\n[Install]\nWantedBy=multi-user.ta
 
 
 class Isolated:
-    """A host whose commands run in a network of their own, of one address."""
+    """A simulated host whose commands run in a separate network namespace with one IP address."""
 
     def __init__(self, host: Running) -> None:
         self.host = host
-        outside = host.root.parts[2]  # unshare, whose child is the host's first process
+        # The process `unshare`; its only child is the first process of the host.
+        outside = host.root.parts[2]
         (pid,) = Path(f"/proc/{outside}/task/{outside}/children").read_text().split()
         enter = ["nsenter", "-t", pid, "-m", "-p", "-u", "-i", "--"]
         self._holder = subprocess.Popen([*enter, "unshare", "--net", "sleep", "infinity"])
@@ -92,7 +93,7 @@ class Isolated:
         )
 
     def _child(self) -> int:
-        """The process with the network: nsenter forks into the host's processes."""
+        """Return the process that owns the network namespace; nsenter forks it into the host."""
         children = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
         while True:
             for pid in children.read_text().split():
@@ -124,7 +125,7 @@ class Isolated:
 
 @pytest.fixture
 def node(cluster: str, namespaces: None) -> Iterator[Isolated]:
-    """A host with the real kubeadm and the programs of a control plane."""
+    """Return a host with the real kubeadm and the control plane's programs."""
     host = software.start(cluster, "debian")
     programs = {name: tool.path for name, tool in toolchain.ensure(*PROGRAMS).items()}
     for name, path in programs.items():
@@ -160,7 +161,7 @@ def initialize(**init: Any) -> Cluster:
 
 
 class Kubelet(threading.Thread):
-    """Makes the Node that the fake kubelet stands for, as soon as the API server takes it."""
+    """Thread that creates the fake kubelet's Node as soon as the API server accepts it."""
 
     def __init__(self, node: Isolated, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -170,7 +171,11 @@ class Kubelet(threading.Thread):
 
     @property
     def access(self) -> api.Access:
-        """As the administrator that kubeadm made; none yet is an OSError."""
+        """Return access with the administrator's credentials that kubeadm created.
+
+        Raises:
+            OSError: kubeadm has not written the credentials yet.
+        """
         kubernetes = self._node.host.root / "etc/kubernetes"
         user = yaml.safe_load((kubernetes / "admin.conf").read_text())["users"][0]["user"]
         files = [self._folder / name for name in ("client-certificate-data", "client-key-data")]

@@ -1,7 +1,7 @@
-"""Reboots in waves, by the real operation: real sshd, real API server and scheduler.
+"""Reboots hosts in waves by the program `reboot`, with real sshd, API server and scheduler.
 
-A boot is simulated: the host's namespaces end and are made again, with another boot id. Nodes are
-played by kwok.
+A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok simulates
+the nodes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 
 class Site:
-    """Four hosts and the cluster whose nodes they are."""
+    """Four simulated hosts and the cluster that has them as nodes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -108,7 +108,7 @@ class Site:
         self.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     def pods(self, namespace: str) -> dict[str, str]:
-        """Running pods of a namespace, with their nodes."""
+        """Return the running pods of a namespace with the names of their nodes."""
         items = self.request("GET", f"namespaces/{namespace}/pods")["items"]
         return {
             pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
@@ -134,7 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def watched(site: Site) -> Iterator[list[frozenset[str]]]:
-    """Which hosts did not answer, looked at all the time by a thread of its own."""
+    """Record continuously, in a thread, which hosts were down at the same time."""
     seen: list[frozenset[str]] = []
     done = threading.Event()
 
@@ -153,7 +153,7 @@ def watched(site: Site) -> Iterator[list[frozenset[str]]]:
 
 
 def workload(site: Site, namespace: str, kind: str, node: str) -> None:
-    """A Deployment or DaemonSet with one pod on one node, Running."""
+    """Create a Deployment or DaemonSet with one pod on a node and wait until the pod runs."""
     labels = {"app": namespace}
     with contextlib.suppress(ClusterError):
         site.request("POST", "namespaces", body={"metadata": {"name": namespace}})
@@ -222,7 +222,7 @@ def test_workers_go_together_and_the_control_plane_never_does(
         site.reboot(max_unavailable=4)
     assert all(before[name] != now for name, now in site.boots().items())
     assert not any({"cp-1", "cp-2"} <= down for down in [*seen, *together])
-    # A host boots in less time than a busy machine may need to look at it.
+    # A busy machine may miss the short time in which a host is down, so the calls are checked too.
     assert any({"gpu-1", "gpu-2"} <= down for down in together)
 
 

@@ -1,4 +1,4 @@
-"""What a host's tools refuse: the fakes refuse it too, and the scripts cope with it or say so."""
+"""The fakes of host tools refuse what the real tools refuse, and the scripts handle the refusal."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def test_ports_that_a_stopped_firewalld_keeps_are_named(host: Running) -> None:
 
 
 def test_a_firewall_goes_without_a_reload_of_systemds_manager(host: Running) -> None:
-    """A reload takes the GPUs from running containers (NVIDIA/nvidia-container-toolkit#48)."""
+    """A systemd reload removes GPUs from running containers.
+
+    Source: NVIDIA/nvidia-container-toolkit#48.
+    """
     fakes.put(host, "firewall-cmd")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.run("systemctl enable --now firewalld; systemctl restart containerd")

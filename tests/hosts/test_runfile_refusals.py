@@ -1,4 +1,4 @@
-"""NVIDIA's installer: the fake refuses what the real one refuses; the product avoids it."""
+"""The fake of NVIDIA's driver installer refuses what the real one refuses; scripts avoid that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSTALL = "sh /root/driver.run --silent"
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Iterator[Running]:
-    """A host that has what builds modules, and the installer at /root/driver.run."""
+    """Return a host with compilers, kernel headers and the driver installer in /root/driver.run."""
     machine = software.start(cluster, "debian")
     with software.tools("debian") as tools:
         assert (
@@ -107,7 +107,7 @@ def test_each_version_is_given_options_that_it_has(
 
 
 def runfile(folder: Path, url: str, tools: dict[str, Any], version: str) -> dict[str, Any]:
-    """Sections that declare that version by runfile, served from the folder."""
+    """Write the installer to the served folder and return the sections that declare it."""
     data = catalogue.driver_runfile(version)
     (folder / "driver.run").write_bytes(data)
     file = {"locations": [f"{url}/driver.run"], "sha256": hashlib.sha256(data).hexdigest()}
@@ -126,7 +126,8 @@ def test_an_installer_that_must_load_waits_for_a_boot_without_nouveau(
         assert (asked.status, asked.errors) == (0, "")
         assert "nouveau is loaded" in host.read(MARK)
         assert not host.exists("/usr/bin/nvidia-smi")
-        host = software.start(host.cluster, "debian")  # as by a reboot
+        # Restart the simulated host, as a reboot does.
+        host = software.start(host.cluster, "debian")
         done = host.apply(script)
         assert (done.status, done.errors) == (0, "")
         assert "535.216.01" in host.read(SHOWN)

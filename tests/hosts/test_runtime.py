@@ -1,4 +1,4 @@
-"""The phase ``runtime`` on a real host: judged by the real containerd."""
+"""Phase `runtime` on a simulated host, checked against the configuration of the real containerd."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GLOB = "/etc/containerd/conf.d/*.toml"
 
 
 def merged(host: Running) -> dict[str, Any]:
-    """containerd's own merged view."""
+    """Return containerd's merged configuration, as `containerd config dump` prints it."""
     return tomllib.loads(host.run("containerd config dump 2>/dev/null").output)
 
 
@@ -164,7 +164,7 @@ def test_changed_settings_replace_the_former_ones(host: Running) -> None:
     )
     applied = host.apply(script)
     assert applied.status == 0
-    assert "enable_cdi" not in host.read(DROPIN)  # containerd 1.6 has none
+    assert "enable_cdi" not in host.read(DROPIN)  # containerd 1.6 has no setting `enable_cdi`.
     assert cri(host)["containerd"]["default_runtime_name"] == "runc"
     assert cri(host)["containerd"]["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is False
     assert host.apply(script).changed == 0
@@ -284,7 +284,8 @@ KEYS = (
     "accept-nvidia-visible-devices-as-volume-mounts",
     "accept-nvidia-visible-devices-envvar-when-unprivileged",
 )
-#: As nvidia-ctk 1.20.0 writes it, what is the default as a comment; and as sites leave it.
+# The toolkit's configuration file as nvidia-ctk 1.20.0 writes it, with defaults as comments, and as
+# sites commonly edit it.
 TOOLKITS = {
     "as installed": """#accept-nvidia-visible-devices-as-volume-mounts = false
 #accept-nvidia-visible-devices-envvar-when-unprivileged = true
@@ -323,7 +324,10 @@ mode = "auto"
 def test_only_declared_hosts_answer_the_environment_of_unprivileged_containers(
     host: Running, name: str, by_environment: bool
 ) -> None:
-    """NVIDIA Container Toolkit 1.20.0, internal/config/image/cuda_image.go, VisibleDevices."""
+    """Unprivileged containers get GPUs by environment variable only if the host declares this.
+
+    Source: NVIDIA Container Toolkit 1.20.0, internal/config/image/cuda_image.go, VisibleDevices.
+    """
     if name in TOOLKITS:
         host.write(TOOLKIT, TOOLKITS[name])
     before = host.tree()

@@ -1,4 +1,4 @@
-"""The proof of the runtime can fail: an emptied function is seen, and so is an emptied file."""
+"""Mutation tests of phase `runtime`: each emptied function or file must make a check fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.hosts.test_engines import crio, install
 from tests.hosts.test_runtime import DROPIN, GLOB, ROOT
 
 pytestmark = pytest.mark.full
-__all__ = ["crio"]  # a fixture
+__all__ = ["crio"]  # `crio` is a fixture, which pytest finds by its name in this module.
 
 SOCKET = "run/containerd/containerd.sock"
 REFUSED = (
@@ -26,11 +26,11 @@ REFUSED = (
 
 
 SAYS_NO = ("differs",)
-"""Functions that are a question: emptied they would say yes."""
+"""Shell functions used as conditions: the emptied version returns 1, because 0 means true."""
 
 
 def emptied(script: str, *names: str) -> str:
-    """The script in which those functions do nothing: a later definition wins."""
+    """Return the script with second, empty definitions of the functions, which the shell uses."""
     *rest, call = script.splitlines()
     bodies = ["return 1" if name in SAYS_NO else ":" for name in names]
     lines = [f"{name}() {{ {body}; }}" for name, body in zip(names, bodies, strict=True)]
@@ -38,7 +38,7 @@ def emptied(script: str, *names: str) -> str:
 
 
 def brings_nvidia(host: Running, script: str) -> bool:
-    """The daemon runs with nvidia, a second run changes nothing, undo gives everything back."""
+    """Return whether containerd gets the nvidia runtime once and undo restores all files."""
     before = host.tree()
     process = host.read("/run/simulated-systemd/containerd.pid")
     try:
@@ -68,7 +68,7 @@ def brings_nvidia(host: Running, script: str) -> bool:
 
 
 def refuses_hidden_settings(host: Running, script: str) -> bool:
-    """Settings of another drop-in, which ours would hide, are told and nothing is touched."""
+    """Return whether the script refuses, without a change, to hide settings of another drop-in."""
     root = host.read(ROOT)
     host.write(ROOT, REFUSED[0])
     host.write("/etc/containerd/conf.d/10-site.toml", REFUSED[1])
@@ -82,7 +82,7 @@ def refuses_hidden_settings(host: Running, script: str) -> bool:
 
 
 def comes_back(host: Running, script: str) -> bool:
-    """A daemon that does not start with the new files runs with the old ones."""
+    """Return whether containerd runs with its old files if it doesn't start with the new ones."""
     unit = "/etc/systemd/system/containerd.service"
     guard = f"#!/bin/sh\n[ ! -e {DROPIN} ] || exit 1\nexec /usr/bin/containerd\n"
     host.write("/usr/local/bin/guarded", guard)
@@ -98,7 +98,7 @@ def comes_back(host: Running, script: str) -> bool:
 
 
 def clean(host: Running) -> None:
-    """The host as it was, whatever a mutated script did."""
+    """Restore the host after a mutated script has run."""
     host.undo(runtime())
     host.run(
         "rm -rf /var/lib/gpu-cluster /etc/containerd/conf.d; cp /root/config.toml /etc/containerd;"

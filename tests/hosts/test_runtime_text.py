@@ -1,4 +1,4 @@
-"""Every value of the runtime's configuration arrives on a host as data, whatever is in it."""
+"""Values of phase `runtime` reach the host's shell as data, whichever characters they contain."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ VALUE = st.one_of(
 )
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 FIELDS = ("image", "root", "mirror", "version", "url", "suite", "components", "key", "place", "sum")
-"""Ten values a script: 100 examples are 1,000."""
+"""Ten values for each script, so that 100 examples test 1,000 values."""
 
 
 def script_of(values: dict[str, str]) -> str:
-    """The script of a declaration that no validation has seen: rendering alone must hold."""
+    """Return a script with values that no validation has checked, to test only the rendering."""
     repository = Repository.model_construct(
         url=values["url"],
         suite=values["suite"],
@@ -63,9 +63,10 @@ def script_of(values: dict[str, str]) -> str:
 
 
 def shown(shell: str, script: str, show: list[str]) -> list[str]:
-    """What the lines `show` print, each word with a NUL, in a real shell that has read the script.
+    """Return the words that a shell prints if it runs the lines `show` after the script.
 
-    The script's call of itself is taken out.
+    The words are separated by NUL bytes. The script's last line, which calls `main`, is removed
+    first.
     """
     rest = script.removesuffix('main "$@" </dev/null\n')
     assert rest != script
@@ -81,7 +82,7 @@ def shown(shell: str, script: str, show: list[str]) -> list[str]:
 
 
 def arrived(shell: str, script: str) -> list[str]:
-    """The values that a shell holds."""
+    """Return the values that a shell read from the script."""
     names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_PACKAGES")
     show = [f"printf '%s\\0' \"${name}\"" for name in names]
     show += ['shown() { [ "$1" = dnf ] || printf \'%s\\0\' "$@"; }', "each_repository shown"]

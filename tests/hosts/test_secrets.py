@@ -1,7 +1,6 @@
-"""The private key is in no argument, log, state or file that others can read, on either side.
+"""No argument, log, Pulumi state or file that other users can read contains the SSH private key.
 
-The engine's own tracing (``-v=9``) is left out: it shows what the engine was told, secrets too, and
-Pulumi's documentation says so.
+Pulumi's own tracing (`-v=9`) is not tested: it prints secrets, as Pulumi documents.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ pytestmark = pytest.mark.full
 
 
 class Watch:
-    """Arguments and environments of every process, looked at all the time.
+    """Context manager that reads arguments and environments of all processes continuously.
 
-    The hosts' processes are among them: a process sees those of the namespaces below its own.
+    The processes of simulated hosts are included, because their PID namespaces are below this one.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -59,7 +58,7 @@ class Watch:
 
 
 def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
-    """Files below a folder that hold the secret, with their modes."""
+    """Return the files below a folder that contain the secret, with their permission bits."""
     modes = {}
     for path in folder.rglob("*"):
         try:
@@ -73,7 +72,7 @@ def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
 def test_the_key_is_nowhere_in_clear(cluster: str, namespaces: None, tmp_path: Path) -> None:
     (host,) = start(cluster, "gpu-1", mode="namespaces")
     path, _ = simulated.client_key(cluster)
-    secret = path.read_text().splitlines()[2].encode()  # a line of the key's own body
+    secret = path.read_text().splitlines()[2].encode()  # A line from the body of the private key.
     assert len(secret) > 40
     stack = HostStack.make(tmp_path, "secrets", [host.declared], path)
     outputs = []

@@ -1,4 +1,4 @@
-"""Each part of the scripts that install software is needed: emptied, its loss is noticed."""
+"""Mutation tests of the steps that install software: each emptied function must be noticed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ EMPTIED = (
     "undo_package",
     "undo_boot_menu",
 )
-"""Functions whose text is replaced by one that does nothing."""
+"""Names of the shell functions that are replaced by empty ones, one at a time."""
 
 
 @pytest.fixture(scope="module")
 def sections() -> Iterator[dict[str, Any]]:
-    """A declaration with every step."""
+    """Yield a configuration that has all software steps."""
     kernels = [
         package for package in catalogue.kernel_apt(PINNED) if package.name != "linux-image-amd64"
     ]
@@ -75,7 +75,7 @@ def sections() -> Iterator[dict[str, Any]]:
 
 
 def prove(host: Running, script: str, removed: bool = True) -> None:
-    """What every script must hold, read from the host past the script's own words."""
+    """Check the host's files and records after apply, a second apply and undo of the script."""
     before, packages = software.lasting(host), software.installed(host, "debian")
     assert host.apply(script, "bash").status == 0
     installed = software.installed(host, "debian")
@@ -106,7 +106,7 @@ def prove(host: Running, script: str, removed: bool = True) -> None:
 
 
 def emptied(script: str, function: str) -> str:
-    """The script with one of its functions doing nothing."""
+    """Return the script with one function that does nothing."""
     head = rf"^{function}\(\) \{{$"
     mutant, count = re.subn(head, f"{function}() {{\n    return 0", script, flags=re.M)
     assert count == 1
@@ -135,7 +135,7 @@ def test_an_emptied_function_is_noticed(
 def test_holds_end_where_packages_stay(
     cluster: str, namespaces: None, sections: dict[str, Any], function: str
 ) -> None:
-    """A removed package has no hold: these are proved with packages that stay."""
+    """The hold of a removed package can't be checked, so this test keeps the packages."""
     script = software.script(
         {**sections, "packages": {**sections["packages"], "remove": False}}, inline=True
     )

@@ -1,4 +1,4 @@
-"""What the state holds of a host: its declaration, in words that a diff can show."""
+"""The Pulumi state stores a host's declaration as text that a diff can show."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from tests.hosts.machine import STEPS, Running, differences
 pytestmark = pytest.mark.full
 
 HOST_LIMIT = 10_000
-"""Bytes of the state for each host: two resources, each with its declaration and the encrypted
-connection, both as input and as output."""
+"""Bytes of the Pulumi state for each host.
+
+A host has two resources. Both store the declaration and the encrypted connection as input and as
+output.
+"""
 
 
 Stack = tuple[HostStack, list[Running]]
 
 
 def brought_up(cluster: str, folder: Path, *names: str, user: str = "root") -> Stack:
-    """Hosts, and a stack of them whose steps can be changed."""
+    """Start hosts; return a stack of them with step files that tests can edit, and the hosts."""
     hosts = start(cluster, *names, mode="namespaces", user=user)
     path, _ = simulated.client_key(cluster)
     made = HostStack.make(folder, "state", [host.declared for host in hosts], path)
@@ -39,7 +42,7 @@ def brought_up(cluster: str, folder: Path, *names: str, user: str = "root") -> S
 
 @pytest.fixture
 def stack(cluster: str, namespaces: None, tmp_path: Path) -> Stack:
-    """Two hosts."""
+    """Return a stack with two hosts."""
     return brought_up(cluster, tmp_path, "gpu-1", "gpu-2")
 
 
@@ -50,7 +53,7 @@ def up(stack: HostStack) -> str:
 
 
 def resources(stack: HostStack, kind: str) -> list[dict[str, Any]]:
-    """The state's resources of a type."""
+    """Return the resources of one type in the Pulumi state."""
     exported = json.loads(stack.run("stack", "export").stdout)
     every = exported["deployment"]["resources"]
     return [resource for resource in every if resource["type"] == f"command:remote:{kind}"]
@@ -66,7 +69,8 @@ def test_the_state_holds_each_hosts_declaration_only(stack: Stack) -> None:
     size = len(json.dumps(declared, separators=(",", ":"))) / len(hosts)
     print(f"{size:.0f} bytes a host")
     assert size <= HOST_LIMIT
-    assert ": " not in made.checkpoint()[:1000]  # the engine puts no white space between them
+    # Pulumi writes the state file without spaces, so the measured size is comparable.
+    assert ": " not in made.checkpoint()[:1000]
     assert not any("stackTrace" in resource for resource in declared)
     again = made.run("up", "--yes", "--skip-preview", "--expect-no-changes")
     assert again.returncode == 0, again.stdout[-3000:]
@@ -99,7 +103,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None
 def test_a_host_is_logged_in_to_once_for_each_thing_that_is_done_there(
     stack: Stack, extent: str, first: int, second: int
 ) -> None:
-    """To inspect it, to copy the steps of both commands, and for each of these."""
+    """One login inspects the host, one uploads files, and each of two Commands logs in once."""
     made, hosts = stack
     made.environment["GPU_CLUSTER_INSPECTION"] = extent
     up(made)

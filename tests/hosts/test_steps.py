@@ -1,4 +1,4 @@
-"""The files of the steps: copied once, kept by root, run only as the declaration names them."""
+"""Step files are uploaded once, belong to root, and run only if the declaration names them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> N
 def subprocess_of(
     host: Running, command: str, script: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """The command below the host's scratch root, with what lies there as it is."""
+    """Run a command below the host's scratch root, without uploading step files first."""
     return subprocess.run(
         ["sh", "-c", command],
         input=script or prepare(),
@@ -110,9 +110,11 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
     before = plain_host.tree()
     later = prepare(system=SystemSettings(swap_off=False))
     assert plain_host.apply(prepare()).status == 0
-    assert plain_host.apply(later).status == 0  # in a rollout, which then fails elsewhere
+    # This run belongs to a rollout that fails later, on another host.
+    assert plain_host.apply(later).status == 0
     files = {bundle.file: bundle.text for bundle in later.bundles}
-    plain_host.run("sh -s", upload.taking(files))  # for the next one
+    # The next Command uploads its own step files; undo must still find the former ones.
+    plain_host.run("sh -s", upload.taking(files))
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
     assert differences(before, plain_host.tree()) == {}
@@ -128,7 +130,7 @@ def test_a_host_that_is_refused_at_first_keeps_nothing_of_it(plain_host: Running
 def test_files_that_another_run_removes_meanwhile_stop_a_run_before_a_change(
     plain_host: Running,
 ) -> None:
-    """One that is refused at first ends while this one, which has read them, waits for the lock."""
+    """Another run that was refused deletes the step files while this run waits for the lock."""
     before = plain_host.tree()
     waiting = f'flock() {{ rm -r "$kept/steps"; command flock "$@"; }}\n{prepare()}'
     plain_host.copy_steps(prepare())
@@ -155,7 +157,7 @@ def test_a_lost_list_of_steps_is_drift_of_its_phase(plain_host: Running) -> None
 
 @pytest.fixture
 def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One more step: its script and its module, found by their name."""
+    """Add a user-defined step, `iommu`, which consists of a shell script and a Python module."""
     folder = tmp_path / "steps"
     subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
     (folder / "iommu.sh").write_text(IOMMU)
@@ -218,7 +220,7 @@ def test_containers_get_the_declared_locked_memory(plain_host: Running) -> None:
 
 
 def library_says(host: Running, lines: str) -> str:
-    """What the functions of the preparation print, called one by one."""
+    """Return what lines of shell code print that use the functions of phase `prepare`."""
     *rest, _ = prepare(inline=True).splitlines()
     done = host.run("sh -s", "\n".join([*rest, lines]) + "\n")
     assert done.status == 0, done
@@ -273,7 +275,8 @@ def test_a_parameter_that_another_one_sets_is_asked_again(plain_host: Running) -
 
 def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -> None:
     refused = plain_host.apply(prepare(kernel="99.0"))
-    assert refused.status == 0  # below a scratch root the kernel is this machine's
+    # On a host without namespaces the kernel is the test machine's, so the check is skipped.
+    assert refused.status == 0
     said = library_says(
         plain_host,
         """
@@ -288,7 +291,7 @@ def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -
 
 
 def test_no_step_takes_a_name_of_the_declaration() -> None:
-    """What was loaded is known by it to the end: a step with a variable of that name loses it."""
+    """A step must not overwrite the declaration's shell variables `loaded` and `kept`."""
     for file in FOLDER.rglob("*.sh"):
         assigned = re.findall(r"\b(loaded|kept)=", file.read_text())
         assert assigned == [], file.name

@@ -1,7 +1,7 @@
-"""The operating system of a host: firewall, SELinux, limits; each there, kept, taken back.
+"""Operating system settings of a host: firewall, SELinux and limits, applied and undone.
 
-firewalld, ufw and SELinux are fakes of these tests (``fake_programs/``): the first needs D-Bus, the
-second would write the machine's own packet filter, the third a kernel that no test machine has.
+firewalld, ufw and SELinux are fakes (`fake_programs/`): firewalld needs D-Bus, ufw would change the
+test machine's packet filter, and no test machine has a kernel with SELinux.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ports(host: Running, path: str) -> list[str]:
 
 
 def check(host: Running, wanted: str, before: dict[str, str]) -> None:
-    """Applied again nothing changes; undone everything is as before."""
+    """Check that a second apply changes nothing and that undo restores the former files."""
     applied = host.tree(times=True)
     again = host.apply(wanted)
     assert (again.output, again.errors) == ("changed=0\n", "")
@@ -115,7 +115,8 @@ def test_selinux_gets_its_mode_now_and_at_boot(
     assert host.exists("/.autorelabel") == (now == "Disabled" != wanted.capitalize())
     assert host.apply(script(selinux=wanted)).output == "changed=0\n"
     if host.exists("/.autorelabel"):
-        host.run("rm /.autorelabel")  # the boot does
+        # A boot removes this file after SELinux has relabeled the file system.
+        host.run("rm /.autorelabel")
     assert host.undo(script(selinux=wanted)).status == 0
     assert differences(before, host.tree()) == {}
     assert host.read("/run/selinux-mode") == f"{now}\n"
@@ -147,7 +148,7 @@ ASKED = "/run/gpu-cluster/reboot-required"
 
 
 def loads_the_driver(host: Running, excluded: str) -> None:
-    """As nv-procfs.c of NVIDIA/open-gpu-kernel-modules shows the options of a loaded driver."""
+    """Write a loaded driver's options as NVIDIA/open-gpu-kernel-modules, nv-procfs.c, does."""
     text = f'EnableMSI: 1\nGpuBlacklist: ""\nTemporaryFilePath: ""\nExcludedGpus: "{excluded}"\n'
     host.run(f"mkdir -p {PARAMS.rpartition('/')[0]}")
     host.write(PARAMS, text)
@@ -177,12 +178,12 @@ def test_a_host_without_excluded_gpus_keeps_what_its_site_leaves_out(host: Runni
     assert not host.exists(ASKED)
 
 
-#: Bytes of 4,096 KiB: no more than a test process may give.
+# 4,096 KiB in bytes, because a test process may not set a higher limit.
 LOCKED = "4194304"
 
 
 def locked(host: Running) -> str:
-    """The locked memory that containerd, and what it starts, may have."""
+    """Return the locked-memory limit of containerd and its child processes, in bytes."""
     limits = host.run("cat /proc/$(cat /run/simulated-systemd/containerd.pid)/limits").output
     (line,) = (line for line in limits.splitlines() if line.startswith("Max locked memory"))
     return line.split()[3]
@@ -199,10 +200,10 @@ def test_a_declared_limit_holds_for_the_engine_at_once(host: Running) -> None:
 
 
 def test_no_reload_takes_gpus_from_a_container_that_runs(host: Running) -> None:
-    """A container that sees a GPU is left alone: the limit waits, and the next run tries again."""
+    """If a container uses a GPU, containerd isn't restarted; the next run tries again."""
     host.run("mkdir -p /dev; touch /dev/nvidiactl")
     host.write("/root/hidden", "0::/kubepods.slice/cri-containerd-abc.scope\n")
-    # A process whose cgroup is a pod's; in this namespace no kernel has one.
+    # A bind mount gives this process the cgroup of a pod, because no real pod runs here.
     host.run(
         "sleep 300 >/dev/null 2>&1 </dev/null & echo $! >/root/pid; "
         "mount --bind /root/hidden /proc/$!/cgroup"

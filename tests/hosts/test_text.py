@@ -1,4 +1,4 @@
-"""The rendering of scripts: values arrive as data, texts are sound POSIX sh."""
+"""Rendered scripts pass values to the shell as data and are valid POSIX sh."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
 
 def shown(shell: str, values: list[str]) -> list[str]:
-    """What a real shell holds after it has read the values as assignments and as rows."""
+    """Return the values that a real shell read from assignments and from rows of a list."""
     names = {f"V{number}": value for number, value in enumerate(values)}
     show = "".join(f"printf '%s\\0' \"${name}\"\n" for name in names)
     script = header(names) + each("rows", [[value, value] for value in values])
@@ -147,7 +147,8 @@ def test_the_probe_has_a_function_for_each_kind_that_is_expected() -> None:
 
 
 def test_a_busy_host_gets_as_long_as_its_init_system_gives_a_unit() -> None:
-    # DefaultTimeoutStartSec and DefaultTimeoutStopSec: 90 s (systemd-system.conf(5)).
+    # systemd's defaults of DefaultTimeoutStartSec and DefaultTimeoutStopSec are 90 s
+    # (systemd-system.conf(5)).
     text = "".join(file.read_text() for file in FOLDER.rglob("*.sh"))
     asked = r"(?:timeout|bounded) (\d+) systemctl (?:start|stop|restart|reload)\b"
     limits = [int(limit) for limit in re.findall(asked, text)]
@@ -178,8 +179,8 @@ def test_the_kernel_parameters_of_kubernetes_stand_in_their_step() -> None:
 
 @pytest.mark.parametrize("engine", [None, *Engine], ids=lambda engine: engine or "prepare")
 def test_no_function_takes_the_name_of_another(engine: Engine | None) -> None:
-    # Files of one script share one space of names: the later one would answer for both. Lists of a
-    # declaration (`each_…`) do so on purpose.
+    # All files of one script share their function names: a later function would replace an earlier
+    # one. Lists of a declaration (`each_…`) are replaced on purpose.
     text = (
         prepare(inline=True)
         if engine is None

@@ -1,4 +1,4 @@
-"""The NVIDIA container toolkit from a signed repository: real apt and dnf, packages of our own."""
+"""Installing the NVIDIA Container Toolkit with real apt and dnf from a local signed repository."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
 VERSION = "1.20.0"
 KEPT = "/usr/local/lib/nvidia-ctk"
 RECORDS = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "upper")
-"""Records of the package managers, which change with every transaction."""
+"""Paths of the package managers' own records, which change with each transaction."""
 SOURCES = {
     "debian": "/etc/apt/sources.list.d/gpu-cluster-nvidia-container-toolkit.sources",
     "rocky": "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo",
@@ -33,8 +33,9 @@ SOURCES = {
 
 
 def packages() -> list[Package]:
-    """NVIDIA's repository as it is, with the real nvidia-ctk, which the host keeps elsewhere, and
-    the hosts' own fake for the runtime.
+    """Return the packages of NVIDIA's repository with a real nvidia-ctk and a fake runtime.
+
+    The package's nvidia-ctk is a wrapper that runs the host's real one from another path.
     """
     shim = rootfs.FIXTURES / "usr/bin/nvidia-container-runtime"
     ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'
@@ -46,7 +47,7 @@ def packages() -> list[Package]:
 
 
 def wanted(system: str, url: str, key: str, **more: Any) -> str:
-    """The phase's script with the toolkit from that repository."""
+    """Return the script of phase `runtime` with the toolkit from the given repository."""
     source = Repository(url=url, key=key)
     toolkit = Toolkit(source=ToolkitSource.PACKAGE, **{FORMATS[system]: source}, **more)
     return runtime(RuntimeSettings(toolkit=toolkit))
@@ -54,7 +55,10 @@ def wanted(system: str, url: str, key: str, **more: Any) -> str:
 
 @contextlib.contextmanager
 def serving(system: str, signature: Signature = "good", at: str = "") -> Iterator[tuple[str, str]]:
-    """A repository on loopback: its address and its key. ``at``: in a folder of that name."""
+    """Serve the repository over HTTP on loopback, optionally below the path `at`.
+
+    Yield the repository's URL and its signing key.
+    """
     built = build(FORMATS[system], packages(), signature)
     if not at:
         with served(built.folder) as url:
@@ -70,7 +74,7 @@ def serving(system: str, signature: Signature = "good", at: str = "") -> Iterato
 
 
 def bare(cluster: str, system: str) -> Running:
-    """A host with containerd and without the toolkit."""
+    """Start a host with containerd and without the toolkit."""
     host = conftest.start(cluster, "gpu-1", mode="namespaces", system=system)[0]
     host.run(f"mv /usr/bin/nvidia-ctk {KEPT}; rm /usr/bin/nvidia-container-runtime")
     return host
@@ -107,7 +111,7 @@ def test_toolkit_comes_from_a_signed_repository(
 def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """libnvidia-container-tools needs a version from its own on, so apt alone takes the newest."""
+    """libnvidia-container-tools requires only a minimum version, so apt prefers the newest."""
     host = bare(cluster, system)
     with serving(system) as (url, key):
         script = wanted(system, url, key, version="1.19.1")

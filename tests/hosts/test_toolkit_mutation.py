@@ -1,4 +1,4 @@
-"""The proof of toolkit and K3s can fail: each function is emptied, and its check sees it."""
+"""Mutation tests of the toolkit and K3s steps: each emptied function must make its check fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSED = "accept-nvidia-visible-devices-envvar-when-unprivileged = false"
 
 
 def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) -> bool:
-    """The toolkit is there at its version, from our repository alone, and goes at undo."""
+    """Return whether the declared toolkit version is installed, and removed by undo."""
     source = Repository(url=f"{url}/{{distribution}}/{{architecture}}", key=key)
     toolkit = Toolkit(
         source=ToolkitSource.PACKAGE, apt=source, dnf=source, version="1.20.0", remove_packages=True
@@ -54,7 +54,7 @@ def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) ->
 
 
 def refuses_old(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A toolkit below the security floor is named."""
+    """Return whether the script reports a toolkit below the minimum secure version."""
     host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.19.0'\n")
     host.run("chmod 755 /usr/local/bin/nvidia-ctk")
     try:
@@ -91,7 +91,7 @@ TEMPLATE = "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl"
 
 
 def refuses_template(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A template that hides the runtimes is told."""
+    """Return whether the script reports a containerd template that hides the nvidia runtimes."""
     host.write(TEMPLATE, "version = 3\n")
     try:
         refused = host.apply(mutant(DEFAULT))
@@ -101,7 +101,7 @@ def refuses_template(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def finds_a_later_toolkit(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A toolkit that came after the daemon's start makes it restart."""
+    """Return whether K3s is restarted if the toolkit was installed after K3s started."""
     host.run(
         "mv /usr/bin/nvidia-container-runtime /usr/bin/hidden; systemctl restart k3s;"
         "mv /usr/bin/hidden /usr/bin/nvidia-container-runtime"
@@ -113,20 +113,20 @@ GENERATED = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
 
 
 def brings_default(host: Running, mutant: Callable[[str], str]) -> bool:
-    """The daemon takes the default runtime over at its restart."""
+    """Return whether K3s has the default runtime after its restart."""
     done = host.apply(mutant(DEFAULT))
     return done.status == 0 and "default_runtime_name" in host.read(GENERATED)
 
 
 def drops_default(host: Running, mutant: Callable[[str], str]) -> bool:
-    """The daemon forgets the default runtime when it is no longer declared."""
+    """Return whether K3s drops the default runtime when it is no longer declared."""
     assert host.apply(DEFAULT).status == 0
     done = host.apply(mutant(BY_CLASS))
     return done.status == 0 and "default_runtime_name" not in host.read(GENERATED)
 
 
 def judges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A daemon that passes the file over is no success."""
+    """Return whether the script fails if K3s ignores the file with the default runtime."""
     host.run("sed -i 's/^default=.*/default=/' /usr/local/bin/k3s")
     try:
         failed = host.apply(mutant(DEFAULT))
@@ -136,7 +136,7 @@ def judges(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def undoes_without_restart(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Where no file of ours was there, undo leaves the daemon alone."""
+    """Return whether undo does not restart K3s if the stack had written no file."""
     text = mutant(BY_CLASS)
     if host.apply(text).status != 0:
         return False

@@ -1,4 +1,4 @@
-"""Undo by the real engine: a dead host stops nothing else, and what is left is known."""
+"""`pulumi destroy` with unreachable hosts: other hosts are still undone, leftovers are reported."""
 
 from __future__ import annotations
 

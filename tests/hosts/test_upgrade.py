@@ -1,4 +1,4 @@
-"""Another version of Kubernetes on members of a cluster that the stack made: `kubeadm upgrade`."""
+"""Upgrading Kubernetes with `kubeadm upgrade` on the hosts of a cluster that the stack created."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANIFESTS = "/etc/kubernetes/manifests"
 
 @dataclass
 class Member:
-    """A host of a cluster that was made at the first version, and what it declares at others."""
+    """A host of a cluster created at the first version, and its declarations at other versions."""
 
     host: Running
     role: str
@@ -57,7 +57,7 @@ class Member:
         )
 
     def initialize(self, **init: Any) -> None:
-        """Makes it a member at the first version, if it isn't one."""
+        """Make the host a member of the cluster at the first version."""
         declared = self.cluster(VERSIONS[0], **init)
         if self.role == "control-plane":
             joins = init_script(desired_host(declared, 0))
@@ -72,22 +72,22 @@ class Member:
         return prepare_script(desired_host(cluster, cluster.hosts[0]))
 
     def run(self, action: str, version: str, **init: Any) -> Result:
-        """What a rollout runs."""
+        """Run an action of the script in the same way as a rollout does."""
         script = f"GC_ROLLOUT=1\n{self.script(version, **init)}"
         return self.host.run(f"sh -s -- {action}", script)
 
     def roll(self, version: str) -> None:
-        """All that a rollout does to a host, beside its node."""
+        """Run all actions of a rollout on the host; its Node is left out."""
         for action in ("upgrade", "apply"):
             done = self.run(action, version)
             assert (done.status, done.errors) == (0, ""), done
 
     def mark(self, name: str) -> None:
-        """Has the fake kubeadm do what such a file asks for."""
+        """Create a marker file that makes the fake kubeadm fail or behave in a special way."""
         self.host.run(f"mkdir -p {SEEN}; touch {SEEN}/{name}")
 
     def commands(self) -> list[str]:
-        """What kubeadm was asked, and with which kubeadm and kubelet beside it."""
+        """Return the recorded kubeadm commands, with the kubeadm and kubelet versions."""
         return self.host.run(f"cat {SEEN}/commands; rm -f {SEEN}/commands").output.splitlines()
 
     def serving(self) -> str:
@@ -101,7 +101,7 @@ class Member:
         return {f"{name} {found[name].partition('-')[0]}" for name in names}
 
     def running(self) -> str:
-        """The version of the kubelet that runs."""
+        """Return the version of the running kubelet."""
         return self.host.read("/run/simulated-kubelet").strip()
 
 
@@ -118,7 +118,7 @@ def member(request: pytest.FixtureRequest, cluster: str, namespaces: None) -> It
 
 @pytest.fixture
 def joined(member: Member) -> Member:
-    """A member at the first version."""
+    """Return a member of the cluster at the first version."""
     member.initialize()
     return member
 

@@ -1,4 +1,4 @@
-"""The steps' files on their way to a real SSH server, by the hook that copies them."""
+"""The Pulumi hook that uploads step files to a real SSH server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITS = {"dialErrorLimit": 1, "perDialTimeoutSeconds": 20, "commandTimeoutSecon
 
 
 def limited(host: Declared, **limits: int) -> Any:
-    """A host with the limits of its connections."""
+    """Return a host with the given limits for its SSH connections."""
     keys = ("name", "node", "role", "address", "port", "user", "host_key", "bastion")
     ssh = SshSettings.model_validate({**LIMITS, **limits})
     return SimpleNamespace(**{key: getattr(host, key) for key in keys}, ssh=ssh)
@@ -39,7 +39,7 @@ def _in_an_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copy(key: str, *hosts: Declared, **limits: int) -> str:
-    """Copy a step to hosts as the hook before their command does; the error."""
+    """Upload a step file to hosts as the hook does before their command; return the error text."""
     made = copies.Copies("steps", key)
     for host in hosts:
         made.want(limited(host, **limits), [SWAP])
@@ -58,7 +58,7 @@ def has_it(host: Running) -> bool:
 
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The hosts and bastions that were dialled."""
+    """Return a list that records each host or bastion to which a connection is opened."""
     seen: list[str] = []
     connect = client.connect
 
@@ -88,7 +88,7 @@ def test_a_copy_goes_through_the_bastion(cluster: str, namespaces: None) -> None
 def test_a_host_that_takes_its_time_for_a_copy_is_waited_for(
     plain_host: Running, dialled: list[str]
 ) -> None:
-    """Another run has the lock there; a second copy beside the first would wait for both."""
+    """Another run holds the lock on the host; a second upload in parallel would wait for both."""
     held = "steps=$GPU_CLUSTER_ROOT/var/lib/gpu-cluster/steps; mkdir -p $steps; exec 9<$steps"
     plain_host.run(f"{held}; flock 9; (sleep 4) >/dev/null 2>&1 </dev/null &")
     assert copy(plain_host.key, plain_host.declared, perDialTimeoutSeconds=2) == ""
@@ -116,7 +116,7 @@ def test_a_private_key_that_cannot_be_read_is_told_without_it(plain_host: Runnin
 def test_a_copy_logs_in_with_the_stacks_key_where_a_probe_key_inspects(
     monkeypatch: pytest.MonkeyPatch, plain_host: Running, tmp_path: Path
 ) -> None:
-    """A probe key runs the host's own probe whatever it is given, and would call that a copy."""
+    """With a probe key the host runs only its probe, so a failed upload would look successful."""
     file = tmp_path / "key"
     file.write_text("a probe key")
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(file))

@@ -1,4 +1,4 @@
-"""The charts that the tests run on: the fakes, and the real ones that `GPU_CHARTS` names."""
+"""The charts that tests use: fakes, and real charts if `GPU_CHARTS` names their folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE_CHARTS = ROOT / "lab" / "simulator" / "charts"
 CHARTS = ("gpu-operator", "nvidia-device-plugin")
 
 _REAL = os.environ.get("GPU_CHARTS", "")
-#: None where `GPU_CHARTS` names no folder, or the fakes.
+# None if `GPU_CHARTS` is empty or names the folder of fakes.
 REAL = Path(_REAL).resolve() if _REAL and Path(_REAL).resolve() != FAKE_CHARTS else None
 
 FOLDERS = [
@@ -31,13 +31,13 @@ FOLDERS = [
 
 
 def version(chart: Path) -> str:
-    """The chart's version; a chart out of a source tree, which has none yet, is the newest."""
+    """Return the chart's version; a chart from a source tree ("-devel") counts as the newest."""
     version_text = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
     return GpuOperatorSettings().version if version_text.endswith("-devel") else version_text
 
 
 def texts(chart: Path) -> list[str]:
-    """Values and templates of the chart and of its subcharts, which may be packed."""
+    """Return the values and templates of a chart and its subcharts, including packed ones."""
     files = [*chart.rglob("templates/*"), *chart.rglob("values.yaml")]
     read = [path.read_text() for path in files if path.is_file()]
     for packed in chart.rglob("charts/*.tgz"):
@@ -48,6 +48,6 @@ def texts(chart: Path) -> list[str]:
 
 
 def values(chart: Path) -> dict[str, Any]:
-    """The chart's own values."""
+    """Return the chart's values.yaml."""
     result: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
     return result

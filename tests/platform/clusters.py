@@ -1,4 +1,4 @@
-"""Configurations of device plugin and GPU Operator, one for each thing that a chart can be told."""
+"""Configurations of device plugin and GPU Operator, one for each setting of their charts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ CLUSTERS: dict[str, Cluster] = {
 
 
 def chart_of(declared: Cluster) -> tuple[str, str, str, Json]:
-    """The chart's name, version, namespace and our values."""
+    """Return the platform's chart name, chart version, namespace and Helm values."""
     platform = platform_of(declared)
     return (
         platform.chart,

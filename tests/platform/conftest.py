@@ -1,4 +1,4 @@
-"""One embedded cluster for all platform tests, and the line that says what was shown."""
+"""Fixture with one embedded cluster for all platform tests; prints the summary line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.e2e.project import Project, started
 from tests.guard import own_name
 from tests.platform import ways
 
-#: Marks of tests that the last line counts, each by its result.
+# Pytest markers whose tests the summary line counts.
 COUNTED = ("platform", "bad_setting")
-#: Property of a test's report: a line with figures, kept for the end.
+# Property of a test with a line of numbers that is printed after the tests.
 TOLD = "told"
 _results: dict[str, dict[str, bool]] = {mark: {} for mark in COUNTED}
 _told: list[str] = []
@@ -21,7 +21,7 @@ _failed = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project whose embedded cluster runs and whose stack is not up yet."""
+    """Yield a project with a running embedded cluster, before the stack's first deployment."""
     stack = own_name("platform")
     made = Project.make(tmp_path_factory.mktemp("platform"), stack)
     made.write(ways.declared(stack, "device-plugin"))
@@ -40,7 +40,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """What a failed test left up would spoil the next one."""
+    """Destroy the stack after a failed test, so that the next test starts clean."""
     if item.stash.get(_failed, False):
         for value in getattr(item, "funcargs", {}).values():
             if isinstance(value, Project):
@@ -48,18 +48,18 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks go as properties: a report's keywords hold the names of folders, too."""
+    """Store markers as properties, because a report's keywords also contain folder names."""
     for item in items:
         item.user_properties += [(mark, True) for mark in COUNTED if item.get_closest_marker(mark)]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Counts results, also those of other processes."""
+    """Count the results of tests, including those that ran in other pytest-xdist processes."""
     said = dict(report.user_properties)
     for mark in COUNTED:
         if mark in said:
             passed = _results[mark].get(report.nodeid, True)
-            # A skipped test shows nothing, so it does not count as shown.
+            # A skipped test proves nothing, so it doesn't count as passed.
             _results[mark][report.nodeid] = passed and report.passed
     if report.when == "call" and TOLD in said:
         _told.append(str(said[TOLD]))
@@ -67,7 +67,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The last line of `make test-platform`; a slice of the tests says nothing of the whole."""
+    """Print the summary line of `make test-platform`, if platform tests ran."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     platforms, settings = (_results[mark] for mark in COUNTED)
     if reporter is None or not platforms:

@@ -1,4 +1,4 @@
-"""Definitions of kinds that other programs bring, so far as the tests need them."""
+"""CustomResourceDefinitions that other software installs, as far as the tests need them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.e2e.project import Project
 Json = dict[str, Any]
 
 BASE = "/apis/apiextensions.k8s.io"
-#: Seconds until a definition is served, and until it is gone.
+# Seconds to wait until the API server serves a definition, or no longer serves it.
 LIMIT = 60
 
 
 def definition(group: str, version: str, kind: str, scope: str) -> Json:
-    """A CustomResourceDefinition that takes any content."""
+    """Return a CustomResourceDefinition that accepts objects with any fields."""
     singular = kind.lower()
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -48,7 +48,7 @@ def definition(group: str, version: str, kind: str, scope: str) -> Json:
 
 @contextlib.contextmanager
 def defined(project: Project, *bodies: Json) -> Iterator[None]:
-    """Has the kinds served inside, and gone after."""
+    """Create the definitions for this context and delete them afterwards."""
     try:
         for body in bodies:
             project.request("POST", "customresourcedefinitions", base=BASE, body=body)
@@ -71,7 +71,8 @@ def _until(project: Project, url: str, base: str, version: str, *, there: bool) 
             project.request("GET", url, base=base, version=version)
             result = True
         except Refused as error:
-            if error.code not in (404, 429, 503):  # 429: the store is being made
+            # Status 429 means that the API server is still creating the storage of a new CRD.
+            if error.code not in (404, 429, 503):
                 raise
             result = False
         if result is there:

@@ -1,8 +1,8 @@
-"""All features at once, on each platform: what a site declares together still lets pods in.
+"""On each platform, pods are still admitted if a stack enables all features together.
 
-By the real engine and the embedded cluster's own API server, with guardrails that enforce, limits
-and quotas per namespace, monitoring and priority classes. A dry run of a creation passes all of
-admission (Kubernetes documentation, "Dry-run").
+The tests use the real Pulumi and the embedded cluster's API server, with enforced guardrails,
+limits and quotas per namespace, monitoring and priority classes. A server-side dry run of a
+creation passes through all of admission (Kubernetes documentation, "Dry-run").
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ ROOM: Json = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1
 
 
 def features(way: str) -> Json:
-    """Every feature that admission knows of, for a namespace with limits and one without."""
+    """Return sections of a stack file with all features that affect admission.
+
+    One namespace has limits, another has none.
+    """
     counted = {"gpu-manager": CORE, "dra": CLASS}.get(way, GPU)
     limits = [] if way == "dra" else [{"namespace": TEAM, "maxCards": 2}]
     return {
@@ -52,14 +55,14 @@ def features(way: str) -> Json:
 
 
 def plain() -> Json:
-    """A pod of anybody's, as the documentation of Kubernetes begins with."""
+    """Return an ordinary pod without GPUs, as in introductions to Kubernetes."""
     container = {"name": "busybox", "image": "busybox:1.36", "command": ["true"]}
     first = {**container, "name": "first"}
     return _pod("plain", {"initContainers": [first], "containers": [container]})
 
 
 def asking(way: str) -> Json:
-    """A pod that gets one GPU, or a part of one, the platform's own way."""
+    """Return a pod that requests one GPU, or a share of one, as the platform requires."""
     asked: Json = {"gpu-manager": {CORE: "50", MEMORY: "8"}, "dra": {}}.get(way, {GPU: "1"})
     image = f"registry.example.com/train@sha256:{'1' * 64}"
     container: Json = {
@@ -80,13 +83,13 @@ def _pod(name: str, spec: Json) -> Json:
 
 
 def pods_of(project: Project, space: str) -> list[Json]:
-    """The pods of workloads there; those of the validation come and go by themselves."""
+    """Return a namespace's pods that have an owner, which leaves out validation pods."""
     items: list[Json] = project.request("GET", f"namespaces/{space}/pods")["items"]
     return [pod for pod in items if pod["metadata"].get("ownerReferences")]
 
 
 def made_again(project: Project, space: str) -> None:
-    """Every pod of the stack's own workloads is made again while all features are on."""
+    """Delete all pods of the stack's workloads and wait until they are created again."""
     before = pods_of(project, space)
     for pod in before:
         project.request("DELETE", f"namespaces/{space}/pods/{pod['metadata']['name']}")
@@ -101,7 +104,10 @@ def made_again(project: Project, space: str) -> None:
 
 
 def defaulted(pod: Json, limits: Json) -> Json:
-    """The pod as a LimitRange leaves it (kubernetes v1.34.4 plugin/pkg/admission/limitranger)."""
+    """Return the pod with the defaults of a LimitRange.
+
+    Source: kubernetes v1.34.4 plugin/pkg/admission/limitranger.
+    """
     spec = copy.deepcopy(pod["spec"])
     for container in (*spec["containers"], *spec.get("initContainers", [])):
         own = container.setdefault("resources", {}).setdefault("limits", {})
@@ -146,7 +152,7 @@ def test_pods_are_created_with_all_features_on(project: Project, way: str) -> No
             _created(project, space, asking(way), dryRun="All")
         _created(project, TEAM, plain())
         _completes(project, TEAM, "plain")
-        if way != "dra":  # the simulator has no driver that prepares a claim of others
+        if way != "dra":  # The simulator has no DRA driver that prepares another pod's claim.
             _created(project, TEAM, asking(way))
             _completes(project, TEAM, "asking")
     finally:
@@ -156,7 +162,7 @@ def test_pods_are_created_with_all_features_on(project: Project, way: str) -> No
 
 
 def _removed(project: Project, space: str) -> None:
-    """Remove a namespace and wait until its name is free for the next way."""
+    """Delete a namespace and wait until it is gone, so that the next test can create it."""
     project.request("DELETE", f"namespaces/{space}")
     end = time.monotonic() + LIMIT
     while space in {s["metadata"]["name"] for s in project.request("GET", "namespaces")["items"]}:
@@ -180,7 +186,7 @@ def _completes(project: Project, space: str, name: str) -> None:
 
 
 def _claims(project: Project) -> None:
-    """A claim template in each namespace whose pods ask."""
+    """Create a ResourceClaimTemplate in each namespace whose pods request GPUs."""
     requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]
     for space in (TEAM, OTHER, "default"):
         body = {

@@ -1,4 +1,4 @@
-"""Our values on the fakes and on the real charts, rendered by Helm's own engine."""
+"""The stack's Helm values, rendered with fake and real charts by Helm's own engine."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_stand_ins_policy_says_what_the_real_one_says(helm: Helm, name: str) -
     for key in ours:
         if key[0] in ("ClusterPolicy", "NVIDIADriver"):
             mine, theirs = (dict(_leaves(item[key]["spec"])) for item in (ours, real))
-            # The driver's own object holds a part only, the policy all that the real one holds.
+            # NVIDIADriver has only a part of the real fields; ClusterPolicy has all of them.
             paths = mine.keys() | (theirs.keys() if key[0] == "ClusterPolicy" else set())
             different = {
                 path
@@ -130,7 +130,7 @@ def test_a_stand_ins_policy_says_what_the_real_one_says(helm: Helm, name: str) -
 
 
 def _added(path: str) -> bool:
-    """What the real templates add of themselves, and versions that a source tree has not."""
+    """Return whether only the real templates add this path, or a source tree lacks its version."""
     added = ("daemonsets.labels", "nodeStatusExporter.version", "validator.version")
     return path.startswith(added)
 
@@ -171,7 +171,7 @@ def test_with_a_private_registry_no_image_comes_from_elsewhere(
 
 
 def deployed(declared: Cluster) -> set[str]:
-    """The images as pods must name them: by the digest that is known, but from a mirror."""
+    """Return the images that pods must use: by digest, except from a mirror."""
     return {
         image.name
         if declared.registry.mirror or not image.digest
@@ -234,7 +234,7 @@ def test_nfd_is_installed_only_where_the_stack_says_so(
 
 
 def tolerated(tolerations: list[Json], taint: Json) -> bool:
-    """Whether a pod with these tolerations may run beside a taint (core/v1, Toleration)."""
+    """Return whether a pod with these tolerations tolerates the taint (core/v1, Toleration)."""
     return any(
         toleration.get("key") in (None, taint["key"])
         and toleration.get("effect") in (None, taint["effect"])
@@ -263,7 +263,7 @@ TAINTED: Json = {
 def test_feature_discovery_runs_wherever_gpus_are(
     helm: Helm, folder: Path, declared: Cluster
 ) -> None:
-    """Without its labels no plugin comes, and the node offers nothing."""
+    """Without the labels of feature discovery, no device plugin runs and the node has no GPUs."""
     objects = rendered(helm, folder, declared)
     (worker,) = (
         manifest
@@ -303,7 +303,10 @@ def test_the_plugin_gets_the_drivers_root_by_chart_where_cdi_needs_the_mount() -
 
 
 def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
-    """Without it the drop-in is migrated, and containerd 2.3 ends (gpu-operator#2646)."""
+    """Without this variable the toolkit converts the drop-in, and containerd 2.3 exits.
+
+    Source: NVIDIA/gpu-operator#2646.
+    """
     extra = {"extraValues": {"toolkit": {"env": [{"name": "A", "value": "b"}]}}}
     declared = operator(driver=OWN_DRIVER, gpuOperator=extra)
     variables = chart_of(declared)[3]["toolkit"]["env"]
@@ -316,7 +319,10 @@ def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
 def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
     helm: Helm, folder: Path
 ) -> None:
-    """Document 003: 30Mi unless declared otherwise; memory of the plugin's own goes first."""
+    """The plugin's memory is 30Mi unless the stack declares another value (document 003).
+
+    A value for the plugin alone takes precedence over the one for all containers.
+    """
     expected: Json = {"limits": {"cpu": "50m", "memory": "30Mi"}, "requests": {"memory": "30Mi"}}
     declared = CLUSTERS["plugin-driver"]
     chart = chart_of(declared)[3]
@@ -353,7 +359,7 @@ def tolerates(found: list[Json], key: str) -> bool:
 
 
 def operands(objects: dict[tuple[str, str], Json]) -> Iterator[tuple[str, list[Json]]]:
-    """What each pod that brings GPUs to a node tolerates, by its name."""
+    """Yield the name and the tolerations of each pod that makes a node's GPUs available."""
     for (kind, name), item in objects.items():
         if kind == "DaemonSet":
             yield name, item["spec"]["template"]["spec"].get("tolerations") or []

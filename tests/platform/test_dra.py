@@ -1,4 +1,4 @@
-"""The fake of the DRA driver against the real chart; claims against a real API server."""
+"""The fake chart of the DRA driver compared with the real one; claims on a real API server."""
 
 from __future__ import annotations
 

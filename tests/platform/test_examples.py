@@ -1,4 +1,4 @@
-"""Every committed stack file comes up on the embedded cluster with all the GPUs it declares."""
+"""Each committed stack file can be deployed on the embedded cluster with all its GPUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = sorted(ROOT.glob("Pulumi.*.yaml"))
 def example(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Project]:
-    """A project on the example's cluster; its hosts, which nobody has, are nodes only."""
+    """Yield a project with the example's cluster; its hosts don't exist and become plain nodes."""
     path: Path = request.param
     stack = f"example-{os.getpid()}"
     project = Project.make(tmp_path_factory.mktemp("example"), stack)

@@ -1,4 +1,4 @@
-"""gpu-manager: its chart rendered by Helm, its extender called by the real kube-scheduler."""
+"""gpu-manager: its chart is rendered by Helm, and the real kube-scheduler calls its extender."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIMIT = 60
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
-    """What Helm renders, by kind and name."""
+    """Return the objects that Helm renders, by kind and name."""
     helm = Helm(tmp_path_factory.mktemp("helm"))
     try:
         values = platform_of(cluster()).values()
@@ -125,7 +125,7 @@ def test_neither_program_may_more_than_it_does(objects: dict[str, Json]) -> None
 
 
 class Extender(ThreadingHTTPServer):
-    """Answers as gpu-quota-admission does, and remembers what it was asked."""
+    """HTTP server that responds as gpu-quota-admission does and records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -189,7 +189,7 @@ def test_the_real_scheduler_asks_the_extender_for_shares_and_for_nothing_else(
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(settings))
     project.write(ways.declared(project.stack, "gpu-manager"))
-    project.up()  # cards come with gpu-manager
+    project.up()  # gpu-manager advertises the GPU cards that the scheduler needs.
     tool = toolchain.ensure("kube-scheduler")["kube-scheduler"]
     log = (tmp_path / "scheduler.log").open("w")
     process = subprocess.Popen(
@@ -263,7 +263,7 @@ def test_an_image_from_before_cri_is_refused_without_docker() -> None:
 
 
 def test_a_declared_address_is_known_before_the_first_run() -> None:
-    """The validation of that run asks the extender, so the scheduler must know it by then."""
+    """The first run's validation calls the extender, so the scheduler needs its address before."""
     declared = cluster(gpuManager={"extenderAddress": "10.96.0.200"})
     service = next(each for each in platform_of(declared).extra_objects() if each.key == "extender")
     assert service.manifest["spec"]["clusterIP"] == "10.96.0.200"
@@ -277,7 +277,7 @@ def test_a_declared_address_is_known_before_the_first_run() -> None:
 
 
 def extender_pod(image: str, helm: Helm) -> Json:
-    """The extender's pod as the chart renders it for an image."""
+    """Return the template of the extender's pod as the chart renders it for an image."""
     values = platform_of(cluster(gpuManager={"admissionImage": image})).values()
     rendered = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
     (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
@@ -324,7 +324,7 @@ def uvm_script(objects: dict[str, Json]) -> str:
 def test_no_card_is_offered_before_the_device_that_its_containers_name(
     objects: dict[str, Json], tmp_path: Path, programs: dict[str, str], made: str
 ) -> None:
-    """A container of gpu-manager names /dev/nvidia-uvm, and no engine starts it without one."""
+    """A container without /dev/nvidia-uvm can't start, so gpu-manager must wait for the device."""
     folder, devices = tmp_path / "bin", tmp_path / "dev"
     folder.mkdir()
     devices.mkdir()
@@ -350,7 +350,7 @@ def test_no_card_is_offered_before_the_device_that_its_containers_name(
 
 
 def test_a_toolkit_that_no_host_would_get_is_refused() -> None:
-    """gpu-manager mounts libraries itself, so no host has a runtime phase that installs it."""
+    """gpu-manager mounts the libraries itself, so no host has a phase that installs the toolkit."""
     with pytest.raises(ConfigError) as raised:
         cluster(runtime={"toolkit": {"source": "package"}})
     assert [problem.place for problem in raised.value.faults] == ["runtime.toolkit.source"]
@@ -358,7 +358,7 @@ def test_a_toolkit_that_no_host_would_get_is_refused() -> None:
 
 @pytest.mark.parametrize("cards", [0.01, 0.05, 0.3, 1, 2])
 def test_a_namespace_may_have_the_same_shares_as_a_container(cards: float) -> None:
-    """The rules take what gpu-manager does, from one hundredth on; so do the limits."""
+    """Policies and limits accept the same shares as gpu-manager: hundredths of a card."""
     limits = [{"namespace": "team", "maxCards": cards}]
     (limit,) = cluster(scheduling={"limits": limits}).scheduling.limits
     cores = PLATFORM.limit(limit.max_cards)[CORE]

@@ -1,4 +1,4 @@
-"""What a site without internet has to copy: every image and chart, once, with its new name."""
+"""The list of images and charts that a site without internet access must mirror."""
 
 from __future__ import annotations
 
@@ -81,11 +81,12 @@ def test_an_image_is_deployed_by_the_digest_that_its_makers_publish(
     value = str(value_of(cluster(platform, **chosen), path))
     assert value.startswith(start)
     assert len(value) == len(start) + 64
-    # A mirror's copy of one platform has another digest; what is loaded on nodes has a tag alone.
+    # A mirror may hold one platform only, with another digest; images loaded on nodes have only
+    # tags.
     for registry in ({"mirror": "r.example.com"}, {"digests": False}):
         by_tag = value_of(cluster(platform, registry=registry, **chosen), path)
         assert "@" not in str(by_tag)
-    # Another image of the site's own has none of the digests that are known here.
+    # The known digests don't belong to a site's own image.
     given: dict[str, Any] = {"repository": "own.example.com/x"}
     for step in reversed(path[:-1]):
         given = {step: given}

@@ -1,4 +1,4 @@
-"""Device plugin and GPU Operator by the real engine on the embedded cluster, from both charts."""
+"""Device plugin and GPU Operator on the embedded cluster, with fake and real charts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.platform.chart_folders import FOLDERS
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-#: Seconds for any one command: the real charts bring some thirty objects.
+# Seconds that one command may run; a real chart creates about thirty objects.
 LIMIT = 900
 CREDENTIALS = '{"auths": {"registry.example.com": {"auth": "Y2FuYXJ5OmNhbmFyeQ=="}}}'
 
 
 @pytest.fixture(scope="module", params=FOLDERS)
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A project on the fakes or on the real charts, its cluster started, its stack not up."""
+    """Yield a project with fake or real charts and a running cluster, before the first `up`."""
     folder: Path = request.param
     stack = own_name("live")
     project = Project.make(tmp_path_factory.mktemp("live"), stack)
@@ -52,7 +52,10 @@ def declared(stack: str, **sections: Any) -> Json:
 
 
 def allocatable(project: Project, node: str) -> dict[str, str]:
-    """What a node offers; of a plugin that is gone the kubelet keeps the name, with 0."""
+    """Return a node's allocatable NVIDIA resources, without resources whose amount is 0.
+
+    A kubelet keeps the resource of a removed plugin with the amount 0.
+    """
     amounts = project.request("GET", f"nodes/{node}")["status"]["allocatable"]
     return {
         name: value
@@ -62,7 +65,7 @@ def allocatable(project: Project, node: str) -> dict[str, str]:
 
 
 def changed(project: Project) -> int:
-    """Resources that `make up` changed."""
+    """Run `make up` and return the number of changed resources."""
     return int(project.up().split(", ")[1].split()[0])
 
 
@@ -85,7 +88,7 @@ RENAMED = {
 
 
 def plugin(stack: str) -> Json:
-    """Three pools: shared in turns, shared by MPS under another name, one with a GPU left out."""
+    """Return a configuration with three pools: time-slicing, MPS, and one excluded GPU."""
     label = "nvidia.com/device-plugin.config"
     return declared(
         stack,
@@ -132,7 +135,7 @@ def test_each_node_offers_what_its_own_configuration_says(live: Project) -> None
 
 
 def plugin_pods(project: Project) -> dict[str, str]:
-    """The device plugin's pods: uid by node."""
+    """Map each node to the UID of its device plugin pod."""
     path = "namespaces/nvidia-device-plugin/pods"
     return {
         pod["spec"]["nodeName"]: pod["metadata"]["uid"]
@@ -157,7 +160,7 @@ def _a_gpu_that_is_left_out_moves_the_plugin_of_its_node_only(project: Project) 
 
 
 def operator(stack: str) -> Json:
-    """MIG on two nodes, a driver by NVIDIADriver, configurations, a registry with credentials."""
+    """Return a configuration with MIG, an NVIDIADriver object and a private registry."""
     return declared(
         stack,
         platform="gpu-operator",
@@ -190,13 +193,14 @@ def operator(stack: str) -> Json:
 
 def test_the_operator_divides_gpus_and_leaves_what_is_off_alone(live: Project) -> None:
     live.write(operator(live.stack))
-    begun = live.command("start")  # the simulator takes the GPUs out of a node that has none
+    # `start` makes the simulator remove the GPUs of the node that declares none.
+    begun = live.command("start")
     assert begun.returncode == 0, begun.stdout
     before = snapshot.cluster(live)
     path = live.root / "registry.json"
     path.write_text(CREDENTIALS)
     secret = f'pulumi config set --secret gpu-cluster:registryCredentials < "{path}"'
-    live.command("preview")  # makes the stack
+    live.command("preview")  # The preview creates the stack, which `pulumi config` needs.
     _shell(live, secret)
     assert live.up().startswith("up: 24 of 24 GPUs simulated")
     parts = {"nvidia.com/mig-1g.5gb": "16", "nvidia.com/mig-2g.10gb": "16"}
@@ -221,13 +225,13 @@ TOKEN = "bGljZW5jZS1jYW5hcnk"
 
 @contextlib.contextmanager
 def listening() -> Iterator[str]:
-    """A server that takes connections, as a licence server or a registry does: host and port."""
+    """Listen for TCP connections, in place of a license server or registry; yield host and port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield "{}:{}".format(*server.getsockname())
 
 
 def guests(stack: str, distribution: str, server: str, registry: str) -> Json:
-    """Virtual machines with vGPUs on a Rancher distribution, the guest driver from a registry."""
+    """Return a configuration of vGPU nodes on a Rancher distribution, with a guest driver image."""
     return declared(
         stack,
         platform="gpu-operator",
@@ -300,7 +304,7 @@ WORKLOAD = "nvidia.com/gpu.workload.config"
 
 
 def machines(stack: str) -> Json:
-    """Containers on three nodes; the fourth gives its GPUs to virtual machines."""
+    """Return a configuration with containers on three nodes and GPU passthrough on a fourth."""
     return declared(
         stack,
         platform="gpu-operator",

@@ -1,4 +1,4 @@
-"""Alert rules by the real promtool; what is made where; the dashboard's queries."""
+"""Monitoring: alert rules checked by the real promtool, created objects, dashboard queries."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(promtool: Path, *arguments: str | Path) -> str:
     return done.stdout
 
 
-#: Series, and the alerts that they must raise half an hour on.
+# Prometheus series, and the alerts that must fire after half an hour of them.
 CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "healthy": ({}, set()),
     "hardware-xid": (
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "exporter-down": ({'up{job="dcgm-exporter"}': "0x40"}, {"GpuExporterDown"}),
 }
 
-#: A cluster in which nothing is wrong.
+# Prometheus series of a cluster without a problem.
 HEALTHY = {
     'up{job="dcgm-exporter"}': "1x40",
     **{
@@ -232,7 +232,7 @@ def test_what_watches_gpus_comes_up_stays_and_goes_without_a_trace(
     before = snapshot.cluster(project)
     project.write(ways.declared(project.stack, way, monitoring={}))
     try:
-        # Without the definitions there is nothing of Prometheus; with them the next run adds it.
+        # Without CRDs of Prometheus no such objects are created; the next run with CRDs adds them.
         assert figures(project.up())[:2] == (ALL, ALL)
         with defined(project, *(definition(group, "v1", kind, "Namespaced") for kind in kinds)):
             assert figures(project.up())[2] > 0

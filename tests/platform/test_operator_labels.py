@@ -1,4 +1,4 @@
-"""What the operator leaves on nodes is taken back, and nothing else."""
+"""Labels that the GPU Operator leaves on nodes are removed; other labels stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.platform.ways import look
 
 Json = dict[str, Any]
 
-#: As the operator and its feature discovery write them.
+# Labels as the operator and GPU feature discovery write them.
 LEFT = {
     "nvidia.com/gpu.present": "true",
     "nvidia.com/gpu.deploy.driver": "true",
@@ -45,7 +45,7 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     left = {"metadata": {"labels": LEFT}}
     for name in ("gpu-1", "gpu-2"):
         project.request("PATCH", f"nodes/{name}", body=left, **merge)
-    # The device plugin's stack has come meanwhile, and wants one of the same labels.
+    # A device plugin stack, deployed meanwhile, manages one of these labels.
     declared = load(ways.declared(project.stack, "device-plugin"))
     pools = [*resolve(declared, "test").scheduling.pools]
     project.ask(lambda _: scheduling.apply(pools[0]))

@@ -1,4 +1,4 @@
-"""A platform of one's own: a folder with one file, found without a line elsewhere."""
+"""A user-defined platform: a folder with one file, which the program finds by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.platform import ways
 
 ALL = ways.NODES * ways.GPUS
 
-#: What a newcomer writes: everything that isn't said here has a default.
+# The file of a user-defined platform with the minimum of settings.
 PLATFORM = '''
     """GPUs by a chart of our own."""
 
@@ -66,7 +66,7 @@ CHART = {
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project with the platform's folder, whose cluster has a name of its own in the program."""
+    """Yield a project with the platform's folder; its component has a non-default name."""
     stack = f"own-{os.getpid()}"
     project = Project.make(tmp_path_factory.mktemp("own"), stack)
     folder = project.root / "components" / "platforms" / "own_platform"

@@ -1,4 +1,4 @@
-"""Each of the six ways by the real engine on the embedded cluster: up, the same again, gone."""
+"""Each of the six ways of deploying is installed, unchanged by a second `up`, and removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 
 
-#: `make test` shows the way that has most objects of the project's own; the full proof all six.
+# `make test` runs only the way with the most objects of this project; the full test runs all.
 SLICE = "gpu-manager"
 EACH = [
     pytest.param(way, marks=[] if way == SLICE else [pytest.mark.full], id=way) for way in ways.WAYS
@@ -52,9 +52,9 @@ def test_a_platform_comes_up_stays_as_it_is_and_goes_without_a_trace(
 
 
 def _withhold_each(project: Project, declared: Json) -> None:
-    """The platform's check names each single object that is withheld, and passes when it is back.
+    """Delete each object in turn: the platform's check must name the missing one.
 
-    Definitions are left: with one of them all objects of its kind go.
+    CustomResourceDefinitions are skipped, because deleting one deletes all objects of its kind.
     """
     cluster = load(declared)
     wanted = resolve(cluster, "test").presence
@@ -112,7 +112,7 @@ async def _gone(client: Client, where: tuple[str, str, str]) -> None:
 
 
 def _again(found: Json) -> Json:
-    """An object as it was, ready to be made again."""
+    """Return a copy of an object that can be created again, without fields of the API server."""
     body: Json = json.loads(json.dumps(found))
     body.pop("status", None)
     for key in ("resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"):

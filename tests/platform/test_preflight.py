@@ -1,4 +1,4 @@
-"""The cluster preflight refuses what would do harm, and lets pass what would not."""
+"""The cluster preflight refuses harmful configurations and accepts harmless ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def judged(
     members: Mapping[str, list[Mapping[str, str]]],
     hosts: Mapping[str, HostFacts],
 ) -> list[Fault]:
-    """What is found about a cluster's platform."""
+    """Return the faults that the preflight finds about a cluster's platform."""
     declared = Declared(
         host_nodes=frozenset(host.node for host in cluster.hosts),
         node_features=cluster.scheduling.node_features,
@@ -54,7 +54,7 @@ def judged(
 
 
 def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
-    """What stops a run, as text; warnings begin with `warning`."""
+    """Return the faults that stop a run, as text; a warning begins with `warning`."""
     cluster = load(ways.declared("x", way))
     seen = replace(SEEN, **changes)
     hosts = {"gpu-1": host} if host else {}
@@ -81,7 +81,7 @@ def test_a_plain_cluster_passes_for_every_way() -> None:
 
 
 class Namespaces:
-    """A client of a cluster that has these namespaces, with the labels of each."""
+    """Fake API client of a cluster with the given namespaces and their labels."""
 
     def __init__(self, labels: dict[str, Json]) -> None:
         self.labels = labels
@@ -95,7 +95,7 @@ class Namespaces:
 
 
 def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
-    """The provider would adopt it, and remove it on destroy with all that it holds."""
+    """Pulumi would adopt an existing namespace and delete it, with its contents, on destroy."""
     made = {"app.kubernetes.io/managed-by": "gpu-cluster"}
     client = Namespaces({"monitoring": {}, "gpu-validation": made, "other": {}})
     own = ["monitoring", "gpu-validation"]
@@ -117,7 +117,7 @@ def test_a_host_needs_no_toolkit_where_the_platform_takes_none(way: str) -> None
 
 
 def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
-    """Nothing offers its GPUs, so they could never be counted."""
+    """Operands are disabled on this node, so no device plugin would ever advertise its GPUs."""
     off = {"labels": {"nvidia.com/gpu.deploy.operands": "false"}}
     with pytest.raises(ConfigError) as raised:
         load(ways.declared("x", "gpu-operator-driver", scheduling={"nodes": {"gpu-1": off}}))

@@ -1,4 +1,4 @@
-"""Whose the RuntimeClass is, on a real API server with its garbage collector."""
+"""Ownership of the RuntimeClass `nvidia`, on a real API server with garbage collection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLICY = definition("nvidia.com", "v1", "ClusterPolicy", "Cluster")
 POLICY["metadata"]["name"] = "clusterpolicies.nvidia.com"
 POLICY["spec"]["names"]["plural"] = "clusterpolicies"
 OURS = NotedRuntimeClass(made=True)
-#: Seconds until the garbage collector has seen a new kind.
+# Seconds to wait until the garbage collector knows a new kind of object.
 COLLECTED = 120
 
 
@@ -109,14 +109,15 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
         for name in (NAME, "collected"):
             theirs(project, name, owners=[{**owner, "controller": True}])
         assert own(project) == OURS
-        assert remove(project, OURS) == []  # the operator's, as long as it has a policy
+        # The operator owns the RuntimeClass as long as a ClusterPolicy exists.
+        assert remove(project, OURS) == []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runtime_class, "POLICY_GONE", 0)
             with pytest.raises(ClusterError, match="still the GPU Operator's"):
                 project.ask(lambda client: runtime_class.settle(client, NAME))
         project.request("DELETE", "clusterpolicies/p", base=base)
         project.ask(lambda client: runtime_class.settle(client, NAME))
-        # The collector has been here when the other one is gone.
+        # Once the second object is gone, the garbage collector has also processed the first.
         deadline = time.monotonic() + COLLECTED
         while read_class(project, "collected") and time.monotonic() < deadline:
             pass
@@ -128,7 +129,7 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
 
 
 def others_of(chart: str) -> list[str]:
-    """What selects the pods of all platforms but one."""
+    """Return the label selectors for the device pods of all platforms except one."""
     return [platform.servers.pods for platform in every() if platform.chart != chart]
 
 

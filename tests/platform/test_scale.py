@@ -1,4 +1,4 @@
-"""1,000 simulated nodes in 5 pools, and what they cost."""
+"""Cost of 1,000 simulated nodes in 5 pools: Pulumi resources and time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 POOLS, EACH, GPUS = 5, 200, 8
 LIMIT = 1500
-"""Seconds for any one command."""
+"""Seconds that one command may run."""
 
 
 @pytest.mark.full
@@ -52,7 +52,7 @@ def test_a_thousand_nodes_cost_a_few_resources(
         total = POOLS * EACH * GPUS
         (first, (validated, wanted, _)), (second, (*_, changed)) = costs
         assert (validated, wanted, changed) == (total, total, 0)
-        # A pool costs its labels and taints, a Job and a count; the rest is the same for any size.
+        # A pool adds at most four resources; the number of the others doesn't depend on the size.
         assert len(resources) < 20 + 4 * POOLS
         record_property(
             TOLD,

@@ -1,4 +1,4 @@
-"""One program, two clusters: each under a name of its own, on a control plane of its own."""
+"""One Pulumi program with two clusters, each with its own name and control plane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.project import Project, figures, started
 from tests.guard import own_name
 from tests.platform import ways
 
-#: What the program declares after its first cluster, which the machine's kubeconfig doesn't know.
+# The second component of the program, whose context the default kubeconfig doesn't have.
 SECOND = """
 GpuCluster(
     "Green_2",
@@ -29,7 +29,7 @@ GpuCluster(
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Project]]:
-    """Two embedded clusters; the first one's project declares both."""
+    """Start two embedded clusters; the first one's project declares both."""
     blue, green = (
         Project.make(tmp_path_factory.mktemp(name), own_name(name)) for name in ("blue", "green")
     )
@@ -52,7 +52,7 @@ def kubeconfig(project: Project) -> Path:
 
 
 def validated(project: Project) -> int:
-    """GPUs that the records on a cluster's nodes name."""
+    """Return the number of GPUs in the validation records of a cluster's nodes."""
     nodes = project.request("GET", "nodes")["items"]
     return sum(len(kept.devices) for kept in map(record.decode, nodes) if kept)
 

@@ -1,4 +1,4 @@
-"""A new version of a chart changes what is there, in place."""
+"""A new chart version upgrades the Helm release in place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def record(project: Project, name: str, namespace: str) -> tuple[int, str]:
-    """Revision and chart version of a release, as Helm recorded them last."""
+    """Return the revision and chart version of a release's newest record."""
 
     async def ask(client: Client) -> list[Json]:
         url = f"namespaces/{namespace}/secrets"

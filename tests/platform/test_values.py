@@ -1,4 +1,4 @@
-"""Values of the charts: every real key is accepted, what does nothing or harm is refused."""
+"""Helm values in the stack file: real keys are accepted, useless and harmful ones refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_bad_setting_is_refused_with_its_exact_message(path: Path) -> None:
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_a_bad_setting_is_the_only_mistake_of_its_file(path: Path) -> None:
-    """So that each file proves its own refusal, and no other stands in for it."""
+    """Each bad setting must be refused for its own fault, not for another one in the file."""
     text = path.with_suffix(".txt").read_text(encoding="utf-8")
     places = re.findall(r"^ +\d+\. (\S+)", text, re.MULTILINE)
     assert len({place.rsplit(".", 1)[0] for place in places}) == 1
@@ -78,7 +78,7 @@ def test_every_path_that_a_template_reads_is_known(folder: Path, chart: str) -> 
 @pytest.mark.parametrize("chart", CHARTS)
 @pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder.id == "real"])
 def test_no_path_of_the_table_is_made_up(folder: Path, chart: str) -> None:
-    """Each is in the chart's values, in its templates, or in a subchart: fakes have a part."""
+    """Each path must exist in the chart's values or templates; fake charts have only some paths."""
     table = value_table.table(chart, version(folder / chart))
     paths = set(_paths(values(folder / chart)))
     words = set(re.findall(r"[\w-]+", " ".join(texts(folder / chart))))
@@ -187,7 +187,7 @@ def test_extra_values_are_frozen_hashable_and_written_as_given() -> None:
 
 
 def test_no_setting_of_the_stack_file_is_called_as_a_dead_value() -> None:
-    """A cure never sends to a key that the stack file refuses."""
+    """A suggested replacement must be a key that the stack file accepts."""
     for chart, series in SERIES:
         for dead in value_table.table(chart, f"{series}.0").dead.values():
             for word in re.findall(r"\b(devicePlugin\.[\w.]+\w)", dead.instead):
@@ -197,7 +197,7 @@ def test_no_setting_of_the_stack_file_is_called_as_a_dead_value() -> None:
 
 
 def nulls(value: Any, path: str = "") -> list[str]:
-    """Return the paths of a value's nulls."""
+    """Return the paths of all nulls in a value."""
     if isinstance(value, dict):
         return [found for key, item in value.items() for found in nulls(item, f"{path}.{key}")]
     if isinstance(value, list | tuple):
@@ -207,6 +207,6 @@ def nulls(value: Any, path: str = "") -> list[str]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_value_that_the_program_writes_is_null(way: str) -> None:
-    """Plugins before 4.30 drop a null, and later ones remove the chart's default for it."""
+    """Pulumi's Kubernetes plugins before 4.30 drop nulls; later ones delete the chart's default."""
     cluster = load(declared("test", way))
     assert nulls(platform_of(cluster).values()) == []

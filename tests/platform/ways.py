@@ -1,4 +1,4 @@
-"""The six ways to offer GPUs, as stack files declare them."""
+"""The six ways of deploying GPU software, as sections of a stack file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 VERSION = "595.91.07"
 
-#: Each way's own part of the configuration.
+# Sections of the stack file that differ between the ways.
 WAYS: dict[str, Json] = {
     "device-plugin": {"platform": "device-plugin"},
     "device-plugin-driver-daemonset": {
@@ -35,7 +35,7 @@ ALL = NODES * GPUS
 
 
 def declared(stack: str, way: str, **changes: Any) -> Json:
-    """A configuration of one way: 3 simulated nodes of 8 GPUs in two pools."""
+    """Return a configuration with three simulated nodes of eight GPUs in two pools."""
     return {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{stack}"},
@@ -50,7 +50,7 @@ def declared(stack: str, way: str, **changes: Any) -> Json:
 
 
 def served(project: Project, way: str) -> None:
-    """Skips a way that this control plane can't have, with the reason."""
+    """Skip the test if the cluster's Kubernetes version is too old for this way."""
     if way == "dra":
         version = project.request("GET", "", base="/version", version="")
         if int(version["minor"].rstrip("+")) < 34:
@@ -58,7 +58,7 @@ def served(project: Project, way: str) -> None:
 
 
 def look(project: Project) -> dict[str, tuple[dict[str, str], list[Json]]]:
-    """Labels and taints of each node."""
+    """Return the labels and taints of each node."""
     nodes = project.request("GET", "nodes")["items"]
     return {
         node["metadata"]["name"]: (

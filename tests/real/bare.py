@@ -1,7 +1,7 @@
-"""A site of two bare Debian hosts and a desk with a project that makes a cluster of them.
+"""Two bare Debian hosts, and a project that creates a cluster on them.
 
-Mocks: NVML and systemctl (`docs/real-parts.md`). kubeadm's addons are declared off: CoreDNS and
-kube-proxy need images from elsewhere.
+Mocks: NVML and systemctl (`docs/real-parts.md`). The kubeadm addons CoreDNS and kube-proxy are
+disabled, because they need images from a registry.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ MARKS = [
         Path("/sys/fs/cgroup/cgroup.procs").exists(), reason="control groups of version 1 alone"
     ),
 ]
-"""Of each module with such a site."""
+"""Pytest markers of each test module that uses these hosts."""
 ADDRESSES = {"cp-1": "198.18.7.1", "gpu-1": "198.18.7.2"}
 ROLES = {"cp-1": "gpu-control-plane", "gpu-1": "gpu-worker"}
 ENDPOINT = f"{ADDRESSES['cp-1']}:6443"
 CONTEXT = "made-here"
 IGNORED = ("SystemVerification",)
-"""kubeadm's own names of checks that a simulated host can't pass."""
+"""kubeadm's names of the preflight checks that a simulated host can't pass."""
 KUBELET = {
     "failCgroupV1": False,
     "failSwapOn": False,
@@ -52,17 +52,17 @@ KUBELET = {
     "evictionHard": {"memory.available": "0%", "nodefs.available": "0%"},
     "imageGCHighThresholdPercent": 100,
 }
-"""What namespaces can't give a kubelet."""
+"""Settings of the kubelet that disable what Linux namespaces can't provide."""
 LIMIT = 1500
 COPIED = "upper/usr/libexec"
-"""A folder of the hosts' root, which the overlay holds again as something was made in it."""
+"""Folder of the host's root that the overlay still lists after a file in it was created."""
 
 Json = dict[str, Any]
 
 
 @dataclass
 class Stack:
-    """The site, and a project at its desk that declares all of it."""
+    """The hosts, and a project that declares them as a cluster."""
 
     site: Site
     project: Project
@@ -71,27 +71,27 @@ class Stack:
     before: dict[str, dict[str, str]]
 
     def kubectl(self, arguments: str) -> Json:
-        """What the real kubectl says at the desk, as JSON."""
+        """Run the real kubectl and return its JSON output."""
         program = build.build_node()["kubectl"]
         line = f"{program} --kubeconfig {self.kubeconfig} {arguments} -o json"
         answer: Json = json.loads(self.site.run(line))
         return answer
 
     def tagged(self, version: str) -> dict[str, str]:
-        """Images that static pods of a version are to have, by name."""
+        """Return the images that the static pods of a Kubernetes version must have, by name."""
         kubeadm = build.build_kubernetes(version)["kubeadm"]
         tags = image_registry.tags(kubeadm, version)
         return {name: f"{REGISTRY}/{name}:{tags[name]}" for name in image_registry.STATIC_PODS}
 
     def gpus(self) -> dict[str, str]:
-        """How many each node offers."""
+        """Return the number of GPUs that each node advertises."""
         return {
             node["metadata"]["name"]: node["status"]["allocatable"]["nvidia.com/gpu"]
             for node in self.kubectl("get nodes")["items"]
         }
 
     def static_pods(self) -> dict[str, str]:
-        """Images of those that run on the control plane's host, by name."""
+        """Return the images of the running static pods on the control-plane host, by name."""
         pods = self.kubectl("get pods -n kube-system")["items"]
         return {
             pod["metadata"]["name"].removesuffix("-cp-1"): pod["spec"]["containers"][0]["image"]
@@ -100,7 +100,7 @@ class Stack:
         }
 
     def down(self) -> None:
-        """Takes all of it down, and sees that each host is as it was."""
+        """Run `make down` and check that the hosts have the same files as before."""
         done = self.project.command("down")
         assert done.returncode == 0, done.stdout
         assert not self.kubeconfig.exists()
@@ -111,11 +111,11 @@ class Stack:
 
 @contextlib.contextmanager
 def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
-    """The site, with nothing on its hosts yet.
+    """Start the hosts, before anything is installed, and yield them with the project.
 
     Args:
-        folder: where the project is made.
-        version: of Kubernetes, that the project declares.
+        folder: Folder of the project.
+        version: Kubernetes version that the project declares.
     """
     with temporary_cluster() as name:
         if reason := namespaced.reason_against(name):
@@ -143,11 +143,11 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
 
 
 def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
-    """The project at the desk."""
+    """Create the project."""
     key, _ = simulated.client_key(name)
     project = Project.make(folder, "made")
     project.around, project.limit = site.at_the_desk, LIMIT
-    service = "10.96.0.1"  # the first of the default service subnet
+    service = "10.96.0.1"  # The first address of the default service subnet.
     (project.root / "cni.yaml").write_text(network.manifests(REGISTRY, service, ENDPOINT))
     kubeconfig = folder / "kubeconfig"
     project.environment |= {
@@ -165,7 +165,7 @@ def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
 
 
 def declared(repository: Json, version: str) -> Json:
-    """The stack file of all of it."""
+    """Return the content of the stack file."""
     return {
         "version": "v1",
         "kubernetes": {"context": CONTEXT},

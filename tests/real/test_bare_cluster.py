@@ -1,9 +1,8 @@
-"""By one real `up`: from two bare Debian hosts to 16 GPUs, with real parts all the way down.
+"""Turns two bare Debian hosts into a cluster with 16 validated GPUs, with real parts.
 
-Real: the engine, apt, containerd and runc of Debian, kubeadm, kubelets and kubectl, etcd and
-the control plane as static pods of images, NVIDIA's container toolkit and device plugin, the
-scripts over SSH, and the network between program, API server and kubelets. What is a mock is in
-`tests.real.bare`.
+Real parts: Pulumi, apt, containerd and runc of Debian, kubeadm, kubelet and kubectl, etcd and the
+control plane as static pods, NVIDIA Container Toolkit and device plugin, the scripts over SSH, and
+the network between program, API server and kubelets. `tests.real.bare` lists the mocks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""By one real `up`: a cluster of real parts, made at one version of Kubernetes, gets the next one.
+"""Upgrades a cluster of real parts to the next Kubernetes version by one `up`.
 
-Real: all that `tests/real/test_bare_cluster.py` has, at two versions: kubeadm, kubelets, kubectl
-and the control plane's programs. etcd's image for the earlier one holds the etcd of the later one.
+Real parts: those of `tests/real/test_bare_cluster.py`, and kubeadm, kubelet, kubectl and control
+plane of two versions. The earlier version's etcd image contains the etcd of the later version.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def answers(stack: Stack) -> dict[str, str]:
-    """What kubeadm says to versions that it can't upgrade to; it changes nothing."""
+    """Return kubeadm's messages for versions to which no upgrade is possible."""
     (first, *_) = stack.site.machines
     line = "kubeadm upgrade apply --yes --ignore-preflight-errors=all %s 2>&1 || true"
     return {version: first.run(line % version) for version in dict(refusals(parts.KUBELET))}
 
 
 def versions(stack: Stack) -> dict[str, str]:
-    """Of the API server, and of each node's kubelet by its name."""
+    """Return the versions of the API server and of each node's kubelet."""
     nodes = stack.kubectl("get nodes")["items"]
     kubelets = {
         node["metadata"]["name"]: str(node["status"]["nodeInfo"]["kubeletVersion"])
@@ -47,7 +47,7 @@ def versions(stack: Stack) -> dict[str, str]:
 
 
 def validated(stack: Stack) -> dict[str, str]:
-    """When each node's GPUs ran a kernel."""
+    """Return the time of each node's last validation."""
     notes = {
         node["metadata"]["name"]: str(node["metadata"]["annotations"][RECORD])
         for node in stack.kubectl("get nodes")["items"]

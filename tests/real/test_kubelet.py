@@ -1,4 +1,4 @@
-"""The real kubelet starts, or doesn't, where the preflight says so."""
+"""The real kubelet accepts and refuses the same settings as the preflight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT = 60
 
 
 def ends(folder: Path, **settings: object) -> str:
-    """What the kubelet says as it ends: it has neither an API server nor a container engine."""
+    """Return the last messages of a kubelet that has no API server and no container engine."""
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     endpoint = f"unix://{folder}/none.sock"
     config = folder / "kubelet.yaml"

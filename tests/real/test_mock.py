@@ -1,4 +1,4 @@
-"""The mock of NVML, asked as a program would: by its C names."""
+"""The mock of NVIDIA's NVML library, called by its C function names."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = [
     pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}"),
 ]
 
-#: Go's runtime doesn't leave a process, so each question has its own. Nodes of devices are made in
-#: a /dev of the process's own.
+# Go's runtime can't be unloaded from a process, so each query runs in a new process. The process
+# creates device nodes in a private /dev.
 ASK = """
 import ctypes, json, os, sys
 for index in range(int(sys.argv[2])):

@@ -1,4 +1,4 @@
-"""Namespaces of a node: what it has, and that it never outlives the run."""
+"""Linux namespaces of a test node: their contents, and their end with the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}"),
 ]
 NAME = "a-test"
-#: A run that starts a node and waits to be killed.
+# Program that starts a node and waits until it is killed.
 RUN = """
 import sys, time
 from pathlib import Path
@@ -65,7 +65,8 @@ def test_a_node_has_namespaces_devices_and_nothing_of_the_machine(work: Path, lo
             assert os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
         assert node.run("hostname").strip() == NAME
         assert node.run("ls /dev/nvidia[0-9]*").split() == [f"/dev/nvidia{i}" for i in range(8)]
-        assert node.run("cat /proc/net/route").count("\n") == 2  # its own net, and no way out
+        # The node has its own network namespace, without a default route.
+        assert node.run("cat /proc/net/route").count("\n") == 2
         assert str(work) not in Path("/proc/self/mounts").read_text()
     finally:
         node.stop()

@@ -1,4 +1,4 @@
-"""What the comparison of operators rests on, decided without one."""
+"""Unit tests of the comparison between the real and the simulated GPU Operator."""
 
 from __future__ import annotations
 

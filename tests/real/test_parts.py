@@ -1,4 +1,4 @@
-"""What the proof of the real parts rests on, decided without a node."""
+"""Unit tests of the helpers for tests with real parts; no node is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver's upgrade is judged by, decided without an operator."""
+"""Unit tests of the checks for a driver upgrade by the GPU Operator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node(name: str, state: str, cordoned: bool, **notes: str) -> Any:
 
 
 def upgraded() -> Seen:
-    """As the real operator upgrades: one node after its cordon, one that we cordoned."""
+    """Return the states of two nodes in a driver upgrade; one was cordoned before."""
     cordoned = dict.fromkeys(STATES[2:7], True)
     free = [node(FREE, state, cordoned.get(state, False)) for state in STATES]
     free.insert(-1, node(FREE, "uncordon-required", False))
@@ -74,5 +74,5 @@ def test_each_judge_sees_what_it_is_for(name: str, spoil: Callable[[Seen], None]
 
 
 def test_its_policy_lets_two_nodes_go_at_once() -> None:
-    # One that we cordoned counts as unavailable: with one allowed the other one would wait.
+    # The operator counts a cordoned node as unavailable; with a limit of 1 the other would wait.
     assert upgrade.SETTING.sections["gpuOperator"]["upgrade"]["maxUnavailable"] == 2

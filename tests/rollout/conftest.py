@@ -1,4 +1,4 @@
-"""The site of these tests, and the figures of their last line, counted from the run."""
+"""Fixtures of the rollout tests, and the plugin that prints their summary line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLES = {
 
 @pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """Three workers and one host of the control plane."""
+    """Yield three workers and one control-plane host."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drain, "PAUSE", 0.1)
         patch.setenv("KUBECONFIG", "")
@@ -37,7 +37,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def counted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test did with the site counts for the last line."""
+    """Record how many hosts a test rolled, and how many pods it lost without consent."""
     if "site" not in request.fixturenames:
         yield
         return
@@ -51,7 +51,7 @@ def counted(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Proof:
-    """The last line, counted from the run."""
+    """Pytest plugin that counts results and prints the summary line."""
 
     def __init__(self) -> None:
         self.rolls = [0, 0]
@@ -61,7 +61,7 @@ class Proof:
         self.unconsented = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts a test when it is over: what its fixtures counted is in its last report."""
+        """Count a test by its reports; the last report also has the numbers of its fixtures."""
         said = dict(report.user_properties)
         if report.when == "call":
             for name, count in (
@@ -79,7 +79,7 @@ class Proof:
             self.unconsented += int(str(said.get("unconsented", 0)))
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """The last line of the run, after pytest's own."""
+        """Print the summary line after pytest's own."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not (self.rolls[1] or self.kills[1]):
             return

@@ -1,4 +1,4 @@
-"""A cluster with the operator and its MIG manager, and changes of layouts by the real program."""
+"""Test site for MIG: a cluster with operator and MIG manager, and changes of MIG layouts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tests.simulator.running import Running, until
 
 Json = dict[str, Any]
 SPACE = "default"
-"""Where the operator's pod is here."""
+"""Namespace of the operator's pod."""
 MAPS = f"/api/v1/namespaces/{SPACE}/configmaps"
 VALIDATION = "gpu-validation"
 
 
 class Divided(Site):
-    """Four nodes of eight GPUs each, which MIG manager divides."""
+    """Four nodes with eight GPUs each, which the MIG manager partitions."""
 
     def __init__(self, name: str) -> None:
         self.begun = self.ended = self.unconsented = 0
@@ -56,7 +56,7 @@ class Divided(Site):
         self.cluster = Running(embedded)
 
     def start(self) -> None:
-        """Brings the operator up, and what validation pods need."""
+        """Start the operator and create what validation pods need."""
         start_operator(self.cluster)
         self.serve(self.declared_with({"1g.5gb": 1}))
         config = {"name": CONFIG_MAP, "default": "all-disabled"}
@@ -70,13 +70,13 @@ class Divided(Site):
         simulator.down(self.name)
 
     def declared_with(self, mig: Json | None, **sections: Any) -> Cluster:
-        """The declaration with MIG devices of the pool, or without any."""
+        """Return the configuration with the given MIG devices in its pool, or without MIG."""
         (pool,) = self.document["pools"]
         pools = [{**pool, "mig": mig} if mig else pool]
         return load({**self.document, "pools": pools, **sections})
 
     def serve(self, cluster: Cluster) -> None:
-        """Writes the layouts, as the release does; pods see them when they start."""
+        """Write the ConfigMap of layouts, as the release does; pods read it when they start."""
         config = platform_of(cluster).values().get("migManager", {}).get("config", {})
         body = {"metadata": {"name": CONFIG_MAP}, "data": config.get("data", {})}
         known = [item["metadata"]["name"] for item in self.cluster.items(MAPS)]
@@ -86,7 +86,7 @@ class Divided(Site):
             self.cluster.request("POST", MAPS, body)
 
     def asked(self, cluster: Cluster) -> MigLayoutsRequest:
-        """The program's input."""
+        """Return the input of the program `mig-layouts`."""
         desired = resolve(cluster, "t")
         args = MigLayoutsArgs(
             rollout=desired.rollout,
@@ -98,7 +98,7 @@ class Divided(Site):
         return mig_layouts_request(args, "")
 
     def layout_plan(self, cluster: Cluster) -> MigLayoutsPlan:
-        """What the inspection plans."""
+        """Return the plan that an inspection makes for the layouts."""
 
         async def differences() -> dict[str, Finding]:
             async with connect(self.document["kubernetes"]["context"]) as client:
@@ -112,7 +112,7 @@ class Divided(Site):
         )[0]
 
     def divide(self, mig: Json | None, **sections: Any) -> list[str]:
-        """A change that ends well; its nodes in their order."""
+        """Change the layout, check that this succeeds, and return the changed nodes in order."""
         cluster = self.declared_with(mig, **sections)
         self.serve(cluster)
         document = self.asked(cluster)
@@ -123,7 +123,7 @@ class Divided(Site):
         return list(done["changed"])
 
     def refused(self, mig: Json | None, *, served: bool = True, **sections: Any) -> str:
-        """What a change says that doesn't end well."""
+        """Change the layout, check that this fails, and return the error message."""
         cluster = self.declared_with(mig, **sections)
         if served:
             self.serve(cluster)
@@ -133,24 +133,24 @@ class Divided(Site):
         return str(raised.value)
 
     def states(self) -> list[str]:
-        """What MIG manager reports about each node."""
+        """Return the MIG manager's state of each node."""
         labels = [self.node(f"gpu-{i}")["metadata"]["labels"] for i in range(1, 5)]
         return [found.get(MIG_STATE, "") for found in labels]
 
     def layout(self, name: str) -> str:
-        """The layout that a node's label names."""
+        """Return the layout in the node's label."""
         return str(self.node(name)["metadata"]["labels"].get(MIG_LABEL, ""))
 
     def gpus(self, name: str) -> str:
-        """What a node offers."""
+        """Return the number of GPUs that a node advertises, as text."""
         return str(self.node(name)["status"]["allocatable"].get("nvidia.com/gpu", "0"))
 
     def offer(self, names: tuple[str, ...], count: str) -> None:
-        """Waits until nodes offer so many devices."""
+        """Wait until the nodes advertise `count` devices."""
         until(lambda: [self.gpus(name) for name in names], lambda found: set(found) == {count})
 
     def manager(self, name: str) -> str:
-        """Name of MIG manager's pod on a node."""
+        """Return the name of the MIG manager's pod on a node."""
         pods = self.cluster.pods(app="nvidia-mig-manager")
         (found,) = (p["metadata"]["name"] for p in pods if p["spec"].get("nodeName") == name)
         return str(found)

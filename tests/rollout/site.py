@@ -1,7 +1,7 @@
-"""Hosts over real SSH, the cluster whose nodes they are, and rollouts by the real program.
+"""Test site for rollouts: hosts over real SSH, a cluster with their nodes, and the program.
 
-A boot is simulated: the host's namespaces end and are made again. Nodes are played by kwok; the API
-server, its evictions and its PodDisruptionBudgets are real.
+A reboot is simulated: the host's namespaces end and start again. Kwok simulates the nodes; API
+server, evictions and PodDisruptionBudgets are real.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ REBOOT = "run/gpu-cluster/reboot-required"
 
 
 class Site:
-    """Hosts with all of one declaration applied; `rollout` brings them to another."""
+    """Hosts with an applied configuration, which rollouts change to another one."""
 
     def __init__(self, name: str, roles: dict[str, str]) -> None:
         self.begun = self.ended = self.unconsented = 0
@@ -92,7 +92,7 @@ class Site:
         shutil.rmtree(cluster_dir(self.name), ignore_errors=True)
 
     def apply(self, cluster: Cluster) -> None:
-        """What the hosts' own commands do."""
+        """Apply all phases to the hosts, as the hosts' own Commands do."""
         for host in cluster.hosts:
             machine = self.hosts[host.name]
             scripts = [prepare_script(desired_host(cluster, host))]
@@ -106,7 +106,7 @@ class Site:
         return asyncio.run(observe_hosts(resolve(self.declared, "t").hosts, self.key))
 
     def plan(self, **changed: Any) -> tuple[Cluster, Plan]:
-        """What the inspection would plan for the declaration with these sections."""
+        """Return the changed configuration and the rollout plan that an inspection makes for it."""
         cluster = load({**self.document, **changed})
         cordoned = frozenset(name for name in self.hosts if CORDONED in self.annotations(name))
         desired = resolve(cluster, "t")
@@ -115,7 +115,7 @@ class Site:
         return cluster, plan(found, seen.views, cluster.rollout.max_unavailable)
 
     def input(self, **changed: Any) -> RolloutRequest:
-        """The program's input."""
+        """Return the input of the program `rollout`."""
         cluster, made = self.plan(**changed)
         desired = resolve(cluster, "t")
         args = RolloutArgs(
@@ -134,7 +134,7 @@ class Site:
         return request
 
     def roll(self, **changed: Any) -> list[str]:
-        """A rollout that ends well; its hosts in their order."""
+        """Run a rollout, check that it succeeds, and return the changed hosts in order."""
         document = self.input(**changed)
         self.begun += len(document.hosts)
         with self.guarded(document.rollout.consent):
@@ -143,7 +143,7 @@ class Site:
         return list(done["rolled"])
 
     def fail(self, **changed: Any) -> str:
-        """What a rollout says that doesn't end well."""
+        """Run a rollout, check that it fails, and return the error message."""
         document = self.input(**changed)
         with self.guarded(document.rollout.consent), pytest.raises(ClusterError) as raised:
             asyncio.run(rollout.roll(document))
@@ -151,7 +151,7 @@ class Site:
 
     @contextlib.contextmanager
     def guarded(self, consent: Sequence[str]) -> Iterator[None]:
-        """Counts the pods that went although they lost something without consent."""
+        """Count the pods that are deleted although `rollout.evict` doesn't allow their eviction."""
         before = self.losing()
         try:
             yield
@@ -161,7 +161,7 @@ class Site:
             self.unconsented += sum(not kinds <= set(consent) for kinds in gone)
 
     def losing(self) -> dict[str, set[str]]:
-        """What each pod would lose that would lose something, by its UID."""
+        """Map each pod's UID to the values of `rollout.evict` that its eviction needs."""
         pods = {}
         for pod in self.request("GET", "pods")["items"]:
             kinds = set()
@@ -176,7 +176,7 @@ class Site:
     def killed(
         self, document: RolloutRequest | MigLayoutsRequest, line: str, *program: str
     ) -> None:
-        """The program as the engine runs it, killed as soon as it says a line."""
+        """Run the program in a subprocess and kill it as soon as it prints `line`."""
         with self.guarded(document.rollout.consent):
             self._killed(write(document), line, program or ("rollout", "roll"))
 
@@ -220,7 +220,7 @@ class Site:
         return annotations
 
     def is_free(self, name: str) -> bool:
-        """Whether nothing of a rollout is left on a node."""
+        """Return whether a node has no cordon and no mark of a rollout."""
         node = self.node(name)
         taints = [taint["key"] for taint in node["spec"].get("taints") or []]
         marks = CORDONED in node["metadata"].get("annotations", {}), TAINT["key"] in taints
@@ -230,15 +230,16 @@ class Site:
         self.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     def applied(self, name: str, text: str) -> bool:
-        """Whether a host says that this is applied."""
+        """Return whether the host reports this text among its applied settings."""
         return text in self.facts()[name].disrupts["runtime"]
 
     def would_lose(self, consent: str, node: str) -> None:
-        """A pod on a node whose eviction loses what only this consent gives up.
+        """Create a pod on a node whose eviction needs the given value of `rollout.evict`.
 
         Args:
-            consent: ``empty-dir``: its files; ``unmanaged``: itself, as nobody makes it again.
-            node: the node.
+            consent: Value of `rollout.evict`: `empty-dir` for a pod with local files; `unmanaged`
+                for a pod without a controller, which no one would create again.
+            node: Name of the node.
         """
         if consent == "empty-dir":
             self.workload("local", node, volumes=[{"name": "scratch", "emptyDir": {}}])
@@ -250,7 +251,7 @@ class Site:
         self.request("POST", "namespaces/default/pods", body=pod)
 
     def workload(self, namespace: str, node: str, **spec: Any) -> None:
-        """A Deployment with one pod on one node, Running."""
+        """Create a Deployment with one pod on a node and wait until the pod runs."""
         labels = {"app": namespace}
         with contextlib.suppress(Exception):
             self.request("POST", "namespaces", body={"metadata": {"name": namespace}})
@@ -281,7 +282,7 @@ class Site:
             time.sleep(0.2)
 
     def clear(self, *namespaces: str) -> None:
-        """Removes workloads with their pods."""
+        """Delete workloads and wait until their pods are gone."""
         for namespace in namespaces:
             url = f"namespaces/{namespace}/deployments/w"
             self.request("DELETE", url, base="/apis/apps")
@@ -292,7 +293,7 @@ class Site:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[list[frozenset[str]]]:
-        """Which nodes were cordoned together, inspected all the time by a thread of its own."""
+        """Record continuously, in a thread, which nodes are cordoned at the same time."""
         seen: list[frozenset[str]] = []
         done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Which pods must go, and which would lose something to which nobody consented. Pure."""
+"""Unit tests: which pods a drain evicts, and which evictions `rollout.evict` must allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program is killed at each of its steps; the next run goes on where it stood."""
+"""A rollout that is killed at any of its steps is continued by the next run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes get another MIG layout, by which name, and what the preview shows. Pure."""
+"""Unit tests of the plan for MIG layouts: affected nodes, names of layouts, preview text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_is_done_on_a_node(found: Json, what: str) -> None:
 def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_maintenance() -> None:
     nodes = [
         node("gpu-1", held=True, layout="a100-1", state="success"),
-        node("gpu-2", layout="by-hand", state="success"),  # somebody else's
+        node("gpu-2", layout="by-hand", state="success"),  # Another person has set this layout.
     ]
     cluster = declared()
     assert texts(nodes, resolve(cluster, "t").layouts) == {
@@ -109,12 +109,12 @@ def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_mai
 
 
 def changing(name: str) -> Finding:
-    """Return what is found of a node that gets another layout."""
+    """Return the finding about a node that needs another layout."""
     return finding(f"change: node {name}: MIG layout", was="a", now="b")
 
 
 def texts(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, str]:
-    """Return what is to be done on nodes, in words."""
+    """Return the planned change of each node as text."""
     return {name: each.text for name, each in differences(nodes, layouts).items()}
 
 

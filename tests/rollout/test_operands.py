@@ -1,4 +1,4 @@
-"""GPU pods are off a node while its driver changes, and pods of others stay. Real controller."""
+"""GPU pods leave a node while its driver changes; other pods stay. The controller is real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hosts are rolled, in which order, and what the preview says of it. Pure."""
+"""Unit tests of the rollout plan: affected hosts, their order, and the preview text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def made(**more: Any) -> Cluster:
 
 
 def applied(declared: Cluster, **more: HostFacts) -> dict[str, HostFacts]:
-    """Facts of hosts on which all of a declaration is applied."""
+    """Return the facts of hosts on which the whole configuration is applied."""
     facts = {
         host.name: HostFacts(
             disrupts={
@@ -72,7 +72,7 @@ def test_no_host_is_rolled_that_no_line_changes() -> None:
     before = made(kubernetesPackages={"version": "1.34.4"})
     facts = applied(before)
     assert changes(resolve(before, "dev").hosts, facts) == ()
-    # What disrupts nothing: limits, kernel parameters, a repository's place.
+    # Limits, kernel parameters and the URL of a repository disrupt no pod.
     after = made(
         kubernetesPackages={"version": "1.34.4"}, system={"sysctl": {"vm.swappiness": "1"}}
     )
@@ -213,7 +213,7 @@ def upgrading(
     left: str = "",
     version: str = "1.34.4",
 ) -> Plan:
-    """The plan of a control plane that the stack made, and of a worker."""
+    """Return the plan for a control plane that the stack created, and a worker."""
     hosts = [
         {"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY},
         {

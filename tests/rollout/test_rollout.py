@@ -1,4 +1,4 @@
-"""Rollouts by the real program: real sshd and containerd, real API server and its evictions."""
+"""Rollouts of host changes with real sshd, containerd, API server and evictions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ WORKERS = ("gpu-1", "gpu-2", "gpu-3")
 
 
 def other(site: Site) -> Json:
-    """A declaration that differs from what is applied: the engine's default runtime."""
+    """Return a section that changes the applied default runtime of the container engine."""
     default = "runc" if site.applied("gpu-1", "containerd nvidia ") else "nvidia"
     return {"runtime": {"defaultRuntime": default}}
 
 
 def is_on(site: Site, name: str, change: Json) -> bool:
-    """Whether a host has that default runtime."""
+    """Return whether the host has the default runtime of the changed section."""
     return site.applied(name, f"containerd {change['runtime']['defaultRuntime']} ")
 
 
 def settled(site: Site, change: Json) -> bool:
-    """Whether all of a declaration is applied, and no node is left out of use."""
+    """Return whether the whole configuration is applied and no node is cordoned."""
     _, plan = site.plan(**change)
     return not plan.changes and all(site.is_free(name) for name in site.hosts)
 

@@ -1,4 +1,4 @@
-"""A control plane is upgraded before anything else is done to its node, and a failure stops all."""
+"""Unit tests of an upgrade: the control plane goes first, and its failure stops the rollout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.fixtures.clusters import cluster
 
 
 class Steps(RolloutRun):
-    """A rollout whose steps are only told; ``fails``: the one that does."""
+    """A rollout that only records its steps; the step named by `fails` raises an error."""
 
     def __init__(self, fails: str = "") -> None:
         self.request = request()
@@ -45,7 +45,7 @@ class Steps(RolloutRun):
 
 
 def request(boot_timeout_seconds: float = 1) -> RolloutRequest:
-    """A rollout of the control plane that the stack made, and of a worker."""
+    """Return a rollout of a control plane that the stack created, and of a worker."""
     desired = resolve(cluster(), "test")
     hosts = {host.name: host.target for host in desired.hosts}
     prepare = Phase(name="prepare", script="", lines={})
@@ -83,7 +83,7 @@ def test_the_control_plane_is_upgraded_before_its_node_is_drained() -> None:
 
 
 class Server:
-    """An API server that says so often that it isn't ready."""
+    """Fake API server that becomes ready after `starts` requests."""
 
     def __init__(self, starts: int) -> None:
         self.starts = starts
@@ -101,7 +101,7 @@ def test_an_api_server_of_a_changed_host_is_waited_for() -> None:
         asyncio.run(rollout.api_back(target))
 
     wait(first, starts=2, limit=30)
-    wait(worker, starts=1000, limit=0)  # has none
+    wait(worker, starts=1000, limit=0)  # A worker has no API server to wait for.
     with pytest.raises(ClusterError, match=r"found an API server that isn't ready .*/readyz: ok"):
         wait(first, starts=1000, limit=0)
 

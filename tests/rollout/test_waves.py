@@ -1,4 +1,4 @@
-"""The order of a rollout: alone, a canary, then so many at once; nobody after a failure. Pure."""
+"""Unit tests of the order in a rollout: control plane, canary, batches; a failure stops it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policies.faults import Fault
 
 
 class Changing:
-    """Changes that take turns at the loop, and what was under way together."""
+    """Fake changes of nodes that record which of them ran at the same time."""
 
     def __init__(self, *fails: str) -> None:
         self.fails = fails

@@ -1,4 +1,4 @@
-"""One embedded cluster for all tests here, in a cache and a home folder of its own."""
+"""Fixtures with one embedded cluster for all simulator tests, in a temporary home and cache."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a user's home with a kubeconfig, and of a cache that is not the user's."""
-    tools = toolchain.ensure(*TOOLS)  # in the user's cache: built once
+    """Return environment variables of a temporary home with a kubeconfig, and a temporary cache."""
+    # The tools come from the user's cache, where they are built only once.
+    tools = toolchain.ensure(*TOOLS)
     folders = {str(tool.path.parent) for tool in tools.values()}
     home = tmp_path_factory.mktemp("home")
     (home / ".kube").mkdir()
@@ -40,7 +41,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @contextmanager
 def lent(places: dict[str, str]) -> Iterator[None]:
-    """The environment for a while: tests of other folders may come next in the same process."""
+    """Set environment variables only inside this context, so that later tests aren't affected."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in places.items():
             patch.setenv(name, value)
@@ -49,14 +50,14 @@ def lent(places: dict[str, str]) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def home(places: dict[str, str]) -> Iterator[Path]:
-    """The home folder, in force."""
+    """Set the environment of the temporary home and yield the home's path."""
     with lent(places):
         yield Path(places["HOME"])
 
 
 @pytest.fixture(scope="session")
 def shared(places: dict[str, str]) -> Iterator[Running]:
-    """The cluster, started once."""
+    """Start the embedded cluster once for all tests."""
     try:
         with lent(places):
             running = Running(simulate(CLUSTER, declared()))
@@ -68,7 +69,7 @@ def shared(places: dict[str, str]) -> Iterator[Running]:
 
 @pytest.fixture
 def cluster(shared: Running) -> Iterator[Running]:
-    """The cluster as declared, without workloads and faults before and after each test."""
+    """Yield the cluster with its declared nodes; afterwards remove workloads and faults."""
     simulate(CLUSTER, declared())
     try:
         yield shared
@@ -78,7 +79,7 @@ def cluster(shared: Running) -> Iterator[Running]:
 
 @pytest.fixture
 def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    """A cluster with the plugin on three nodes, and what the validation needs."""
+    """Yield a cluster with the device plugin on three nodes, ready for validation."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
     cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
     cluster.request("POST", PRIORITIES, priority_class(NAMESPACE))

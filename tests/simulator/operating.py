@@ -1,4 +1,4 @@
-"""The simulated operator in a running cluster: its chart's definition, its pod, its policy."""
+"""Installs the simulated GPU Operator in a running embedded cluster: CRD, pod, ClusterPolicy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
 
 
 def start_operator(cluster: Running) -> None:
-    """Brings the chart's CRD, and the operator's pod on the control plane."""
+    """Create the chart's CRD and start the operator's pod on the control plane."""
     cluster.request("POST", CRDS, yaml.safe_load(CRD.read_text()))
     template = {
         "metadata": {"labels": LABELS},
@@ -40,7 +40,7 @@ def start_operator(cluster: Running) -> None:
 
 @contextmanager
 def operating(cluster: Running) -> Iterator[None]:
-    """The cluster with the operator, until it is removed again."""
+    """Run the operator inside this context and remove its Deployment and CRD afterwards."""
     start_operator(cluster)
     try:
         yield
@@ -49,11 +49,12 @@ def operating(cluster: Running) -> Iterator[None]:
             path = f"{DEPLOYMENTS}/gpu-operator"
             cluster.request("DELETE", path, propagationPolicy="Background")
         cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
-        until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)  # kwok's own stays
+        # The remaining CRD belongs to kwok.
+        until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)
 
 
 def create_policy(cluster: Running, **spec: Any) -> None:
-    """The ClusterPolicy, with this spec."""
+    """Create the ClusterPolicy with this spec."""
 
     def created() -> bool:
         try:
@@ -65,7 +66,8 @@ def create_policy(cluster: Running, **spec: Any) -> None:
             }
             cluster.request("POST", operands.POLICIES, body)
         except ApiError as error:
-            if error.code != 404:  # the API server serves a new CRD after a moment
+            # The API server needs a moment before it accepts objects of a new CRD.
+            if error.code != 404:
                 raise
             return False
         return True

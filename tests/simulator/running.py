@@ -1,4 +1,4 @@
-"""What the tests do to a running cluster and read from it."""
+"""Helpers that change and read a running embedded cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTAINER = "nvidia-device-plugin-ctr"
 
 
 def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device-plugin") -> Any:
-    """A configuration; without pools, one of three nodes of eight GPUs."""
+    """Return a configuration; without pools it has one pool of three nodes with eight GPUs each."""
     return load(
         {
             "version": "v1",
@@ -40,7 +40,7 @@ def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device
 def until(
     look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT, every: float = 0.05
 ) -> T:
-    """What ``look`` gives once ``holds`` is true of it; fails with the last look otherwise."""
+    """Call `look` until `holds` accepts the result, and return it; fail after `limit` seconds."""
     deadline = time.monotonic() + limit
     while not holds(findings := look()):
         assert time.monotonic() < deadline, f"after {limit} s: {findings}"
@@ -66,7 +66,7 @@ class Running:
         self.plane = ControlPlane(embedded.name)
 
     def request(self, method: str, path: str, body: Json | None = None, **params: str) -> Any:
-        """One request to the API server."""
+        """Send one request to the API server and return the response."""
         kind = api.MERGE if method == "PATCH" else "application/json"
 
         async def run() -> Any:
@@ -80,7 +80,7 @@ class Running:
         return node
 
     def gpus(self, name: str) -> tuple[str | None, str | None]:
-        """Capacity and allocatable."""
+        """Return a node's GPU count in capacity and in allocatable."""
         status = self.node(name)["status"]
         return status["capacity"].get(marks.GPU), status["allocatable"].get(marks.GPU)
 
@@ -96,7 +96,7 @@ class Running:
         return self.items("/api/v1/pods", labelSelector=selector)
 
     def plugin_pod(self, node: str) -> Json:
-        """The plugin's pod on a node, once there is one."""
+        """Wait for the device plugin's pod on a node and return it."""
         labels = {"app.kubernetes.io/name": "nvidia-device-plugin"}
         return until(
             lambda: [pod for pod in self.pods(**labels) if pod["spec"].get("nodeName") == node],
@@ -110,12 +110,12 @@ class Running:
         return str(self.request("GET", path, container=named)).splitlines()
 
     def deploy_plugin(self) -> None:
-        """A DaemonSet with labels, container and affinity of the chart, and what it goes by."""
+        """Create the device plugin's DaemonSet, with the chart's labels, and feature discovery."""
         self.discover()
         self.request("POST", DAEMON_SETS, _plugin({"name": CONTAINER, "image": "plugin"}))
 
     def share_plugin(self, visible: str, replicas: int) -> None:
-        """Another plugin in its place: it sees some GPUs, and offers each so many times."""
+        """Replace the device plugin by one that sees some GPUs and advertises replicas of them."""
         self.remove_plugin()
         until(lambda: self.pods(**PLUGIN), lambda pods: not pods)
         resources = [{"name": marks.GPU, "replicas": replicas}]
@@ -132,7 +132,7 @@ class Running:
         self.request("POST", DAEMON_SETS, _plugin(container, volumes=volumes))
 
     def discover(self) -> None:
-        """Node Feature Discovery's worker, with labels of the chart, until `clear`."""
+        """Run the worker of Node Feature Discovery, with the chart's labels, until `clear`."""
         labels = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
         template = {
             "metadata": {"labels": labels},
@@ -152,7 +152,7 @@ class Running:
         self.request("DELETE", path, propagationPolicy="Background")
 
     def validate(self, count: int = 1, gpus: int = 8, **selector: str) -> None:
-        """Validation pods as the stack makes them: a container per device."""
+        """Create validation pods in the same form as the stack: one container for each device."""
         resources = {"limits": {marks.GPU: "1"}}
         containers = [
             {"name": f"gpu-{index}", "image": "sample", "resources": resources}
@@ -166,7 +166,7 @@ class Running:
             )
 
     def hold(self, name: str, node: str, gpus: int, **spec: Any) -> Json:
-        """A pod of somebody else that holds GPUs of a node."""
+        """Create a pod of another user that uses GPUs of a node."""
         resources = {"limits": {marks.GPU: str(gpus)}}
         body = {
             "metadata": {"name": name},
@@ -185,7 +185,7 @@ class Running:
         return result
 
     def validation_pods(self, *phases: str, count: int = 1) -> list[Json]:
-        """The validation pods once ``count`` of them are in one of ``phases``."""
+        """Wait until `count` validation pods are in one of the phases, and return them."""
         return until(
             lambda: [
                 pod
@@ -198,7 +198,7 @@ class Running:
         )
 
     def clear(self) -> None:
-        """Remove workloads, faults and what the plugin left on the nodes."""
+        """Remove workloads, faults and the device plugin's changes on the nodes."""
         for path in (
             "/apis/apps/v1/namespaces/default/daemonsets",
             "/apis/batch/v1/namespaces/default/jobs",

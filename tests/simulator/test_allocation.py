@@ -1,4 +1,4 @@
-"""Which devices containers get, decided without a cluster."""
+"""Allocation of simulated GPU devices to containers, tested without a cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""From Kubernetes 1.36 on a class of devices serves pods that ask for a resource by its name.
+"""DRA devices that pods request by an extended resource's name (Kubernetes 1.36 and later).
 
-The scheduler makes the claim of such a pod, of which the pod's own spec says nothing.
+The scheduler creates the ResourceClaim of such a pod; the pod's own spec doesn't mention the claim.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ pytestmark = [
 
 @pytest.fixture
 def offering(cluster: Running) -> Iterator[Running]:
-    """The cluster, with four GPUs of a node offered by a class with a resource's name."""
+    """Advertise four GPUs of a node with a DeviceClass that has an extended resource's name."""
     cluster.request("POST", SLICES, SLICE)
     cluster.request("POST", CLASSES, CLASS)
     yield cluster

@@ -1,4 +1,4 @@
-"""Keys of a kubeconfig stay in it: what TLS needs as files goes as soon as it has been read."""
+"""Credentials of a kubeconfig: temporary files for TLS are deleted as soon as they are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.simulator.running import Json, Running
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where Python's temporary files are, as TMPDIR would have it."""
+    """Set Python's folder for temporary files, as TMPDIR does, and return the folder."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -30,7 +30,7 @@ def files(scratch: Path) -> list[Path]:
 
 
 def as_user(cluster: Running, tmp_path: Path, user: Json, monkeypatch: Any) -> str:
-    """The context of a kubeconfig in which another user asks the cluster."""
+    """Write a kubeconfig in which another user accesses the cluster; return its context."""
     document = yaml.safe_load(cluster.embedded.kubeconfig.read_text())
     for entry in document["users"]:
         entry["user"] = user
@@ -66,7 +66,7 @@ def test_a_refused_request_leaves_no_file(
 
     async def secrets() -> None:
         async with connect(context) as client:
-            assert await client.is_ready()  # which every user may ask
+            assert await client.is_ready()  # Every user may read the API server's readiness.
             with pytest.raises(Refused, match="cannot list resource"):
                 await client.list("secrets")
 
@@ -75,7 +75,7 @@ def test_a_refused_request_leaves_no_file(
 
 
 def plugin(script: str) -> Json:
-    """A user whose credentials come from a program."""
+    """Return a kubeconfig user whose credentials come from an exec plugin."""
     api = "client.authentication.k8s.io/v1"
     return {"exec": {"apiVersion": api, "command": "sh", "args": ["-c", script]}}
 

@@ -1,4 +1,4 @@
-"""GPUs come with the device plugin, on prepared nodes, and go with what breaks."""
+"""Simulated nodes advertise GPUs while a device plugin runs, depending on faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.simulator.controller.preparation import DROP_IN
 from tests.simulated import simulate
 from tests.simulator.running import CLUSTER, Running, declared, until
 
-#: As ``nvidia-ctk runtime configure`` writes it for containerd 2.
+# Configuration that `nvidia-ctk runtime configure` writes for containerd 2.
 PREPARED = """version = 3
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
 runtime_type = "io.containerd.runc.v2"
@@ -112,7 +112,7 @@ def test_a_plugin_that_cannot_start_says_why_and_heals(
     set_fault(CLUSTER, "gpu-2")
     cluster.wait_gpus("gpu-2", "8", "8")
     assert marks.FAULT_MESSAGE not in cluster.node("gpu-2")["metadata"]["annotations"]
-    set_fault(CLUSTER, "gpu-2", fault)  # and live
+    set_fault(CLUSTER, "gpu-2", fault)  # The fault is set while the plugin runs.
     cluster.wait_gpus("gpu-2", "8", "0")
     until(lambda: cluster.plugin_pod("gpu-2"), lambda pod: message(pod) == said)
     other = {faults.DRIVER_MISSING, faults.RUNTIME_NOT_CONFIGURED} - {fault}
@@ -195,7 +195,7 @@ def test_a_fault_with_a_typing_error_is_never_taken_for_health(cluster: Running)
 
 @pytest.fixture
 def host(cluster: Running) -> Iterator[Path]:
-    """The root folder of a real SSH host that stands for gpu-1."""
+    """Yield the root folder of a simulated SSH host that belongs to the node gpu-1."""
     key = hosts.host_public_key("gpu-1")
     entry = {"name": "gpu-1", "address": "127.0.0.1", "port": 20022, "hostKey": key}
     cluster_declared = declared(hosts=(entry,))
@@ -215,7 +215,7 @@ def host(cluster: Running) -> Iterator[Path]:
 def test_a_node_with_a_host_is_judged_by_the_hosts_files(cluster: Running, host: Path) -> None:
     assert cluster.node("gpu-1")["metadata"]["annotations"][marks.PREPARED] == "host"
     cluster.deploy_plugin()
-    cluster.wait_gpus("gpu-2", "8", "8")  # assumed
+    cluster.wait_gpus("gpu-2", "8", "8")  # A node without a host counts as prepared.
     pod = until(lambda: cluster.plugin_pod("gpu-1"), lambda pod: message(pod) is not None)
     assert message(pod) == faults.RUNTIME_NOT_CONFIGURED_MESSAGE
     assert cluster.gpus("gpu-1")[1] in (None, "0")

@@ -1,4 +1,4 @@
-"""What a person edited and what somebody else changed are told apart, on a real API server."""
+"""Edits of the stack file are distinguished from changes in a real API server (drift)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def edited(**changes: Any) -> Desired:
 
 
 def inspected(desired: Desired) -> Difference:
-    """Return what differs by a look at the API server."""
+    """Return the difference that an inspection of the API server finds."""
     seen = asyncio.run(_observe(desired.question))
     assert seen.unreachable == ""
     return judged(desired, Seen(cluster=seen)).difference
@@ -77,7 +77,7 @@ def scheduled(desired: Desired, action: Callable[..., Any] = node_scheduling.app
 
 @pytest.fixture(scope="module")
 def served(shared: Running, places: dict[str, str]) -> Iterator[Running]:
-    """The cluster, with a plugin that offers all GPUs."""
+    """Yield the cluster with a device plugin that advertises all GPUs."""
     with lent(places):
         shared.deploy_plugin()
         for name in ("gpu-1", "gpu-2", "gpu-3"):
@@ -88,7 +88,7 @@ def served(shared: Running, places: dict[str, str]) -> Iterator[Running]:
 
 @pytest.fixture
 def applied(served: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    """Two nodes that were applied with `POOL` and validated, a third that is nobody's."""
+    """Yield two nodes of the applied and validated pool `POOL`, and a third node without a pool."""
     cluster = served
     monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
     before = {name: wrote(cluster, name) for name in ("gpu-1", "gpu-2", "gpu-3")}
@@ -116,7 +116,7 @@ def applied(served: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runnin
 
 
 def wrote(cluster: Running, name: str) -> Any:
-    """Return what anybody but the kubelet's substitute wrote on a node."""
+    """Return what was written on a node, except by the simulated kubelet."""
     node = cluster.node(name)
     meta = node["metadata"]
     notes = {key: value for key, value in meta["annotations"].items() if "gpu-cluster/" in key}
@@ -247,7 +247,7 @@ def taints(*wanted: Json) -> Callable[[Running], Any]:
 
 
 def take_over(_: Running) -> None:
-    """Somebody else applies our label with another value, by force."""
+    """Apply the pool's label with another value by force, as another field manager."""
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {RACK: "theirs"}}}
 
     async def apply() -> None:
@@ -307,7 +307,7 @@ def test_an_edit_and_a_drift_of_one_node_are_told_apart(applied: Running) -> Non
 
 
 def test_what_is_as_desired_already_is_nobody_elses_doing(applied: Running) -> None:
-    """So a node looks on which a run was killed after it had removed a taint."""
+    """A run that was killed after it removed a taint leaves a node in this state."""
     taints()(applied)
     assert inspected(edited(taints=[])).of(Kind.DRIFT) == ()
 
@@ -316,7 +316,7 @@ def test_what_is_as_desired_already_is_nobody_elses_doing(applied: Running) -> N
 def test_a_run_that_was_killed_leaves_no_drift(
     applied: Running, monkeypatch: pytest.MonkeyPatch, answered: int
 ) -> None:
-    """After any of its requests, also where the edit is taken back then."""
+    """The run is killed after each of its requests in turn; then the edit is kept or reverted."""
     request, made = Client.request, 0
 
     async def cut(self: Client, *args: Any, **more: Any) -> Any:
@@ -398,7 +398,7 @@ metadata: {name: of-release, namespace: default}
 
 @pytest.fixture
 def released(applied: Running) -> Iterator[tuple[Running, Desired]]:
-    """A release of which all is there, as a run has found it."""
+    """Create a complete Helm release, as an earlier run found it."""
     desired = declared()
     presence = replace(
         desired.presence, release=replace(desired.presence.release, namespace="default"), objects=()

@@ -1,4 +1,4 @@
-"""A node gets the label of its GPUs where feature discovery may run, and only there."""
+"""Node Feature Discovery labels only the GPU nodes whose taints its worker tolerates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster as a whole: starts, follows its declaration, survives kills, leaves nothing."""
+"""The embedded cluster starts, follows its declaration, survives kills and leaves nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = "other"
 
 
 def versions(cluster: Running) -> dict[str, str]:
-    """Labels, annotations and capacity of each node; heartbeats and leases left out."""
+    """Return UID, labels and annotations of each node, without heartbeats and leases."""
     return {
         node["metadata"]["name"]: str(
             (node["metadata"]["uid"], node["metadata"]["annotations"], node["metadata"]["labels"])
@@ -44,7 +44,7 @@ def test_nodes_are_simulated_ready_and_without_gpus(cluster: Running) -> None:
 
 
 def test_a_node_that_is_not_simulated_is_left_alone(cluster: Running) -> None:
-    """One of a real kubelet: kwokctl's own flags would make it a fake one."""
+    """With kwokctl's default flags, kwok would also simulate the Node of a real kubelet."""
     path, fake = "/api/v1/nodes", {marks.FAKE_NODE: "fake"}
     try:
         for name, notes in (("foreign", {}), ("later", fake)):
@@ -77,7 +77,8 @@ def test_nodes_follow_the_pools_and_keep_what_others_set(cluster: Running) -> No
         {"name": "l4", "selector": {"pool": "l4"}, "count": 2, "gpusPerNode": 1},
     )
     changed = simulate(CLUSTER, declared(*pools)).changed
-    assert changed == 5  # gpu-1 changed, gpu-2 and gpu-3 deleted, l4-1 and l4-2 created
+    # One node (gpu-1) is changed, two (gpu-2, gpu-3) are deleted, two (l4-1, l4-2) are created.
+    assert changed == 5
     names = {node["metadata"]["name"] for node in cluster.items("/api/v1/nodes")}
     assert names == {"control-plane-1", "gpu-1", "l4-1", "l4-2"}
     assert cluster.node("l4-2")["metadata"]["labels"]["pool"] == "l4"
@@ -128,7 +129,7 @@ def test_after_a_kill_of_everything_objects_are_there_and_down_leaves_nothing(ho
     assert not plane.directory.exists()
     assert simulator.status(OTHER).running == {}
     assert not [pid for pid in running.values() if processes.is_running(pid, "")]
-    simulator.down(OTHER)  # nothing to do is no error
+    simulator.down(OTHER)  # Stopping a cluster that doesn't exist is no error.
 
 
 def test_a_half_made_cluster_is_made_anew(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""A first start that is cut off, that can't succeed, or that has an odd machine around it."""
+"""First start of an embedded cluster: interrupted, failing, or on an unusual machine."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.simulator.running import CLUSTER, Running, declared, until
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 200
-"""For any one start, on a busy machine."""
+"""Seconds that one start may take on a busy machine."""
 WORDS = {
     "kwokctl": "kwokctl",
     **{name: f"/bin/{name}" for name in COMPONENTS},
     "controller": CONTROLLER,
 }
-"""Processes of a first start by a part of their command line."""
+"""Processes of a first start, each with a part of its command line."""
 FILES = (
     "bin/kubectl",
     "kwok.yaml",
@@ -47,11 +47,11 @@ FILES = (
     "controller.pid",
     "controller.ready",
 )
-"""Files of a first start, below the cluster's folder."""
+"""Files that a first start creates, relative to the cluster's folder."""
 
 
 class First:
-    """A cluster that doesn't exist yet."""
+    """An embedded cluster that doesn't exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self.plane = ControlPlane(own_name("first"))
@@ -60,7 +60,12 @@ class First:
         write_hardware(self.file, self.name, declared_hardware(declared()))
 
     def start(self, *around: str, **environment: str) -> subprocess.Popen[str]:
-        """The command that starts it."""
+        """Start the cluster in a subprocess.
+
+        Args:
+            around: Command that runs the start command, such as `unshare`.
+            environment: Additional environment variables.
+        """
         command = [sys.executable, "-m", "lab.simulator", "up", "--name", self.name]
         return subprocess.Popen(
             [*around, *command, "--hardware", str(self.file)],
@@ -73,12 +78,12 @@ class First:
         )
 
     def pids(self, word: str) -> list[int]:
-        """Its processes with this word in their command line."""
+        """Return the pids of the cluster's processes with this word in their command line."""
         marked = processes.marked(self.plane.directory)
         return [pid for pid in marked if processes.is_running(pid, word)]
 
     def assert_whole(self) -> None:
-        """It is up with all that a first start makes, each process once."""
+        """Check that the cluster is complete and that each process runs once."""
         simulate(self.name, declared())
         status = simulator.status(self.name)
         assert status.ready
@@ -102,7 +107,7 @@ def first(home: Path, tmp_path: Path) -> Iterator[First]:
 
 
 def when(holds: Callable[[], object], run: subprocess.Popen[str]) -> None:
-    """Wait until something is there, while the run lasts."""
+    """Wait until the condition holds or the process ends."""
     deadline = time.monotonic() + SECONDS
     while not holds() and run.poll() is None:
         assert time.monotonic() < deadline
@@ -116,7 +121,10 @@ def output(run: subprocess.Popen[str]) -> str:
 
 @pytest.fixture
 def fake_api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Puts a program in front of the API server on PATH; its version is the real one's."""
+    """Return a function that puts a fake API server before the real one on PATH.
+
+    The fake prints the real version and then runs the given shell lines.
+    """
     real = toolchain.ensure("kube-apiserver")["kube-apiserver"].path
 
     def make(lines: str) -> str:
@@ -143,7 +151,8 @@ def test_a_start_names_the_component_that_ended_and_its_last_line(
     (line,) = text.splitlines()
     assert "kube-apiserver has ended, its log ends with: F1 no entropy \\x1b[31mred;" in line
     assert time.monotonic() - begun < control_plane.CREATE_SECONDS / 2
-    assert first.pids("") != []  # what runs is left to look at, until the next run or `down`
+    # The other processes are kept for diagnosis until the next run or `down`.
+    assert first.pids("") != []
     first.assert_nothing_left()
 
 
@@ -158,7 +167,7 @@ def test_a_cluster_whose_api_server_never_came_up_is_made_again(
     time.sleep(2)
     run.kill()
     output(run)
-    assert first.pids("kwokctl")  # goes on without the run that started it
+    assert first.pids("kwokctl")  # kwokctl continues after the process that started it was killed.
     first.assert_whole()
     assert not first.pids("sleep")
     first.assert_nothing_left()
@@ -243,7 +252,7 @@ def test_a_killed_part_of_the_control_plane_comes_back(cluster: Running, compone
 @pytest.mark.promise("No wait for nodes goes on after the program that makes them Ready has ended.")
 def test_a_wait_for_nodes_ends_with_the_component(cluster: Running) -> None:
     pid = simulator.status(CLUSTER).running["kwok-controller"]
-    os.kill(pid, signal.SIGSTOP)  # so that the node can't become Ready
+    os.kill(pid, signal.SIGSTOP)  # A stopped kwok-controller can't make the node Ready.
     end = threading.Timer(3, os.kill, (pid, signal.SIGKILL))
     end.start()
     more = ({"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8},)

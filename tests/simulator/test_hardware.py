@@ -1,4 +1,4 @@
-"""The simulated hardware stands in a file: read with all errors at once, written from a stack."""
+"""The simulated hardware file: all its errors are reported, and a stack can generate it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node in maintenance is neither touched nor counted, keeps its cordon, and may be missing."""
+"""Nodes in maintenance are not changed or counted, keep their cordon, and may be missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scheduling(cluster: Cluster) -> PoolScheduling:
 
 
 def written(cluster: Running) -> Any:
-    """What anybody but the kubelet's substitute wrote on the node."""
+    """Return what was written on the node gpu-3, except by the simulated kubelet."""
     node = cluster.node("gpu-3")
     meta = node["metadata"]
     notes = {k: v for k, v in meta["annotations"].items() if not k.startswith(marks.GPUS[:9])}

@@ -1,4 +1,4 @@
-"""Two hundred nodes: all get their GPUs, all validation pods end, the one fault is found."""
+"""200 simulated nodes get their GPUs, and validation finds the one node with a fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_two_hundred_nodes(cluster: Running) -> None:
             limit=120,
             every=0.5,
         )
-        # Each node is asked for all of its GPUs, so each gets one pod while they all run.
+        # Each pod requests all GPUs of a node, so each node gets exactly one of the pods.
         cluster.validate(count=COUNT)
         pods = cluster.validation_pods("Succeeded", "Failed", count=COUNT)
         failed = [pod for pod in pods if pod["status"]["phase"] == "Failed"]

@@ -1,4 +1,4 @@
-"""What a simulated plugin offers by its configuration, decided without a cluster."""
+"""Resources that a simulated device plugin advertises by its configuration, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIG = {"1g.5gb": 2, "2g.10gb+me": 1}
         ({"flags": {"migStrategy": "single"}}, "", {"1g.5gb": 7}, {"nvidia.com/gpu": 56}),
         ({}, "none", MIG, {"nvidia.com/gpu": 8}),
         ({}, "mixed", MIG, {"nvidia.com/mig-1g.5gb": 16, "nvidia.com/mig-2g.10gb.me": 8}),
-        # The environment stands above the file.
+        # An environment variable takes precedence over the configuration file.
         ({"flags": {"migStrategy": "mixed"}}, "single", {"1g.5gb": 7}, {"nvidia.com/gpu": 56}),
         (
             {"sharing": {"mps": {**SLICED["sharing"]["timeSlicing"], "renameByDefault": True}}},
@@ -62,7 +62,7 @@ def test_a_changed_file_reaches_a_plugin_by_a_new_pod_or_a_new_label() -> None:
     plugin, before = Plugin(file="config"), {"config": "version: v1", "sliced": "sharing: {}"}
     after = {**before, "config": "version: v1\nflags: {}"}
     configurations = Configurations()
-    assert configurations.of("a", plugin, "", {}) == {}  # its ConfigMap comes later
+    assert configurations.of("a", plugin, "", {}) == {}  # The plugin's ConfigMap is created later.
     assert configurations.of("a", plugin, "", before) == {"version": "v1"}
     assert configurations.of("a", plugin, "", after) == {"version": "v1"}
     assert configurations.of("b", plugin, "", after) == {"version": "v1", "flags": {}}
@@ -91,7 +91,8 @@ def test_a_plugin_sees_the_gpus_that_its_environment_names() -> None:
 
 
 def test_pods_of_the_real_operator_are_read_as_its_own() -> None:
-    # NVIDIA/gpu-operator v24.3.0, assets/state-container-toolkit and assets/state-device-plugin
+    # Source: NVIDIA/gpu-operator v24.3.0, assets/state-container-toolkit and
+    # assets/state-device-plugin
     void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
     metadata = {"namespace": "ns"}
 

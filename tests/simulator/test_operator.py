@@ -1,4 +1,4 @@
-"""The simulated operator: operands from the policy, and nothing left when the policy goes."""
+"""The simulated GPU Operator creates operands from the ClusterPolicy and removes them with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LABELLED = dict.fromkeys((operands.PRESENT, MANAGER, *operands.STATE_LABELS), "t
 
 @pytest.fixture
 def operator(cluster: Running) -> Iterator[Running]:
-    """The cluster with the chart's CRD, and the operator's pod running."""
+    """Yield the cluster with the operator's CRD and its running pod."""
     with operating(cluster):
         yield cluster
 
@@ -69,7 +69,7 @@ def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None
     assert operands.PRESENT not in labels(operator)["control-plane-1"]
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
     until(lambda: names(operator), lambda value: not value)
-    # As the real one it leaves its labels (NVIDIA/gpu-operator#1391).
+    # The real operator also leaves its labels on nodes (NVIDIA/gpu-operator#1391).
     assert labels(operator)["gpu-1"] == {**before["gpu-1"], **LABELLED}
     until(lambda: operator.items("/apis/node.k8s.io/v1/runtimeclasses"), lambda value: not value)
     operator.wait_gpus("gpu-1", "8", "0")
@@ -129,7 +129,7 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
 
 
 def test_operands_are_made_in_the_order_of_the_real_operator() -> None:
-    # NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, addState
+    # Source: NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, addState
     enabled = {"enabled": True}
     spec = {"dcgm": enabled, "nodeStatusExporter": enabled}
     assert [operand.name for operand in operands.enabled({"spec": spec})] == [
@@ -147,7 +147,7 @@ def test_operands_are_made_in_the_order_of_the_real_operator() -> None:
 
 
 def test_the_daemon_of_mps_comes_with_the_plugin_and_waits_for_nodes_that_share_by_it() -> None:
-    # NVIDIA/gpu-operator v26.7.0, assets/state-mps-control-daemon/0400_daemonset.yaml
+    # Source: NVIDIA/gpu-operator v26.7.0, assets/state-mps-control-daemon/0400_daemonset.yaml
     policy = {"metadata": {"name": operands.POLICY, "uid": "1"}}
     (operand,) = (each for each in operands.enabled(policy) if "mps" in each.name)
     pod = operand_objects.daemon_set(operand, policy, "default")["spec"]["template"]["spec"]
@@ -158,14 +158,15 @@ def test_the_daemon_of_mps_comes_with_the_plugin_and_waits_for_nodes_that_share_
 
 
 def made(name: str, **spec: Any) -> Any:
-    """The DaemonSet of an operand under a policy."""
+    """Return the DaemonSet that an operand gets from a policy."""
     policy = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": spec}
     (operand,) = (each for each in operands.OPERANDS if each.name == name)
     return operand_objects.daemon_set(operand, policy, "default")
 
 
 def test_what_selects_pods_is_no_ones_to_change() -> None:
-    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, applyCommonDaemonsetMetadata
+    # Source: NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go,
+    # applyCommonDaemonsetMetadata
     labels = {"app": "mine", "app.kubernetes.io/part-of": "mine", "team": "a"}
     body = made("gpu-feature-discovery", daemonsets={"labels": labels})
     selector = {"app": "gpu-feature-discovery", "app.kubernetes.io/part-of": "nvidia-gpu"}
@@ -175,7 +176,7 @@ def test_what_selects_pods_is_no_ones_to_change() -> None:
 
 
 def test_a_plugins_configuration_brings_its_manager_and_only_the_plugin_its_variables() -> None:
-    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, handleDevicePluginConfig
+    # Source: NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, handleDevicePluginConfig
     plugin = {
         "config": {"name": "files", "default": "sliced"},
         "env": [{"name": "PASS_DEVICE_SPECS", "value": "true"}],
@@ -214,7 +215,7 @@ def test_a_plugins_configuration_brings_its_manager_and_only_the_plugin_its_vari
 def test_a_driver_alone_is_never_updated_by_the_daemon_set(
     name: str, given: Any, wanted: Any
 ) -> None:
-    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, applyUpdateStrategyConfig
+    # Source: NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, applyUpdateStrategyConfig
     assert made(name, daemonsets=given)["spec"]["updateStrategy"] == wanted
 
 
@@ -227,14 +228,14 @@ def test_a_driver_alone_is_never_updated_by_the_daemon_set(
     ],
 )
 def test_runtime_classes_follow_how_devices_are_handed_out(cdi: Any, wanted: list[str]) -> None:
-    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, RuntimeClasses
+    # Source: NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, RuntimeClasses
     policy = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": {"cdi": cdi}}
     found = operand_objects.runtime_classes(policy)
     assert [item["metadata"]["name"] for item in found] == wanted
 
 
 class Leaving(Api):
-    """An API server: during the first request the policy goes, during a DELETE all operands."""
+    """Fake API server that loses the policy at the first request, and all operands at a DELETE."""
 
     def __init__(self) -> None:
         self.tell: list[Callable[[], None]] = []
@@ -258,7 +259,7 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
         if operand.key in ("driver", "dcgm")
     ]
     for item in unwanted:
-        item["metadata"]["generation"] = 1  # as the API server writes it
+        item["metadata"]["generation"] = 1  # The API server sets this field in every object.
     api.tell.append(lambda: operator._policy_gone(policy))
     api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -269,7 +270,8 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
     asyncio.run(operator._work(operands.POLICY))
     assert sum(asked.startswith("DELETE") for asked in api.asked) == len(unwanted)
     assert api.asked[-1] == f"PATCH {operands.POLICIES}/{operands.POLICY}/status"
-    asyncio.run(operator._work(operands.POLICY))  # and cleans up
+    # The second call cleans up after the deleted policy.
+    asyncio.run(operator._work(operands.POLICY))
     assert api.asked[-1] == "GET /apis/node.k8s.io/v1/runtimeclasses"
 
 
@@ -281,5 +283,5 @@ def test_labels_of_discovery_go_after_the_operator_that_reads_them(operator: Run
     assert labels(operator)["gpu-1"][PCI] == "true"
     operator.request("DELETE", f"{DEPLOYMENTS}/gpu-operator", propagationPolicy="Background")
     until(lambda: labels(operator)["gpu-1"].get(PCI), lambda value: value is None)
-    # One that still ran would have written "false" (v24.3.0, state_manager.go, labelGPUNodes).
+    # A running operator would have written "false" (v24.3.0, state_manager.go, labelGPUNodes).
     assert labels(operator)["gpu-1"][operands.PRESENT] == "true"

@@ -1,8 +1,8 @@
-"""What the simulated operator writes on nodes.
+"""Labels and annotations that the simulated GPU Operator writes on nodes.
 
-Each case is what NVIDIA/gpu-operator does: v24.3.0, controllers/state_manager.go, and v26.7.0,
-controllers/nodelabeling_controller.go. The real operator of v24.3.0 is the judge of the same in
-``make test-real``.
+Each case follows NVIDIA/gpu-operator v24.3.0, controllers/state_manager.go, and v26.7.0,
+controllers/nodelabeling_controller.go. `make test-real` compares the same with the real operator of
+v24.3.0.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_nodes_say_whether_their_drivers_are_upgraded() -> None:
 
 
 def test_a_driver_that_runs_as_declared_is_said_to_be_upgraded() -> None:
-    # NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go, ProcessDoneOrUnknownNodes
+    # Source: NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go, ProcessDoneOrUnknownNodes
     node: Any = {"labels": FOUND | PRESENT | STATES, "annotations": {UPGRADE: "true"}}
     automatic: Any = {"spec": {"driver": {"upgradePolicy": {"autoUpgrade": True}}}}
     assert patch(node, automatic) is None

@@ -1,4 +1,4 @@
-"""The package graphs are whole: each package and edge has a source, and no edge leads nowhere."""
+"""Package dependency graphs: each package and dependency has a source and exists."""
 
 from __future__ import annotations
 

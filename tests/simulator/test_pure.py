@@ -1,4 +1,4 @@
-"""What is decided without a cluster."""
+"""Parts of the simulator that need no cluster: faults, drop-ins, labels and logs."""
 
 from __future__ import annotations
 

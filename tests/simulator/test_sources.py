@@ -1,4 +1,4 @@
-"""Each fake of a host says which upstream file it follows, or that it is unverified."""
+"""Each fake host program names the upstream file that it follows, or is marked unverified."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ FAKES = (
     "lab/simulator/hosts/fixtures_plain",
     "tests/hosts/fake_programs",
 )
-#: A place with its version: a release or a commit; or a page of a program that nobody may read.
+# A source with a release or commit; or a page about a program without public sources.
 SOURCE = re.compile(r"\bSources?(?: \([^)]*\))?: .*?\d", re.DOTALL)
 UNVERIFIED = re.compile(r"\bUnverified: ")
 
 
 def is_fake(path: Path) -> bool:
-    """A program or a unit; settings of a simulated system are no fakes."""
+    """Return whether a file is a fake program or a systemd unit; plain settings are neither."""
     return path.suffix == ".service" or path.read_bytes().startswith(b"#!")
 
 
 def header(text: str) -> str:
-    """The first comment, or the docstring of a program in Python."""
+    """Return the comment at the top of a shell script, or the docstring of a Python program."""
     if "python" in text.partition("\n")[0]:
         return text.split('"""')[1]
     lines = text.removeprefix("#!/bin/sh\n").removeprefix("#!/bin/bash\n").splitlines()

@@ -1,4 +1,4 @@
-"""Taints of a pool's nodes on a real API server."""
+"""Taints of a pool's nodes, written to a real API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY, EFFECT = "example.com/team", "PreferNoSchedule"
 
 
 def tainted(cluster: Running, value: str) -> list[Json]:
-    """Declare a taint with this value; return the taints of that key on a node."""
+    """Declare a taint with this value; return the taints with the same key on a node."""
     taints = [{"key": KEY, "value": value, "effect": EFFECT}]
     declared = given("device-plugin", {"taints": taints})
     document = resolve(declared, "test").scheduling.pools[0]

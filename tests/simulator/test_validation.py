@@ -1,4 +1,4 @@
-"""The program `validation` on the embedded cluster: each GPU by its UUID, and nobody disturbed."""
+"""The program `validation` on the embedded cluster: proves each GPU, disturbs no workload."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_only_what_changed_is_validated_again_and_what_is_asked_for(
     before = {name: stack.record(name) for name in ("gpu-1", "gpu-2", "gpu-3")}
     stack.run()
     assert before == {name: stack.record(name) for name in before}
-    time.sleep(1)  # records have seconds
+    time.sleep(1)  # Records have a resolution of one second.
     stack.document = replace(stack.document, own={"gpu-2": {"driver.version": "580"}})
     assert stack.finding() == "change: node gpu-2: driver.version any → 580"
     stack.run()
@@ -60,14 +60,15 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
     assert f"node gpu-2: found {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
     assert "system not yet initialized" in str(caught.value)
     assert len(stack.record("gpu-1")["devices"]) == 8
-    assert stack.pods() == ["validate-gpu-2"]  # for whoever looks into it
+    assert stack.pods() == ["validate-gpu-2"]  # The failed pod is kept for diagnosis.
     assert stack.finding() == "due: node gpu-2: not validated"
     set_fault(CLUSTER, "gpu-2")
     assert stack.run()["gpu-2"]["simulated"] == 8
 
 
 def test_a_plugin_that_gives_one_gpu_twice_is_named(stack: Stack) -> None:
-    stack.cluster.share_plugin("0,1,2,3", 2)  # as many as declared, of half of the GPUs
+    # The plugin advertises the declared number of GPUs, but each of four GPUs twice.
+    stack.cluster.share_plugin("0,1,2,3", 2)
     for node in ("gpu-1", "gpu-2", "gpu-3"):
         stack.cluster.wait_gpus(node, "8", "8")
     with pytest.raises(ClusterError) as caught:
@@ -82,7 +83,7 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
     held = stack.cluster.hold("train", "gpu-3", 3)
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (5, 3)
-    assert stack.finding() is None  # as long as the same pod holds them
+    assert stack.finding() is None  # No finding is due as long as the same pod uses the GPUs.
     holder = "default/train (Running, holds 3)"
     assert output["held"] == stack.record("gpu-3")["held"] == holder
     assert stack.deferrals() == {"gpu-3": f"3 GPUs not validated: held by {holder}"}
@@ -177,13 +178,15 @@ def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack
     set_fault(CLUSTER, "gpu-3", "kernel-fails=0")
     try:
         asyncio.run(node_scheduling.apply(document))
-        assert stack.closed() == ["gpu-2", "gpu-3"]  # gpu-1 works
+        # The GPUs of gpu-1 already ran a kernel, so the node gets no start-up taint.
+        assert stack.closed() == ["gpu-2", "gpu-3"]
         with pytest.raises(ClusterError, match=rf"node gpu-3: .*exit code 1.*{STARTUP_TAINT.key}"):
             stack.run()
         assert stack.closed() == ["gpu-3"]
         assert stack.record("gpu-1")["missing"] == 1
         asyncio.run(node_scheduling.apply(document))
-        assert stack.closed() == ["gpu-3"]  # what was open once stays open
+        # A node whose start-up taint was removed once never gets the taint again.
+        assert stack.closed() == ["gpu-3"]
         set_fault(CLUSTER, "gpu-3")
         stack.run()
         assert stack.closed() == []
@@ -295,7 +298,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
     request, once = Client.request, []
 
     async def between(client: Client, method: str, url: str, **options: Any) -> Any:
-        """The new pool's Command ends after the former's has read, and before it writes."""
+        """Run the new pool's Command between the read and the write of the old pool's Command."""
         if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
             once.append(url)
             await validation.validate(coming)
@@ -312,7 +315,8 @@ def test_a_renamed_pool_takes_over_the_records_of_its_nodes(stack: Stack) -> Non
     stack.run()
     before = stack.record("gpu-2")
     stack.run(pool="b100", manager="b100")
-    asyncio.run(validation.forget(stack.document))  # the engine deletes the former Command last
+    # Pulumi deletes the old pool's Command after it has created the new one.
+    asyncio.run(validation.forget(stack.document))
     stack.document = replace(stack.document, pool="b100", manager="b100")
     assert stack.record("gpu-2") == {**before, "manager": "b100"}
     assert stack.finding() is None

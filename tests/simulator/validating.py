@@ -1,4 +1,4 @@
-"""A pool's validation on the shared embedded cluster, and the platforms that serve its GPUs."""
+"""Helpers for a pool's validation on the embedded cluster and for fake GPU platforms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 class Stack:
-    """A pool's validation, as the stack's Command runs it."""
+    """Runs a pool's validation in the same way as the stack's Command."""
 
     def __init__(self, cluster: Running) -> None:
         self.cluster = cluster
@@ -38,16 +38,16 @@ class Stack:
         return replace(pool, **{"timeout_seconds": 30, **changes})
 
     def run(self, **changes: Any) -> dict[str, Json]:
-        """What the program says of each node."""
+        """Validate the pool; return the program's output for each node."""
         result = asyncio.run(validation.validate(replace(self.document, **changes)))
         return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
-        """What the inspection finds due."""
+        """Return the validation findings of an inspection as text, or None."""
         return "; ".join(lines(self._inspected(validation_difference).findings)) or None
 
     def deferrals(self) -> dict[str, str]:
-        """Who holds GPUs that the inspection finds deferred, by node."""
+        """Map each node with deferred GPUs to a text that names the pods that use them."""
         return self._inspected(deferrals)
 
     def _inspected(self, inspect: Callable[..., Awaitable[T]]) -> T:
@@ -65,7 +65,7 @@ class Stack:
         return kept
 
     def closed(self) -> list[str]:
-        """Nodes that take no pods before their validation."""
+        """Return the names of the nodes with the start-up taint, which awaits validation."""
         nodes = self.cluster.items("/api/v1/nodes")
         return sorted(node["metadata"]["name"] for node in nodes if has_startup_taint(node))
 
@@ -75,7 +75,7 @@ class Stack:
 
 
 def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
-    """A configuration of another way to offer GPUs, on the same nodes."""
+    """Return a configuration with another platform for the same nodes."""
     pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
     context = {"context": f"gpu-cluster-{CLUSTER}"}
     document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
@@ -83,7 +83,7 @@ def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
 
 
 def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
-    """A DaemonSet by whose pods the simulator knows what serves GPUs."""
+    """Create a DaemonSet whose pods make the simulator advertise a platform's GPUs."""
     containers = [{"name": "server", "image": "x"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
     body = {

@@ -1,4 +1,4 @@
-"""A recording engine for unit tests: what was declared, with which options."""
+"""Pulumi mocks for unit tests that record declared resources with their options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from components.inspection.judgement import Inspection
 
 @dataclass
 class Recorded:
-    """One declared resource."""
+    """One declared resource: token, name, inputs and options."""
 
     token: str
     name: str
@@ -27,7 +27,7 @@ class Recorded:
 
 @dataclass
 class Recorder(mocks.Mocks):
-    """Answers as the real providers would, and remembers what it was asked."""
+    """Pulumi mocks that return outputs as the real providers do and record the requests."""
 
     resources: list[Recorded] = field(default_factory=list)
 
@@ -47,20 +47,21 @@ class Recorder(mocks.Mocks):
         return [resource for resource in self.resources if resource.token == token]
 
 
-#: One loop for all tests, never closed: the mocked monitor answers in threads of its executor, and
-#: the SDK gives each of them an event loop that nobody closes when the threads end.
+# All tests share one event loop that is never closed. The mocked monitor responds in threads of the
+# loop's executor, and Pulumi's SDK gives each thread an event loop that no one closes when the
+# thread ends.
 LOOP = asyncio.new_event_loop()
 
 
 @contextmanager
 def inspected(difference: Difference) -> Iterator[None]:
-    """Have the inspection of each `GpuCluster` find this."""
+    """Let the inspection of each `GpuCluster` return this difference inside the context."""
     with patch("components.cluster.inspect", lambda *_: Inspection(difference=difference)):
         yield
 
 
 def declare(program: Any, *, preview: bool, recorder: Recorder | None = None) -> Recorder:
-    """Runs a program against the recorder and waits until everything is declared."""
+    """Run a Pulumi program with the mocks until all resources are declared; return the recorder."""
     recorder = recorder or Recorder()
     asyncio.set_event_loop(LOOP)
     try:

@@ -1,4 +1,4 @@
-"""A control-plane host's answer: four values are taken, everything else refuses the host."""
+"""Checks of the cluster access that a control-plane host prints: only four values are used."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_kubeadm_writes_is_taken_whole() -> None:
 @pytest.mark.parametrize(
     "key",
     [rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())],
-    ids=["RSA-2048", "ECDSA-P256"],  # kubeadm's encryptionAlgorithm
+    ids=["RSA-2048", "ECDSA-P256"],  # Key algorithms of kubeadm's setting encryptionAlgorithm.
 )
 def test_keys_of_kubeadm_s_algorithms_are_read(key: Any) -> None:
     certificate, private, found = encoded(key)

@@ -1,4 +1,4 @@
-"""The API client: what it repeats, and what it says when nothing answers."""
+"""The Kubernetes API client: retries, readiness, expired credentials and error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.fixtures.api import client
 
 
 class Server:
-    """Ends so many connections without an answer, then answers."""
+    """Fake API server that breaks the first `ended` connections and then responds."""
 
     def __init__(self, ended: int, error: type[httpx.TransportError]) -> None:
         self.ended = ended
@@ -67,7 +67,7 @@ def test_an_api_server_that_is_not_there_is_named_at_once(
 
 @pytest.mark.parametrize(("code", "ready"), [(200, True), (403, False), (500, False)])
 def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
-    """Not when it answers: until it has read its roles, it refuses everybody."""
+    """Before it has read its RBAC roles, an API server responds but refuses every request."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(code if request.url.path == "/readyz" else 404)
@@ -81,7 +81,7 @@ def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
 
 @pytest.fixture
 def log_ins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is noted of each log-in after the first, by whose credentials it is."""
+    """Return a list that gets one entry for each login after the first."""
     seen: list[str] = []
 
     async def session(credentials: object) -> httpx.AsyncClient:
@@ -127,7 +127,7 @@ def test_a_write_that_may_have_been_carried_out_is_not_repeated(method: str) -> 
 
 
 class NewServer(BaseHTTPRequestHandler):
-    """An API server of a Kubernetes that comes long after kr8s."""
+    """API server of a Kubernetes version that the library kr8s doesn't know."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -135,13 +135,13 @@ class NewServer(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps({"gitVersion": "v1.99.0"}).encode())
 
     def log_message(self, *_: object) -> None:
-        """Stay quiet."""
+        """Print nothing."""
 
 
 def test_a_kubernetes_that_came_after_the_client_is_no_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A warning is an error here, and a line of noise for a user."""
+    """A warning of kr8s fails this test, and would disturb a user."""
     server = HTTPServer(("127.0.0.1", 0), NewServer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

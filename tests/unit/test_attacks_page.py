@@ -1,4 +1,4 @@
-"""The page of attacks names tests that exist, and all of them."""
+"""The documentation page about attacks lists all attack tests, and only existing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of measured times, and the peer that our stack is held against."""
+"""Evaluation of measured times, and the comparison programs of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a chart can be fetched is known before anything is changed."""
+"""The preflight checks that charts and images can be downloaded before anything is changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMIT = 20
 
 
 class _Repository(BaseHTTPRequestHandler):
-    """Answers as a chart repository: an index at one path, nothing elsewhere."""
+    """Fake chart repository with an index at one path; other paths return 404."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/charts/index.yaml" else 404)

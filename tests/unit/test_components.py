@@ -1,4 +1,4 @@
-"""What the components declare, with the engine mocked; each also as a preview."""
+"""Resources that the Pulumi components declare, with mocks, in updates and previews."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def build(preview: bool, declared: Cluster | None = None) -> Recorder:
 
 
 def settings_of(declared: Cluster) -> str:
-    """Return the digest of the settings for which a validation of the first pool stands."""
+    """Return the digest of the settings that a validation of the first pool depends on."""
     return resolve(declared, "test").validation.pools[0].settings
 
 
@@ -92,7 +92,8 @@ def test_a_pool_costs_the_same_however_many_nodes_it_has(preview: bool) -> None:
 
 def test_host_keys_are_checked_on_every_connection(preview: bool) -> None:
     for command in build(preview).of("command:remote:Command"):
-        assert command.inputs["connection"]["value"]["hostKey"] == HOST_KEY  # a secret: wrapped
+        # The connection is a Pulumi secret, so the mock sees it wrapped.
+        assert command.inputs["connection"]["value"]["hostKey"] == HOST_KEY
 
 
 def test_scripts_run_under_a_limit_and_never_reach_the_engine_log(preview: bool) -> None:
@@ -109,7 +110,7 @@ def test_a_secret_is_in_no_text_that_a_command_shows(preview: bool) -> None:
 
 
 def without_secrets(value: Any) -> Any:
-    """The inputs without what the engine encrypts and never shows."""
+    """Return the inputs without the secrets, which Pulumi encrypts and never shows."""
     if isinstance(value, dict):
         if rpc._special_sig_key in value:
             return "[secret]"
@@ -124,7 +125,7 @@ def test_another_user_than_root_uses_sudo_without_a_prompt(preview: bool) -> Non
 
 
 def validations(recorder: Recorder) -> list[dict[str, Any]]:
-    """Inputs of the validation's Commands."""
+    """Return the inputs of the Commands that run the program `validation`."""
     given = [
         resource.inputs["stdin"]
         for resource in recorder.of("command:local:Command")
@@ -229,7 +230,7 @@ def test_a_host_with_a_driver_of_its_own_is_validated_for_itself() -> None:
 
 
 def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
-    """The Secrets of a cluster whose stack has these secrets."""
+    """Return the Kubernetes Secrets that a cluster declares for the given Pulumi secrets."""
 
     def program() -> None:
         made = {name: pulumi.Output.secret(value) for name, value in given.items()}
@@ -254,7 +255,8 @@ def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: boo
     for inputs in result.values():
         assert inputs["metadata"]["name"] == "credentials"
         wrapped = inputs["stringData"]
-        assert ".dockerconfigjson" not in wrapped  # a secret, as a whole
+        # The data is one Pulumi secret as a whole, so its keys are not visible.
+        assert ".dockerconfigjson" not in wrapped
         assert wrapped["value"] == {".dockerconfigjson": "docker-canary"}
 
 
@@ -284,7 +286,8 @@ def test_a_licence_is_a_secret_where_the_stack_has_a_token(
     assert made.inputs["metadata"]["name"] == "licence"
     assert made.inputs["metadata"]["namespace"] == "gpu-operator"
     wrapped = made.inputs["stringData"]
-    assert "client_configuration_token.tok" not in wrapped  # a secret, as a whole
+    # The data is one Pulumi secret as a whole, so its keys are not visible.
+    assert "client_configuration_token.tok" not in wrapped
     assert wrapped["value"] == {
         "gridd.conf": gridd,
         "client_configuration_token.tok": "licence-canary",

@@ -1,4 +1,4 @@
-"""Addresses, names, ranges, host keys and the rules between parts, one by one."""
+"""Fields of the stack file: addresses, names, ranges and host keys, and rules between sections."""
 
 from __future__ import annotations
 

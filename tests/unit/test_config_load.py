@@ -1,4 +1,4 @@
-"""`config.load`: defaults, strictness, all problems at once, frozen results."""
+"""`config.load`: default values, strict checks, all faults in one error, immutable results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FULL = document(
 
 
 def mappings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Where a mapping of the format stands (labels and selectors are the user's own)."""
+    """Yield the paths of all objects with a fixed set of keys (not labels and selectors)."""
     if isinstance(value, dict) and (not path or path[-1] not in ("labels", "selector")):
         yield path
     for key, below in (

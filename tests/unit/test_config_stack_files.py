@@ -1,4 +1,4 @@
-"""Stack files: the broken ones give their exact message, the committed ones are valid."""
+"""Stack files: faulty ones give the expected error message, committed ones are valid."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_prod_file_declares_what_its_comments_say() -> None:
 
 
 def test_the_committed_addresses_belong_to_nobody() -> None:
-    """RFC 5737, RFC 3849 and RFC 2606 set these aside for documentation."""
+    """RFC 5737, RFC 3849 and RFC 2606 reserve these addresses and names for documentation."""
     for name in ("staging", "prod"):
         for host in load_stack_file(ROOT / f"Pulumi.{name}.yaml").hosts:
             assert host.address.startswith(("192.0.2.", "2001:db8:")) or host.address.endswith(
@@ -142,7 +142,7 @@ SCALARS += "l: 0.20.0, m: 0x1f, n: 0b11, o: .5, p: 1e3, q: y, r: !!str 5, s: '8'
 
 
 def test_scalars_have_the_types_that_the_engine_gives_them() -> None:
-    """What `pulumi config get` of engine 3.250.0 printed for the same text."""
+    """The expected values are the output of `pulumi config get` of Pulumi 3.250.0."""
     assert yaml_file.parse(SCALARS).value == {
         **{"a": "yes", "b": "on", "c": 8, "e": 15, "f": 1000, "g": "12:30", "h": 595.91},
         **{"i": None, "j": True, "l": "0.20.0", "m": 31, "n": 3, "o": 0.5, "p": 1000.0},
@@ -151,7 +151,7 @@ def test_scalars_have_the_types_that_the_engine_gives_them() -> None:
 
 
 def engines_reading(directory: Path, stack: str) -> Any:
-    """The structured key as the real engine reads it from `Pulumi.<stack>.yaml`."""
+    """Return the structured config value that the real Pulumi reads from the stack file."""
     pulumi = str(toolchain.ensure("pulumi")["pulumi"].path)
     (directory / "Pulumi.yaml").write_text("name: gpu-cluster\nruntime: python\n")
     state = directory / "state"

@@ -1,4 +1,4 @@
-"""The files of the steps on their way to a host: each once a run, all by one command."""
+"""Upload of step files to hosts: once for each host and run, with a single command."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ VALID = load(
 LIMITS = upload.UploadLimits(dials=3, dial=1, copying=1)
 SWAP = {step("swap").file: step("swap").text}
 NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
-"""Every step."""
+"""The names of all steps."""
 
 
 def take(root: Path, sent: str) -> subprocess.CompletedProcess[str]:
-    """What a host does with what it is sent, below a scratch root."""
+    """Run the upload's shell script in a scratch root, as the host would."""
     environment = {"PATH": os.environ["PATH"], "GPU_CLUSTER_ROOT": str(root)}
     return subprocess.run(
         ["sh", "-s"],
@@ -66,12 +66,12 @@ def take(root: Path, sent: str) -> subprocess.CompletedProcess[str]:
 
 
 def texts(bundles: Iterable[Bundle]) -> dict[str, str]:
-    """What is sent of bundles."""
+    """Return the files to upload for some bundles: file name and text."""
     return {bundle.file: bundle.text for bundle in bundles}
 
 
 def lying(root: Path) -> dict[str, str]:
-    """What lies where a declaration reads it."""
+    """Return the uploaded files below a root: file name and text."""
     return {file.name: file.read_text() for file in (root / upload.STEPS[1:]).iterdir()}
 
 
@@ -118,7 +118,7 @@ def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_pa
 
 
 class Uploads:
-    """In the place of `upload`: remembers what was to be copied, and answers."""
+    """Fake of the function `upload` that records the files and returns a prepared result."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, set[str]]] = []
@@ -139,7 +139,7 @@ def uploads(monkeypatch: pytest.MonkeyPatch) -> Uploads:
     made = Uploads()
     monkeypatch.setattr(copies, "upload", made)
     monkeypatch.setattr(copies, "before_changes", lambda *_: pulumi.ResourceHookBinding())
-    # Mocks of an earlier test in this process may have been those of a preview.
+    # An earlier test in this process may have set Pulumi's mocks to preview mode.
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     return made
 
@@ -198,7 +198,7 @@ def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
 def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
     uploads: Uploads,
 ) -> None:
-    """`pulumi up --replace` undoes a host that a rollout before it has copied to."""
+    """`pulumi up --replace` undoes a host that an earlier rollout of the run had uploaded to."""
     host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)
@@ -209,7 +209,7 @@ def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
 
 
 def test_a_rollout_says_itself_what_its_hosts_get(uploads: Uploads) -> None:
-    """The engine may begin with it while the program still declares the hosts' own commands."""
+    """Pulumi may start the rollout before the program has declared the hosts' own Commands."""
     desired = resolve(VALID, "test")
     (host,) = desired.hosts
     made = made_copies()
@@ -275,7 +275,7 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
 
 
 def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell of the csh family ends a quoted word at the end of a line, and would run the rest."""
+    """In csh a line end closes a quoted word, so the next lines would run as commands."""
     lines = []
 
     async def run(_: object, line: str, *__: object) -> Answer[str]:

@@ -1,4 +1,4 @@
-"""What a script on a host advises can be declared."""
+"""Each setting that a host script's error message suggests exists in the stack file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from components.settings.cluster import Cluster
 SECTIONS = {to_camel(name): field.annotation for name, field in Cluster.model_fields.items()}
 NAMED = re.compile(rf"(?<![\w./$-])({'|'.join(SECTIONS)})((?:\.[a-z][A-Za-z]*)+)(?![\w/(-])")
 FILES = {"sh", "service", "conf", "list", "sources"}
-"""Ends of file names, which look like settings."""
+"""File name extensions, which would otherwise be mistaken for the last part of a setting."""
 
 
 def models(annotation: Any) -> list[type[BaseModel]]:
-    """The models of a field's type, optional and annotated ones too."""
+    """Return the models in a field's type annotation, including optional and annotated ones."""
     if get_origin(annotation) is Annotated:
         return models(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType, tuple, dict):
@@ -32,7 +32,7 @@ def models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def is_setting(section: str, path: str) -> bool:
-    """Whether the stack file has such a setting."""
+    """Return whether a section of the stack file has a setting with this path."""
     found = models(SECTIONS[section])
     for word in path.strip(".").split("."):
         fields = {
@@ -47,7 +47,7 @@ def is_setting(section: str, path: str) -> bool:
 
 
 def named(path: Path) -> list[tuple[str, str]]:
-    """The settings that a script names, its comments left out."""
+    """Return the settings that a script mentions outside its comments."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     found = NAMED.findall("\n".join(lines))
     return [pair for pair in found if pair[1].rpartition(".")[2] not in FILES]

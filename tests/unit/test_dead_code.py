@@ -1,4 +1,4 @@
-"""What nothing asks for is not kept."""
+"""Each function, class and constant of the project is used somewhere."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ROOT = Path(__file__).parents[2]
 PRODUCT = ("components", "policies", "commands", "toolchain")
 LAB = "lab"
 BY_OTHERS = (ROOT / "toolchain" / "plugins", ROOT / "tests")
-"""Folders whose functions gRPC, asyncssh or pytest call by names of their own."""
+"""Folders whose functions are called by gRPC, asyncssh or pytest, not by this project."""
 CALLBACKS = {"begin_auth"}
-"""Methods of asyncssh's servers."""
+"""Methods that asyncssh calls on a server object."""
 REGISTERS = ("property", "functools", "contextlib", "dataclass", "static", "classmethod")
-"""Decorators that hand nothing to others."""
+"""Decorators that don't register a function for other callers."""
 
 
 def _unused(folders: tuple[str, ...]) -> list[str]:
-    """Names that stand once in these folders: where they are defined."""
+    """Return the names that occur only once in these folders: in their definition."""
     words: Counter[str] = Counter()
     defined: dict[str, Path] = {}
     files = [ROOT / "__main__.py", ROOT / "Makefile", ROOT / "pyproject.toml"]
@@ -38,7 +38,7 @@ def _unused(folders: tuple[str, ...]) -> list[str]:
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
-    """Functions, classes, methods and constants that a decorator does not register."""
+    """Yield functions, classes, methods and constants, unless a decorator registers them."""
     for node in tree.body:
         yield from _names(node)
         if isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""A machine that can't make hosts' file systems has plain hosts, and skips what needs others."""
+"""A machine without debootstrap and apt runs hosts without namespaces and skips other tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.simulator.hosts import rootfs
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache and an empty PATH."""
+    """Set an empty toolchain cache and an empty PATH."""
     monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path

@@ -1,4 +1,4 @@
-"""Custom resource definitions that come with a chart: whose they are, over changes of the chart."""
+"""CustomResourceDefinitions of a chart: who owns them when the chart's list changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class Definitions:
-    """A client of a cluster that holds definitions, by name, and no object of them."""
+    """Fake API client of a cluster with CustomResourceDefinitions, but without custom objects."""
 
     def __init__(self, *names: str) -> None:
         self.names = set(names)
@@ -39,7 +39,7 @@ class Definitions:
 
 
 class Stack:
-    """The command of a stack, which is given its earlier output at each later run."""
+    """Runs the program `crds` like a Command that gets its previous output."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Definitions) -> None:
         self.monkeypatch, self.output = monkeypatch, ""
@@ -60,8 +60,9 @@ def test_our_definitions_stay_ours_when_the_chart_s_list_changes(
     cluster = Definitions("theirs")
     stack = Stack(monkeypatch, cluster)
     stack.note("theirs", "a", "b")
-    cluster.names |= {"a", "b"}  # by the chart
-    cluster.names |= {"other"}  # by somebody else, before the chart has one of that name
+    cluster.names |= {"a", "b"}  # The chart has created these definitions.
+    # Other software has created this definition before the chart had one of the same name.
+    cluster.names |= {"other"}
     stack.note("theirs", "b", "c", "other")
     cluster.names |= {"c"}
     stack.note("theirs", "b", "c", "other")

@@ -1,4 +1,4 @@
-"""How the device plugin hands devices out fits whom the nodes' toolkit answers."""
+"""How the device plugin passes devices to containers, depending on the nodes' toolkit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_variable_is_refused_where_hosts_answer_it_to_nobody() -> None:
 @pytest.mark.parametrize(
     ("sections", "mounts"),
     [
-        ({}, False),  # with CDI the operator hands devices out by it
+        ({}, False),  # With CDI the operator passes devices by CDI.
         ({"runtime": {"cdi": False}}, True),
         ({"runtime": {"cdi": False, "devicesByEnvironment": True}}, False),
         ({"runtime": {"cdi": False}, "gpuOperator": {"toolkit": False}}, False),

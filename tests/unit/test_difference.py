@@ -1,4 +1,4 @@
-"""What is kept of an application, and what is made of it: pure."""
+"""Unit tests of applied settings that hosts and nodes keep, and the findings from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HASH = f"sha256:{'0123456789abcdef' * 4}"
 
 
 def joining() -> Cluster:
-    """A stack that makes its cluster, which its first host joins."""
+    """Return a stack that creates its cluster with kubeadm on its first host."""
     network = {"manifest": "cni.yaml"}
     init = {"endpoint": "192.0.2.9:6443", "podSubnet": "10.244.0.0/16", "network": network}
     return cluster(kubernetesPackages={"version": "1.34.1", "init": init})

@@ -1,4 +1,4 @@
-"""What a run shows: few plain lines, nothing that no person asked for, all that went wrong."""
+"""Output of a run: few plain lines, no unrequested details, and every error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ def urn(name: str, kind: str = COMMAND) -> str:
 
 
 def step(kind: str, name: str, op: str, resource: str = COMMAND, **more: Any) -> EngineEvent:
-    """A step's beginning (``resourcePreEvent``), end (``resOutputsEvent``) or failure."""
+    """Return a Pulumi event about a resource.
+
+    The kind is `resourcePreEvent` for the start of a step, `resOutputsEvent` for its end, or a
+    failure.
+    """
     custom = not resource.startswith("gpucluster:")
     state = {
         "type": resource, "urn": urn(name, resource), "custom": custom, "id": "", "parent": "",

@@ -1,4 +1,4 @@
-"""Where the operator's driver container can't run, and what would."""
+"""Hosts on which the GPU Operator's driver container can't run, and the suggested cures."""
 
 from __future__ import annotations
 

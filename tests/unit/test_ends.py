@@ -1,4 +1,4 @@
-"""What has passed its end of support, or runs below a security floor, is named once."""
+"""Software after its end of support or without a security fix is reported once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(
     today: date = DAY,
     **sections: Any,
 ) -> list[str]:
-    """What is said of hosts, a cluster's version, and the drivers that nodes' labels tell."""
+    """Return the warnings about hosts, the Kubernetes version and the drivers in node labels."""
     labels = [{HOSTNAME: name, DRIVER: driver} for name, driver in (nodes or {}).items()]
     declared = load(document(**sections))
     found = list(

@@ -1,4 +1,4 @@
-"""A failed command names its cause; no text of the engine or the program is lost without a word."""
+"""A failed command reports its cause, and no error of Pulumi or the program is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hardware and firmware: read by the probe with bounds, judged as advice, unknown where unclear."""
+"""Hardware and firmware facts: read with bounds, reported as advice, unknown if unclear."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
 
 
 def registers(control: int) -> bytes:
-    """4,096 bytes of a bridge: two extended capabilities, the second is ACS."""
+    """Return 4,096 bytes of a PCI bridge's registers; its second extended capability is ACS."""
     space = bytearray(4096)
     space[0x100:0x104] = (0x0001_0001 | 0x148 << 20).to_bytes(4, "little")
     space[0x148:0x14C] = (0x0001_000D).to_bytes(4, "little")
@@ -38,7 +38,7 @@ def registers(control: int) -> bytes:
 
 
 def gpu(machine: Machine, **values: str) -> None:
-    """A GPU below two bridges, as sysfs shows it."""
+    """Create a GPU below two PCI bridges, in the form of sysfs."""
     values = {
         "vendor": "0x10de", "class": "0x030200", "current_link_width": "8", "max_link_width": "16",
         "current_link_speed": "2.5 GT/s PCIe", "max_link_speed": "32.0 GT/s PCIe",
@@ -62,7 +62,8 @@ def test_what_cannot_be_read_is_unknown(machine: Machine) -> None:
     gpu(machine)
     for name in ("current_link_width", "max_link_width", "numa_node", "iommu_group/type"):
         (machine.root / ROOT / GPU / name).unlink()
-    (machine.root / ROOT / "config").write_bytes(b"\0" * 64)  # what others than root may read
+    # Users other than root can read only the first 64 bytes.
+    (machine.root / ROOT / "config").write_bytes(b"\0" * 64)
     assert machine.single("gpu") == f"{GPU} - - 2.5 32.0 - - -"
     assert hardware.warnings({"a": parse(machine.lines())}) == []
 
@@ -74,7 +75,7 @@ def test_processors_and_their_memory_are_told_as_the_kernel_shows_them(machine: 
     assert (machine.single("governor"), machine.single("numa")) == ("powersave", "0-1")
 
 
-#: UEFI specification 2.10, GetVariable: attributes (here 6), then the value.
+# UEFI specification 2.10, GetVariable: four bytes of attributes (here 6), then the value.
 @pytest.mark.parametrize(("value", "is_on"), [(b"\1", True), (b"\0", False), (b"", None)])
 def test_secure_boot_is_told_as_the_firmware_has_it(
     machine: Machine, value: bytes, is_on: bool | None

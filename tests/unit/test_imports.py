@@ -1,4 +1,4 @@
-"""What a preview waits for: imports. Each process loads only what it uses."""
+"""Each process imports only the modules that it uses, because imports delay a preview."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The program's modules, as `__main__.py` imports them; running it needs an engine.
+# Modules that `__main__.py` imports; it can't be imported itself without Pulumi.
 PROGRAM = (
     "components.inspection.observe",
     "pulumi",
@@ -26,7 +26,7 @@ PROGRAM = (
 
 
 def loaded(*modules: str) -> set[str]:
-    """Every module that a fresh interpreter holds after importing `modules`."""
+    """Return the modules that a new interpreter has loaded after importing `modules`."""
     program = "import importlib, json, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     ending = "\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
@@ -59,7 +59,7 @@ def test_no_process_imports_what_it_does_not_use(
 
 
 def test_each_driver_and_resource_is_named_once() -> None:
-    """One module of the components has the names; the rules and the simulator have their own."""
+    """Only one module of the components defines these names; policies and simulator copy them."""
     assigned = re.compile(r'^\w+(?:: \w+)? = "(?:nvidia\.com/gpu|gpu\.nvidia\.com)"', re.M)
     sources = (ROOT / "components").rglob("*.py")
     homes = {path.name for path in sources if assigned.search(path.read_text())}

@@ -1,4 +1,4 @@
-"""The inspection runs beside the SDK's event loop, each part within its limit."""
+"""The inspection runs in parallel with the event loop of Pulumi's SDK, within time limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from components.settings.cluster import Cluster
 from tests.unit.fixtures.documents import document
 
 LIMIT = 60
-"""Seconds for what must come."""
+"""Seconds after which an expected result counts as missing."""
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 
 
@@ -84,7 +84,7 @@ def test_a_limit_of_the_part_itself_is_a_failure_of_it() -> None:
 
 
 def test_a_result_does_not_wait_for_threads_that_hang() -> None:
-    """So it is where a name server is slow: nothing can end the thread that asks it."""
+    """A slow name server blocks a thread like this one, which nothing can end."""
     let_go = threading.Event()
 
     async def work() -> tuple[str, str]:
@@ -99,7 +99,7 @@ def test_a_result_does_not_wait_for_threads_that_hang() -> None:
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """The port of something that takes connections and says nothing."""
+    """Yield the port of a server that accepts connections and never responds."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -108,7 +108,7 @@ def silent() -> Iterator[int]:
 
 @pytest.fixture
 def unanswered(silent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """A stack whose API server and host take connections, and never answer."""
+    """Return a stack whose API server and host accept connections and never respond."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     (tmp_path / "chart").mkdir()
     (tmp_path / "chart" / "nvidia-device-plugin").mkdir()
@@ -135,7 +135,7 @@ def unanswered(silent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
     unanswered: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both at once, each with its own limit."""
+    """Cluster and host are inspected in parallel, each with its own time limit."""
     monkeypatch.setattr(bounds, "LIMIT", 2)
     monkeypatch.setattr(observe, "observe_hosts", quickly)
     key = KEY.export_private_key().decode()
@@ -146,7 +146,7 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
 
 
 async def quickly(*args: object, **more: object) -> object:
-    """The hosts' inspection with a shorter limit for each."""
+    """Inspect the hosts with a time limit of one second for each."""
     return await inspect.observe_hosts(*args, limit=1, **more)  # type: ignore[arg-type]
 
 
@@ -204,7 +204,7 @@ def test_another_word_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPa
 def test_a_credential_plugin_runs_beside_the_sdks_loop(
     unanswered: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process is waited for by a loop that isn't in the main thread."""
+    """The plugin's process is awaited by an event loop outside the main thread."""
     kubeconfig = yaml.safe_load((tmp_path / "kubeconfig").read_text())
     script = "echo session expired >&2; exit 1"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}

@@ -1,4 +1,4 @@
-"""The SSH private key as the state holds it: the same key, never longer."""
+"""The SSH private key in the Pulumi state: the same key in its shortest format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that the stack makes: the order of its parts, its rules, and the context it writes."""
+"""A cluster that the stack creates: order of its parts, rules, and its kubeconfig context."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ metadata: {name: cni, namespace: kube-system}
 
 
 class Answers(Recorder):
-    """As the recorder; a control plane prints its token and kubeconfig."""
+    """Recorder whose control-plane Commands print a token and a kubeconfig."""
 
     printed = f"{first_line()}{yaml.safe_dump(administrator())}"
 
@@ -184,7 +184,7 @@ def test_a_key_of_another_is_not_written(file: Path) -> None:
 def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "asyncio")  # as the language host has it
+    caplog.set_level(logging.CRITICAL, "asyncio")  # Pulumi's language host sets the same log level.
     path = tmp_path / "cni.yaml"
     path.write_text(OBJECTS)
     declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))

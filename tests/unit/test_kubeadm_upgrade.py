@@ -1,4 +1,4 @@
-"""What `kubeadm upgrade` is told on each host of a declaration."""
+"""Arguments of `kubeadm upgrade` on each host of a configuration."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_only_addons_are_left_out_of_an_upgrade_as_of_init() -> None:
     cluster = made(skipPhases=["addon/kube-proxy", "mark-control-plane", "preflight"])
     assert settings(cluster)["GC_UPGRADE_SKIPPED"] == "addon/kube-proxy"
     assert settings(cluster, 1)["GC_UPGRADE_SKIPPED"] == ""
-    # Its upgrade has no phases, and leaves out what isn't there.
+    # `kubeadm upgrade` of 1.31 has no phases; it skips addons that aren't installed.
     older = made(version="1.31.9", skipPhases=["addon/kube-proxy"])
     assert settings(older)["GC_UPGRADE_SKIPPED"] == ""
 

@@ -1,4 +1,4 @@
-"""A context that no kubeconfig has is named with its file and the contexts that there are."""
+"""A missing kubeconfig context is reported with the file and the existing contexts."""
 
 from __future__ import annotations
 

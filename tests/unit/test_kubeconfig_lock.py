@@ -1,4 +1,4 @@
-"""The kubeconfig of this machine is changed under kubectl's lock, and links are followed."""
+"""The user's kubeconfig is changed while holding kubectl's lock; symbolic links are kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = range(6)
 
 
 def document(*names: str) -> dict[str, Any]:
-    """Return a kubeconfig with contexts that stacks wrote."""
+    """Return a kubeconfig with contexts that stacks have written."""
     ours = [kubeconfig.OURS + name for name in names]
     return {
         "clusters": [{"name": our, "cluster": {}} for our in ours],

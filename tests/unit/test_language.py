@@ -1,4 +1,4 @@
-"""The list of phrases finds what is hard to read, and leaves plain English alone."""
+"""The list of discouraged phrases finds them in text, and accepts plain English."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is quoted of the log of a program that has ended."""
+"""The line of a log that is quoted after a program has ended unexpectedly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ goroutine 1 [running]:
 main.main()
 \tgpu-cluster/etcd/main.go:11 +0x28
 """
-"""As etcd 3.6.5 ends on a full disk."""
+"""Last log lines of etcd 3.6.5 on a full disk."""
 
 
 @pytest.mark.parametrize(

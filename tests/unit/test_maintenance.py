@@ -1,4 +1,4 @@
-"""What is out for repair: which names may be, and who leaves it out."""
+"""Hosts and nodes in maintenance: valid names, and the parts of a run that skip them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_only_a_host_or_a_node_can_be_in_maintenance() -> None:
     ]
     with pytest.raises(ConfigError, match=r"maintenance.*\"gpu-2\" twice"):
         cluster(maintenance=["gpu-[1-3]", "gpu-2"])
-    # What a selector finds has any name, and may be missing.
+    # A selector may find nodes of any name, and a node in maintenance may be missing.
     assert cluster(hosts=[], pools=SELECTED, maintenance=["any"]).nodes_in_maintenance == {"any"}
 
 
@@ -110,7 +110,7 @@ def test_each_table_and_the_last_line_say_so() -> None:
 
 
 class Recording(Recorder):
-    """An engine whose state holds what was prepared on one host."""
+    """Recorder with a Pulumi state that has one prepared host."""
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
         assert args.token == command.READ

@@ -1,4 +1,4 @@
-"""Figures of tests: read by words, bounded, and judged."""
+"""Numbers in the output of validation tests: found by the words around them, and checked."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_pod_of_a_test_disturbs_nobody_and_holds_its_gpus_alone() -> None:
     assert pod["spec"]["priorityClassName"] == "gpu-validation"
     assert pod["spec"]["terminationGracePeriodSeconds"] == 0
     assert pod["metadata"]["annotations"]["x"] == "y"
-    # The validation of pool a100 selects its own pods by this label.
+    # The validation of pool a100 finds its own pods by this label, so a test needs another value.
     assert pod["metadata"]["labels"][measurement.POOL] == "a100.test"
 
 

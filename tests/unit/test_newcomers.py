@@ -1,4 +1,4 @@
-"""Hosts that join the cluster: before they have, their nodes may be missing; afterwards not."""
+"""The Node of a host may be missing only until the host has joined the cluster."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_inspection_knows_who_joins() -> None:
 
 
 class SlowHosts(Recorder):
-    """As the recorder; hosts answer later than all others."""
+    """Recorder in which the Commands on hosts complete after all other resources."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         if "-hosts-" in args.name:

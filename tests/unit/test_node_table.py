@@ -1,4 +1,4 @@
-"""The table at the end of `make up`: each node up to twenty, then one row per pool."""
+"""The table at the end of `make up`: one row for each of up to 20 nodes, else for each pool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stack(nodes: int) -> Stack:
     pool = {"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}
     document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "device-plugin"}
     made = Stack("dev")
-    # Instead of what its file declares.
+    # Use this configuration in place of the stack file.
     vars(made)["cluster"] = load({**document, "pools": [pool]})
     return made
 

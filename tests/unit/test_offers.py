@@ -1,4 +1,4 @@
-"""What a node offers by its pool and its configuration, and which pools are counted."""
+"""Resources that nodes advertise by pool and plugin configuration, and how pools are counted."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
     environment = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "0,1,2,4,6,7"
     assert environment["CONFIG_FILE"] == "/config/Sliced_1"
-    # Only a container with SYS_ADMIN is answered by that variable (`toolkit_rights`).
+    # The toolkit accepts that variable only from a container with SYS_ADMIN (`toolkit_rights`).
     assert pod["containers"][0]["securityContext"] == {"capabilities": {"add": ["SYS_ADMIN"]}}
     assert made["metadata"]["name"] == "nvidia-device-plugin-without-3-5-of-8-sliced-1"
     required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -110,7 +110,7 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
 
 
 def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
-    """`NVIDIA_VISIBLE_DEVICES` with an index that is gone keeps the whole plugin from starting."""
+    """With the index of a lost GPU in `NVIDIA_VISIBLE_DEVICES`, the plugin doesn't start at all."""
     declared = cluster(
         pools=pool(
             unhealthyDevices={"gpu-3": {"missing": 1}, "gpu-4": {"missing": 1, "index": [6]}}
@@ -159,7 +159,7 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}
     assert left_out(declared.pools) == {"gpu-3": [UUID]}
-    # What the driver doesn't show needs no plugin of its own.
+    # The driver hides the excluded GPU, so the node needs no separate device plugin.
     assert daemon_sets(declared.device_plugin, platform_of(declared).site, {}) == []
 
 
@@ -234,7 +234,8 @@ def test_what_cannot_be_left_out_is_refused(
         ),
         (
             cluster("gpu-operator", pools=pool(mig={"1g.5gb": 7})),
-            {},  # its layout goes in waves
+            # The node's MIG label is not set with the others, because a rollout changes the layout.
+            {},
         ),
     ],
     ids=["label", "nfd", "mps", "mig"],

@@ -1,4 +1,4 @@
-"""The decisions of operations and facts, without a cluster."""
+"""Decisions about taints, nodes, releases and requests that need no cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Platforms answer for themselves, under any name that a cluster has in a program."""
+"""Platforms are independent of each other and of the cluster's name in the program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cluster(platform: str, **sections: Any) -> Cluster:
 
 
 def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:
-    """Tokens and names of what clusters of these names and platforms declare."""
+    """Return the tokens and names of the resources that these clusters declare."""
 
     def program() -> None:
         for root, platform in roots:
@@ -58,7 +58,7 @@ def test_each_folder_is_a_platform() -> None:
 
 
 def test_nobody_outside_a_platform_asks_for_its_kind() -> None:
-    """A comparison of `platform` with a name is a platform's answer in the wrong place."""
+    """Code outside a platform must not compare the platform's name, but call the platform."""
     asking = re.compile(r"""platform\)? *(is|==|!=|in|not in) *[("'{\[]|match .*\.platform\b""")
     questions = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
@@ -105,7 +105,7 @@ def test_two_clusters_in_one_program_share_no_name() -> None:
 
 @pytest.mark.parametrize("one", NAMES)
 def test_parts_of_different_platforms_share_no_address_but_the_release(one: str) -> None:
-    """What two platforms have at one address would be updated in place instead of taken back."""
+    """If two platforms shared a resource name, Pulumi would update the resource in place."""
 
     def keys(name: str) -> set[str]:
         platform = platform_of(cluster(name))

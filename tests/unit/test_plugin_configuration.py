@@ -1,4 +1,4 @@
-"""A changed configuration of the device plugin reaches plugins that run: by new pods."""
+"""A changed device plugin configuration reaches running plugins by a rollout of their pods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster(**plugin: Any) -> Cluster:
 
 
 def checksums(declared: Cluster) -> set[str]:
-    """Of the chart's pods, and of those on nodes with a GPU left out."""
+    """Return the checksums in the chart's pods and in those on nodes with an excluded GPU."""
     chart = platform_of(declared).values()
     own = [
         each["spec"]["template"]["metadata"]

@@ -1,4 +1,4 @@
-"""What the probe reads out of files and of programs' words, in both shells."""
+"""Facts that the host probe reads from files and from program output, in two shells."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def test_a_value_with_tabs_is_the_declared_one(machine: Machine) -> None:
         ("v2.0.5", "dump", True),
         ("v2.0.5", "migrate", True),
         ("", "migrate", True),
-        ("v2.1.4", "migrate", False),  # its dump shows all: it is not asked twice
+        # `containerd config dump` of 2.1 is complete, so `migrate` isn't called.
+        ("v2.1.4", "migrate", False),
     ],
 )
 def test_the_nvidia_runtime_is_found_by_what_this_containerd_shows(

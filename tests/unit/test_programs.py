@@ -1,4 +1,4 @@
-"""A program, its module and its name in the state are the same word."""
+"""A program, its Python module and its name in the Pulumi state are the same word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GpuCluster` in a program of one's own, with the engine mocked: names, secrets, refusals."""
+"""`GpuCluster` in a user's Pulumi program, with mocks: names, secrets and error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CANARY = "canary-77ab-token"
 
 
 def kubeconfig(context: str = "test", token: str = CANARY) -> str:
-    """A kubeconfig of one context."""
+    """Return a kubeconfig with one context."""
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
@@ -46,7 +46,7 @@ def build(
     preview: bool = False,
     settings: Cluster | Mapping[str, Any] | None = None,
 ) -> Recorder:
-    """What clusters of these names declare, each with this kubeconfig."""
+    """Return the resources that clusters of these names declare, all with the same kubeconfig."""
     declared = settings or cluster(hosts=[])
 
     def program() -> None:
@@ -57,7 +57,7 @@ def build(
 
 
 def later() -> pulumi.Output[str]:
-    """A kubeconfig that comes while the program runs."""
+    """Return a kubeconfig as an Output that resolves while the program runs."""
 
     async def arrives() -> str:
         await asyncio.sleep(0.01)
@@ -67,7 +67,7 @@ def later() -> pulumi.Output[str]:
 
 
 def value(item: Any) -> Any:
-    """What a secret holds."""
+    """Return the plain value of an input that may be a Pulumi secret."""
     return item["value"] if isinstance(item, dict) else item
 
 

@@ -1,4 +1,4 @@
-"""Requests of the programs that Commands run: one frozen class each, and a clear error."""
+"""Input of the programs that Commands run: one frozen class for each, with clear errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CANARY = "canary-of-a-key"
 
 
 def kind_of(name: str) -> tuple[type, list[str]]:
-    """Return the class of a program's requests, and its actions: what it gives to `main`."""
+    """Return the class of a program's input and its action names, which `main` gets."""
     module = importlib.import_module(PROGRAMS[name])
     calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if calls_main(node)]
     ((kind, actions),) = [call.args for call in calls]
@@ -39,7 +39,7 @@ def calls_main(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def started(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program as a Command does."""
+    """Run a program in a subprocess, as a Command does."""
     return subprocess.run(
         [sys.executable, "-m", "components.programs", *arguments],
         input=text,
@@ -110,7 +110,8 @@ def test_each_request_is_read_by_the_class_that_wrote_it(platform: str) -> None:
     ]
     assert len(given) >= 3
     for name, stdin in given:
-        text = stdin["value"] if isinstance(stdin, dict) else stdin  # a secret is wrapped
+        # A Pulumi secret is wrapped in the mocks' inputs.
+        text = stdin["value"] if isinstance(stdin, dict) else stdin
         kind, _ = kind_of(name)
         assert json.loads(write(read(kind, text))) == json.loads(text)
 

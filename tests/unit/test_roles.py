@@ -1,4 +1,4 @@
-"""What a host's role and a node's state mean for it: ports, steps, turns, what is reported."""
+"""Effects of a host's role and a node's state: ports, steps, order of reboots, reports."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_gpus_of_a_host_without_a_role_for_them_are_refused(role: Role) -> None:
 
 
 def most_at_once(role: Role) -> int:
-    """How many of three hosts of a role are down together where three may be."""
+    """Return how many of three hosts with this role are down at once if three may be."""
     down, most = 0, 0
 
     async def reboot(turns: Turns, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What is declared of kernel, driver, CUDA and packages: accepted, refused, rendered, judged."""
+"""Settings of kernel, driver, CUDA and packages: validation, rendered scripts and findings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ UNCHECKED = {"nodeRegistration": {"ignorePreflightErrors": ["SystemVerification"
 
 
 def cluster(first: dict[str, Any] | None = None, **sections: Any) -> Cluster:
-    """Two GPU hosts and a control plane, with these sections; ``first``: more of gpu-1."""
+    """Return a configuration of two GPU hosts and a control plane with the given sections.
+
+    `first` has additional settings of the host gpu-1.
+    """
     names = {"gpu-1": "gpu-worker", "gpu-2": "gpu-worker", "cp-1": "control-plane"}
     hosts: list[dict[str, Any]] = [
         {"name": name, "role": role, "address": f"192.0.2.{i}", "hostKey": HOST_KEY}
@@ -143,7 +146,7 @@ def test_a_driver_that_the_preparation_brings_may_be_missing() -> None:
 
 
 def test_what_a_platform_does_not_need_of_a_host_is_not_asked_for() -> None:
-    """gpu-manager works with cgroup v1 alone, and only the NVIDIA runtime needs nvidia-ctk."""
+    """gpu-manager requires cgroup v1; only the NVIDIA container runtime requires nvidia-ctk."""
     facts = HostFacts(
         os="debian", arch="x86_64", kernel="6.1.0", nvidia_devices=8, driver="580.65.06", cgroup=1
     )
@@ -342,7 +345,8 @@ def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
     ],
 )
 def test_a_system_without_dnf_is_named(os: str, os_version: str, refused: bool) -> None:
-    declared = cluster(kernel={"release": "5.4.278"})  # a kernel that it can't install
+    # The step can't install this kernel on a system without dnf.
+    declared = cluster(kernel={"release": "5.4.278"})
     facts = HostFacts(os=os, os_version=os_version, arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
     found = [
         each for each in validate_host(desired_host(declared, 0), facts) if "no dnf" in each.found
@@ -406,13 +410,13 @@ def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
         for fault in validate_host(desired_host(declared, 2), HostFacts(cgroup=1))
         if "cgroup v1" in fault.found
     ]
-    maintained = severity in (None, Severity.WARNING)  # gpu-manager works on v1 alone
+    maintained = severity in (None, Severity.WARNING)  # gpu-manager requires cgroup v1.
     expected = severity or Severity.WARNING
     assert found == ([] if maintained and platform == "gpu-manager" else [expected])
 
 
 def test_a_host_that_joins_with_cgroup_v1_is_told_of() -> None:
-    """Its cluster's own configuration may allow it."""
+    """The cluster's kubelet configuration may allow cgroup v1, so this is only a warning."""
     join = {"endpoint": "192.0.2.9:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
     declared = cluster(kubernetesPackages={"version": "1.36.3", "join": join})
     (fault,) = (

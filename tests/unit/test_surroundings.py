@@ -1,4 +1,4 @@
-"""What commands take from the shell around them and from each other: proxies, clock, lock."""
+"""Effects of the machine on commands: proxies, the clock, and locks of other commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BY_THE_CLOCK = {
     "lab/simulator/logs.py": "a stamp",
     "policies/rules/exemptions.py": "the date until which an exemption holds",
 }
-"""Files that read the machine's clock, and for what: none of it is a wait."""
+"""Files that read the system clock, each with the reason; none of them waits by the clock."""
 
 
 @pytest.mark.promise("Proxies of the shell are not used for what is on this machine.")
@@ -66,7 +66,8 @@ def test_the_simulator_asks_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> 
     (port,) = ports.free_ports(1)
     with pytest.raises(OSError, match="refused") as caught:
         opener.open(f"https://127.0.0.1:{port}", timeout=5)
-    assert "unnel" not in str(caught.value)  # as through a proxy
+    # The text "Tunnel" in the error would mean that the request used the proxy.
+    assert "unnel" not in str(caught.value)
 
 
 @pytest.mark.promise("No program of the project waits by the machine's clock.")
@@ -126,7 +127,7 @@ def test_a_command_waits_for_another_on_its_stack_and_names_it(
         assert other.stdout.readline() == "held\n"
         end = ["sh", "-c", f"sleep 1; kill -9 {other.pid}"]
         with subprocess.Popen(end), lock.one_run(path, "make down"):
-            assert other.wait(30) == -9  # the kernel gave its lock back
+            assert other.wait(30) == -9  # The kernel has released the lock of the killed process.
             assert path.read_text() == f"`make down` (process {os.getpid()})\n"
     waited = f"waiting for the end of `make up` (process {other.pid}) on the same stack\n"
     assert capsys.readouterr().out == waited

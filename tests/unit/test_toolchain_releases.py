@@ -1,4 +1,4 @@
-"""Downloads: nothing is used that does not match its published checksum, nothing waits long."""
+"""Downloads of tools: only files with the published checksum are used, and waits are short."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves ``files`` of the server; ``short`` names are cut in half, ``stuck`` ones too, and
-    then nothing more comes until the server is let go."""
+    """Serves the server's `files`. Names in `short` and `stuck` get only half of their content.
+
+    A response for a name in `stuck` then pauses until the server is released.
+    """
 
     def do_GET(self) -> None:
         server = self.server
@@ -50,7 +52,7 @@ class Files(BaseHTTPRequestHandler):
             server.let_go.wait(30)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keeps the test's output free of requests."""
+        """Print nothing."""
 
 
 class FileServer(ThreadingHTTPServer):
@@ -81,7 +83,7 @@ def server() -> Iterator[FileServer]:
 
 @contextmanager
 def silent_server() -> Iterator[str]:
-    """Takes connections and never answers."""
+    """Accept connections and never respond; yield the server's URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -177,7 +179,7 @@ def test_silent_hosts_are_remembered_and_three_seconds_are_the_default() -> None
 
 
 def test_hosts_are_asked_at_the_same_time() -> None:
-    """Each server answers only when both were asked: one after the other would never end well."""
+    """Each server waits until both have a request, so sequential requests would fail."""
     both = threading.Barrier(2, timeout=5)
 
     class Waiting(Files):
@@ -296,7 +298,7 @@ def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
 def test_a_release_is_fetched_checked_and_kept_with_its_companions(
     server: FileServer, tmp_path: Path
 ) -> None:
-    """One archive gives the engine and the language host, each with its own entry."""
+    """One archive has Pulumi and its language host, which get separate cache entries."""
     script = b"#!/bin/sh\necho v3.274.1\n"
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
     members = {f"pulumi/{name}": script for name in (*names, "pulumi-analyzer-policy-python")}

@@ -1,4 +1,4 @@
-"""The ways of a tool in their order, and what a run says about them."""
+"""The sources of a tool in their order, and the messages of a run about them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def offline(chain: Toolchain) -> Maker:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A clone with a plugin of the project's own that prints how it was started."""
+    """Return a clone of the project with fake plugins that print how they were started."""
     clone = tmp_path / "clone"
     plugins = clone / launcher.PLUGINS
     plugins.mkdir(parents=True)
@@ -173,7 +173,7 @@ esac
 
 
 def fake_go(folder: Path, fail: str = ":", version: str = "1.26.8") -> Path:
-    """Stands for the Go command: the real one compiles for minutes."""
+    """Create a fake `go` command, because the real one compiles for minutes."""
     path = folder / "go"
     path.write_text(GO.format(fail=fail, version=version))
     path.chmod(0o755)

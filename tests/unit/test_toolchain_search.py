@@ -1,4 +1,4 @@
-"""Tools on PATH: used when the version fits, asked once."""
+"""Tools on PATH are used if their version fits; each version is read only once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def executable(folder: Path, name: str, text: str = "#!/bin/sh\nexit 1\n") -> Pa
 
 
 class Asker:
-    """Answers ``version`` and counts how often it was asked."""
+    """Fake of the version check that returns `version` and counts its calls."""
 
     def __init__(self, version: str | None) -> None:
         self.version = version

@@ -1,4 +1,4 @@
-"""The cache: keyed by the pins, whole or absent, made once however many runs want it."""
+"""The tool cache: keyed by version pins, complete or absent, built once by parallel runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def toolchain(cache: Path) -> Toolchain:
 
 @pytest.fixture
 def go_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the go.mod folders that a test may change."""
+    """Copy the go.mod folders, so that a test can change them."""
     copy = tmp_path / "go"
     shutil.copytree(modules.ROOT, copy)
     monkeypatch.setattr(modules, "ROOT", copy)
@@ -147,7 +147,7 @@ def test_a_run_killed_in_the_middle_leaves_nothing_that_is_used(
     entry = store.entry("etcd", "3.6.5", "key")
     assert store.read(entry) is None
     assert list((tmp_path / "staging").iterdir())
-    with store.lock(pytest.fail):  # the kernel gave the lock back
+    with store.lock(pytest.fail):  # The kernel has released the lock of the killed process.
         assert not (tmp_path / "staging").exists()
         store.publish(staged(store), ETCD, entry)
     assert store.read(entry) is not None
@@ -238,7 +238,7 @@ def test_the_folder_for_path_holds_the_same_file_and_not_a_link_to_it(tmp_path: 
 
 
 def test_a_warm_run_starts_no_process(tmp_path: Path) -> None:
-    """Audited in a process of its own: no ``subprocess``, ``os.exec`` or fork of any kind."""
+    """Python's audit events show that no subprocess, exec or fork happens in a new interpreter."""
     chain = Toolchain(cache=tmp_path, search_path="")
     for name in chain.names():
         pin = PINS[name]

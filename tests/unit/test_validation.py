@@ -1,4 +1,4 @@
-"""What a validation proves, for how long, and whom it must not disturb: pure decisions."""
+"""Unit tests of GPU validation: proofs, how long they hold, and effects on workloads."""
 
 from __future__ import annotations
 
@@ -170,7 +170,8 @@ def test_a_validation_holds_until_a_fact_changes_and_says_which() -> None:
         ("boot", "b1", "b2"),
     )
     late = node(labels={"nvidia.com/gpu.product": "H100"})
-    assert record.changes(kept, record.facts(late, wanted, [])) == ()  # it came later
+    # A label that appears later is not a change.
+    assert record.changes(kept, record.facts(late, wanted, [])) == ()
     upgraded = document(devicePlugin={"version": "0.19.2"})
     ((fact, _, _),) = record.changes(kept, record.facts(node(), upgraded, []))
     assert fact == "settings.devicePlugin"

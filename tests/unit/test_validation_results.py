@@ -1,4 +1,4 @@
-"""What a validation gives back, and what its error says."""
+"""Output and error messages of a validation."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(hos
     assert isinstance(given, dict) is hosts
     if hosts:
         assert given[rpc._special_sig_key] == rpc._special_secret_sig
-    # Children would inherit it, and processes of the same user could read it.
+    # Child processes would inherit the environment, and the user's other processes could read it.
     environments = json.dumps([each.inputs.get("environment", {}) for each in commands])
     assert "the key" not in environments
     assert rpc._special_sig_key not in environments

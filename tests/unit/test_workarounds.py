@@ -1,4 +1,4 @@
-"""The wait for a program's calls."""
+"""The workaround for slow waiting in Pulumi's SDK: calls are awaited one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = 40
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], int]:
-    """Runs a program of `COMMANDS`; how often the SDK looked at one of its outputs."""
+    """Return a function that runs a program and counts how often the SDK checks its outputs."""
 
     def run(in_turn: bool) -> int:
         seen = 0
@@ -33,7 +33,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], int]:
         def program() -> None:
             for number in range(COMMANDS):
                 pulumi_command.local.Command(f"c-{number}", create=":", triggers=[number])
-            _get_rpc_manager().clear()  # with the mocks some have begun
+            _get_rpc_manager().clear()  # Remove the calls that the mocks have already started.
             if in_turn:
                 await_calls_in_turn()
 

@@ -1,4 +1,4 @@
-"""A project whose API server logs its requests, and the line that says what was shown."""
+"""Fixture with a project whose API server writes an audit log; prints the summary line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.guard import own_name
 from tests.validation import ways
 
 OUTCOME, TOUCHED, ADDED = "outcome", "busy-touched", "added"
-"""Properties of tests' reports: an outcome of a way, busy GPUs that were touched, a sentence."""
+"""Properties of test reports: a result, the number of busy GPUs touched, and a sentence."""
 LIMIT = 600
-"""Seconds for any one command: 500 nodes on a machine that does other things, too."""
+"""Seconds that one command may run; some tests have 500 nodes on a busy machine."""
 
 _outcomes: list[tuple[str, bool]] = []
 _touched: list[int] = []
@@ -23,7 +23,7 @@ _added: list[str] = []
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project whose embedded cluster runs and whose stack is not up yet."""
+    """Yield a project with a running embedded cluster, before the stack's first deployment."""
     made = Project.make(tmp_path_factory.mktemp("validation"), own_name("validation"))
     made.environment[AUDIT] = "1"
     made.write(ways.declared(made.stack, ways.WAYS["exclusive"]))
@@ -35,7 +35,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture
 def outcome(record_property: Callable[[str, object], None]) -> Callable[[str, str, bool], None]:
-    """Keeps whether an outcome of a way is as it must be; the last line counts them."""
+    """Return a function that checks a result and records it for the summary line."""
 
     def keep(way: str, name: str, holds: bool) -> None:
         record_property(OUTCOME, f"{way}|{name}|{holds}")
@@ -45,7 +45,7 @@ def outcome(record_property: Callable[[str, object], None]) -> Callable[[str, st
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Counts what tests have recorded."""
+    """Collect the numbers that tests have recorded."""
     if report.when != "call":
         return
     for key, value in report.user_properties:
@@ -60,7 +60,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The last line of `make test-validation`; a slice of the tests says what it has seen."""
+    """Print the summary line of `make test-validation`, about the tests that ran."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _outcomes:
         return

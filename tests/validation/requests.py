@@ -1,4 +1,4 @@
-"""What the program asked an API server for, by its log."""
+"""Reads the program's requests to the API server from the audit log."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from lab.simulator.control_plane import ControlPlane
 
 AGENT = "gpu-cluster/"
-"""How the program's client calls itself."""
+"""User agent of the program's API client."""
 
 
 @contextmanager
 def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
-    """Verb and path of the program's requests about pods, filled when the block ends."""
+    """Yield a list of the program's requests about pods, which is filled at the context's end."""
     log = ControlPlane(stack).audit_log
     begin, found = log.stat().st_size, []
     yield found

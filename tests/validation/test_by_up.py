@@ -1,4 +1,4 @@
-"""User-defined tests, and nodes in maintenance, as a person types it: by the real engine."""
+"""User-defined validation tests and maintenance, by the commands that a user runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Five hundred nodes: one that is added is the only one that is validated."""
+"""If a node is added to 500 validated nodes, only the new node is validated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Each way to offer GPUs, by the real engine and then by the program: eight outcomes each.
+"""Eight results of the validation for each way of advertising GPUs, by `up` and the program.
 
-One node fails, one is busy, one is left alone, in one run; the next run makes all good.
+In one run, one node has a fault, one is busy and one is idle. The next run validates all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TEMPLATES = "namespaces/default/resourceclaimtemplates"
 
 
 def run(project: Project) -> tuple[dict[str, Json], str]:
-    """The program on each pool: what it says of nodes, and its error."""
+    """Validate each pool with the program; return its output by node, and the error messages."""
     cluster = load(project.read())
     nodes: dict[str, Json] = {}
     errors = []
@@ -56,13 +56,13 @@ def run(project: Project) -> tuple[dict[str, Json], str]:
 
 
 def note(project: Project, node: str) -> str:
-    """A node's record as it stands there."""
+    """Return the validation record in a node's annotation."""
     annotations = project.request("GET", f"nodes/{node}")["metadata"]["annotations"]
     return str(annotations.get(RECORD, "{}"))
 
 
 def held(project: Project, way: Way) -> Json:
-    """Makes the pod that holds GPUs, and waits until it runs."""
+    """Create a pod that uses GPUs, wait until it runs, and return it."""
     if not way.holds:
         project.request("POST", TEMPLATES, base="/apis/resource.k8s.io", body=ways.claim(way))
     project.request("POST", "namespaces/default/pods", body=ways.holder(way, BUSY))
@@ -76,7 +76,7 @@ def held(project: Project, way: Way) -> Json:
 
 
 def freed(project: Project, way: Way) -> None:
-    """Takes the pod away, and what it claimed."""
+    """Delete the pod that uses GPUs, and its claim."""
     project.request("DELETE", "namespaces/default/pods/train")
     if not way.holds:
         project.request("DELETE", f"{TEMPLATES}/train", base="/apis/resource.k8s.io")
@@ -96,7 +96,7 @@ def freed(project: Project, way: Way) -> None:
 
 
 def divide(project: Project, way: Way) -> None:
-    """Divides the nodes' GPUs as the way wants them."""
+    """Partition the nodes' GPUs into the way's MIG devices."""
     profiles = ",".join(f"{name}={count}" for name, count in ways.MIG.items())
     value = profiles if way.divided else None
     for node in (FAILS, BUSY, IDLE):

@@ -1,4 +1,4 @@
-"""The nine ways in which nodes offer GPUs, and pods of somebody else that hold some of them."""
+"""The nine ways in which nodes advertise GPUs, and pods that use some of the GPUs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True)
 class Way:
-    """One way.
+    """One way of advertising GPUs.
 
     Attributes:
-        sections: its part of the configuration.
-        pool: its part of the pool.
-        holds: what a pod asks for that holds GPUs; empty: it claims them.
-        held: devices that it holds.
-        divided: whether the nodes' GPUs are divided into MIG devices.
+        sections: Sections of the configuration.
+        pool: Settings of the pool.
+        holds: GPU resources that the workload's pod requests; empty if it uses a claim.
+        held: Number of devices that the workload's pod uses.
+        divided: Whether the nodes' GPUs are partitioned into MIG devices.
     """
 
     sections: Json
@@ -37,7 +37,7 @@ def _shared(kind: str, replicas: int) -> Json:
 
 WAYS = {
     "exclusive": Way({"platform": "device-plugin"}, {GPU: "2"}),
-    # A replica that is held leaves others of its GPU: all of them are, so nothing is free.
+    # A GPU with one used replica still advertises free ones, so the pod uses a replica of each GPU.
     "time-slicing": Way(_shared("timeSlicing", 4), {GPU: "32"}, held=8),
     "MPS": Way(_shared("mps", 2), {GPU: "16"}, held=8),
     "excluded devices": Way(
@@ -64,7 +64,7 @@ WAYS = {
 
 
 def declared(stack: str, way: Way) -> Json:
-    """The configuration of a way."""
+    """Return the configuration of a way."""
     return {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{stack}"},
@@ -75,7 +75,7 @@ def declared(stack: str, way: Way) -> Json:
 
 
 def holder(way: Way, node: str) -> Json:
-    """A pod of somebody else on a node."""
+    """Return a workload's pod that uses GPUs of a node."""
     container: Json = {"name": "train", "image": "x", "resources": {"limits": way.holds}}
     spec: Json = {
         "nodeSelector": {"kubernetes.io/hostname": node},
@@ -89,7 +89,7 @@ def holder(way: Way, node: str) -> Json:
 
 
 def claim(way: Way) -> Json:
-    """What the pod claims, where GPUs are claimed."""
+    """Return the ResourceClaimTemplate for the workload's pod."""
     exactly = {"deviceClassName": "gpu.nvidia.com", "count": way.held}
     return {
         "apiVersion": "resource.k8s.io/v1",

@@ -1,1 +1,1 @@
-"""Each version that README and the pages claim, shown by what runs: `make test-versions`."""
+"""Tests of each version that README and documentation claim to support: `make test-versions`."""

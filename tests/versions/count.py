@@ -1,10 +1,11 @@
-"""The last line of `make test-versions`: what was shown of each version that is claimed.
+"""Pytest plugin for the summary line of `make test-versions`: results by claimed version.
 
-A test counts by ``@pytest.mark.versions(kind, name)``, and one that shows several by
-``record_property("versions", (kind, name, passed))``. All of one kind and name have to pass; tests
-of one border have one id.
-``kind`` is one of the keys of `PHRASES`, or any other for a test that runs without being counted;
-``name`` is the version, the bulletin, the heal or the claim, by default the test itself.
+A test is counted by the marker `@pytest.mark.versions(kind, name)`; a test of several versions
+calls `record_property("versions", (kind, name, passed))`. A name counts as passed if all its tests
+pass. Tests of one version border of a security bulletin have the same id.
+
+`kind` is a key of `PHRASES`; a test with another kind runs without being counted. `name` is a
+version, a bulletin, a repair or a claim; the default is the test's id.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pytest
 MARK = "versions"
 ROOT = Path(__file__).resolve().parents[2]
 Results = Mapping[str, Mapping[str, bool]]
-"""By name, then by test: whether it passed."""
+"""Test results: name, then test id, then whether the test passed."""
 
 
 def _kubernetes(results: Results) -> str:
@@ -35,7 +36,8 @@ def _of(results: Results) -> str:
 def _borders(results: Results) -> str:
     borders: dict[str, bool] = {}
     for tests in results.values():
-        for test, passed in tests.items():  # a test for each side, and for each place
+        # Each version border has a test for each side and for each place that applies it.
+        for test, passed in tests.items():
             border = test.rpartition("[")[2]
             borders[border] = borders.get(border, True) and passed
     return f"{_of(results)} bulletins applied at {sum(borders.values())} of {len(borders)} borders"
@@ -54,24 +56,24 @@ PHRASES: Mapping[str, Callable[[Results], str]] = MappingProxyType(
         "claim": _past,
     }
 )
-"""What the line says of each kind, in its order."""
+"""For each kind, the function that returns its part of the summary line, in this order."""
 
 
-@dataclass(eq=False)  # pytest keeps plugins by identity
+@dataclass(eq=False)  # Pytest compares plugins by identity.
 class Count:
-    """Pytest plugin: counts the tests with the mark, in other processes too."""
+    """Pytest plugin that counts marked tests, including those in other pytest-xdist processes."""
 
     seen: dict[str, dict[str, dict[str, bool]]] = field(default_factory=dict)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Let a test's mark travel with its result."""
+        """Copy each test's marker into the properties of its report."""
         for item in items:
             if marker := item.get_closest_marker(MARK):
                 kind, name = (*marker.args, item.nodeid)[:2]
                 item.user_properties.append((MARK, (kind, name)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the outcome of a test, with that of its fixtures; a skipped one shows nothing."""
+        """Record the result of a test and its fixtures; a skipped test counts as not passed."""
         for key, told in report.user_properties:
             if key == MARK:
                 kind, name, *outcome = told  # type: ignore[misc]
@@ -80,7 +82,7 @@ class Count:
                 tests[report.nodeid] = tests.get(report.nodeid, True) and passed
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the last line, if the run was one of versions alone."""
+        """Print the summary line, if only version tests were selected."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and self.seen and config.getoption("markexpr") == MARK:
             phrases = [say(self.seen[kind]) for kind, say in PHRASES.items() if kind in self.seen]

@@ -1,4 +1,4 @@
-"""The last line of `make test-versions` says what passed, and nothing more."""
+"""The summary line of `make test-versions` counts passed tests only."""
 
 from __future__ import annotations
 

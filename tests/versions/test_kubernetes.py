@@ -1,6 +1,7 @@
-"""Each Kubernetes that is claimed: real control planes and kubelets, up and down again.
+"""Each supported Kubernetes version: deployed and removed with real control planes and kubelets.
 
-The versions that have ended run too; the last line of `make test-versions` leaves them out.
+Versions after their end of support run too, but don't count in the summary line of `make
+test-versions`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from toolchain.pins import KUBERNETES_MODULES
 
 KUBELETS = ("tests/real/test_kubelet.py", "tests/real/test_bare_cluster.py")
 LIMIT = 3600
-"""Seconds for a version's toolchain on a slow core, and for the proof with its kubelets."""
+"""Seconds for building a version's tools on a slow CPU, or for the test with kubelets."""
 
 
 def _minor(version: str) -> str:

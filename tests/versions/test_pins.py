@@ -1,4 +1,4 @@
-"""The versions of Kubernetes that are pinned, held against their ends of support."""
+"""The pinned Kubernetes versions compared with their ends of support."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ = date(2026, 11, 26)
 
 
 def supported(today: date) -> list[str]:
-    """The pinned versions that get fixes, oldest first."""
+    """Return the pinned versions that still get fixes, oldest first."""
     alive = (each for each in KUBERNETES_MODULES if not ended("kubernetes", each, today))
     return sorted(alive, key=numbers)
 
