@@ -27,7 +27,7 @@ TOOLS = ROOT / "venv-audit" / "bin"
 _IMPORTED = re.compile(r'^\s*(?:import )?_ "([^"]+)"$', re.MULTILINE)
 GOVULNCHECK = "golang.org/x/vuln/cmd/govulncheck@v1.1.4"
 FOUND = {"go": 3}
-"""Exit code that means "vulnerabilities found", by program.
+"""Exit codes that mean "vulnerabilities found", by program.
 
 Source: golang.org/x/vuln v1.1.4, internal/scan/errors.go. Any other exit code except 0 means that
 the program itself failed.

@@ -23,7 +23,8 @@ def left(resources: Iterable[dict[str, Any]]) -> list[str]:
             continue
         name = name_of(resource["urn"])
         if resource["type"] == REMOTE:
-            # The connection is a secret as a whole, so the state shows no address.
+            # The whole connection of a Command is secret, so the state does not show the host's
+            # address.
             lines.append(
                 f"{name}: what it changed on its host; backups are in /var/lib/gpu-cluster"
             )

@@ -63,7 +63,7 @@ def pids_of() -> str:
     try:
         namespace = os.readlink("/proc/self/ns/pid")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:  # macOS has neither file.
+    except OSError:  # macOS has neither of the two files in /proc.
         return socket.gethostname()
     if namespace != _FIRST_PIDS:
         return f"{boot} {namespace}"

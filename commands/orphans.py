@@ -22,8 +22,8 @@ def end_orphans() -> None:
     A plugin that still works for the killed run would interfere with the next run.
 
     Plugins that were started without an engine are left alone: the policy pack of another run uses
-    a plugin to render a chart (`policies.charts`), and another `make` asks a plugin for its version
-    (`toolchain.plugin`).
+    a plugin to render a chart (`policies.charts`), and another `make` requests the version of a
+    plugin (`toolchain.plugin`).
     """
     tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
     ours = {tool.path.resolve() for tool in tools}

@@ -152,7 +152,7 @@ def without_secrets(text: str, provider: str) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class Copy:
-    """The stack as previews use it.
+    """The stack in the backend for previews.
 
     Attributes:
         name: Name of the stack.
@@ -205,7 +205,8 @@ class Copy:
         environment = {
             "RECORDED_INPUTS": str(recorded),
             "GPU_CLUSTER_INSPECTION": "off",
-            # The key file of a deployment would put the real key into the inputs.
+            # Without this variable, a deployment's key file would put the real SSH key into the
+            # inputs.
             KEY_FILE: str(key),
         }
         self._pulumi(
@@ -243,10 +244,10 @@ def fill(copy: Copy, state: Json, secrets: Mapping[str, str]) -> None:
 
 
 def run(stack: Stack) -> dict[str, str]:
-    """Make the copy of the state; return the stack's secrets by their configuration key.
+    """Copy the state for previews; return the stack's secrets by their configuration key.
 
     Raises:
-        FaultError: The copy could not be made.
+        FaultError: The state could not be copied.
     """
     environment = {**os.environ, **variables(stack)}
     own, named = preview_environment(environment), ("--stack", stack.name)
@@ -261,7 +262,7 @@ def run(stack: Stack) -> dict[str, str]:
 
 
 def main() -> None:
-    """Make the copy for the stack that `STACK` names; exit with 1 if that fails."""
+    """Copy the state of the stack that `STACK` names for previews; exit with 1 if that fails."""
     stack = Stack.current()
     try:
         with stack.unsalted():

@@ -209,7 +209,7 @@ def link(source: Path, target: Path) -> None:
     temporary.unlink(missing_ok=True)
     try:
         os.link(source, temporary)
-    except OSError:  # The file system does not support hard links.
+    except OSError:  # Copy the file if the file system does not support hard links.
         shutil.copy2(source, temporary)
     temporary.replace(target)
 

@@ -98,7 +98,7 @@ class Maker:
             )
             self.steps.say(f"no release download for {names}: {'; '.join(failures)}")
         made: dict[str, Tool] = {}
-        # One after the other: so a host that does not answer is only waited for once.
+        # Download one after the other, so that a host that does not answer is only waited for once.
         for items in by_url.values():
             made |= self._fetch(items, sums)
         return made
@@ -163,7 +163,8 @@ class Maker:
                         staged = self.store.stage()
                         built[pin.name].rename(staged / pin.name)
                         made[pin.name] = self._publish(pin, staged, GO_MODULE)
-                except ToolchainError as error:  # The tools of the other modules are still made.
+                # If one Go module can't be built, the tools of the other modules are still made.
+                except ToolchainError as error:
                     self._fail(pins, error)
         return made
 

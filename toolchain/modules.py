@@ -25,7 +25,8 @@ BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 # devmapper and zfs, and no tracing.
 _CONTAINERD_TAGS = "-tags=no_aufs,no_btrfs,no_devmapper,no_zfs,no_tracing"
 
-# This module is on module proxies, but not in Go's checksum database; go.sum pins its content.
+# Import path of the Kubernetes plugin's Go module. Module proxies have it, but Go's checksum
+# database doesn't, so go.sum pins its content.
 UNLISTED = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
 # Import path of the Kubernetes plugin's Go SDK.
@@ -110,7 +111,7 @@ _MODULES = (
         for version, name in _OTHERS
     ),
     Module(
-        # The tag leaves out the service discovery of cloud providers, which promtool does not need
+        # The build tag remove_all_sd leaves out service discovery, which promtool does not need
         # here.
         name="prometheus",
         stamps={"github.com/prometheus/common/version.Version": pins.PROMETHEUS},

@@ -21,7 +21,7 @@ from .tool import ON_PATH, OWN, Tool, ToolchainError
 
 # The clone that contains this file.
 HOME = Path(__file__).resolve().parent.parent
-# Part of every key. Change this value when the layout of a cache entry changes.
+# Part of every cache key. Change this value when the layout of a cache entry changes.
 _LAYOUT = "1"
 
 

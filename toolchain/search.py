@@ -74,7 +74,7 @@ class PathSearch:
             version = self._version(pin, executable)
             if version is not None and pin.fits.holds(version):
                 return Tool(pin.name, version, ON_PATH, executable)
-            # A shell would run this first executable, so later folders are not searched.
+            # A shell would run the first executable on PATH, so later folders are not searched.
             return None
         return None
 

@@ -81,7 +81,8 @@ def _told(entry: Path) -> bytes:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # The process has ended, or it belongs to another user.
+    # A process's files in /proc can't be read if it has ended or belongs to another user.
+    except OSError:
         return b""
 
 

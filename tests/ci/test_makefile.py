@@ -99,7 +99,7 @@ def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
 def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> None:
     project = tmp_path / "project"
     copy_project(project)
-    # An old time stamp makes the virtual environment count as up to date.
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
     os.utime(project / "requirements.lock", (0, 0))
     script = """
         line=$(make help | sed -n 's/^make env .*plain pulumi: //p')

@@ -98,7 +98,7 @@ def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
 @pytest.mark.parametrize("name", JOBS, ids=by_name)
 def test_every_job_ends_and_keeps_no_credentials_in_its_checkout(name: str) -> None:
     job = JOBS[name]
-    if "uses" in job:  # The jobs of the called workflow have their own time limits.
+    if "uses" in job:  # The jobs of a called workflow have their own time limits.
         assert job["uses"].startswith("./.github/workflows/")
         return
     assert job["timeout-minutes"] <= 120
@@ -159,7 +159,7 @@ def test_a_shell_part_is_short_and_has_no_expression_pasted_in(name: str) -> Non
 def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: str) -> None:
     """A shell step must be a command that other tests or CI run, so that it is tested."""
     if name.startswith("release.publish."):
-        return  # This job has no checkout, so it runs nothing of the repository.
+        return  # The release.publish job has no checkout, so it runs nothing of the repository.
     program, *arguments = RUNS[name]["run"].split()
     if program == "make":
         done = subprocess.run(

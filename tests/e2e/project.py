@@ -107,7 +107,7 @@ class Project:
         """Write the stack file, and by default a matching hardware file."""
         self.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": cluster}}))
         if hardware:
-            # The settings are invalid on purpose; the commands report the faults.
+            # Some tests write invalid settings on purpose; the commands must report the faults.
             with suppress(ConfigError):
                 write_hardware(self.hardware_file, self.stack, declared_hardware(load(cluster)))
 

@@ -286,7 +286,7 @@ DEPLOY = Path(__file__).parents[2] / ".github" / "workflows" / "deploy.yml"
 @pytest.mark.promise("A deployment that fails names the cause on the page of its workflow's run.")
 def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -> None:
     """Run the shell steps of deploy.yml as GitHub's runner does, up to the step that fails."""
-    # An old time stamp makes the virtual environment count as up to date.
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
     os.utime(project.root / "requirements.lock", (0, 0))
     steps = yaml.safe_load(DEPLOY.read_text())["jobs"]["deploy"]["steps"]
     first, second = [step["run"] for step in steps if "run" in step][:2]

@@ -93,7 +93,8 @@ def test_a_killed_up_and_a_killed_destroy_converge(project: Project, resource: s
 
     project.kill_during("up", f"{resource} creating")
     healing = project.command("up")
-    assert "it is removed" in healing.stdout  # The message is about the lock of the killed run.
+    # `up` must report that it removed the lock of the killed run.
+    assert "it is removed" in healing.stdout
     assert figures(healing.stdout.strip().splitlines()[-1])[:2] == (32, 32)
     assert figures(project.up()) == (32, 32, 0)
 
@@ -167,7 +168,8 @@ def test_a_cluster_made_anew_gets_everything_again(project: Project) -> None:
 
 
 def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Project) -> None:
-    assert project.command("destroy").returncode == 0  # This run creates the state file.
+    # `destroy` creates the state file that this test needs.
+    assert project.command("destroy").returncode == 0
     assert list(project.state.rglob("*.attrs")) == []
     (path,) = (project.state / ".pulumi" / "stacks").rglob(f"{project.stack}.json")
     path.with_name(f"{path.name}.attrs").touch()
@@ -178,7 +180,8 @@ def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Proje
 
 def test_no_plugin_outlives_its_engine(project: Project) -> None:
     project.kill_during("up", "gpu-cluster-host-preparation-gpu-1 creating")
-    assert plugins(project.stack)  # These plugins wait for an engine that no longer exists.
+    # The plugins of the killed engine wait for an engine that no longer exists.
+    assert plugins(project.stack)
     assert project.command("up").returncode == 0
     assert project.pulumi("destroy", "--yes", "--skip-preview").returncode == 0
     assert plugins(project.stack) == set()

@@ -105,7 +105,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture
 def shell(cluster: Project, tmp_path: Path) -> Iterator[Shell]:
     (cluster.root / "Pulumi.lab.yaml").write_text(yaml.safe_dump(stack_file(cluster)))
-    # An old time stamp makes the virtual environment count as up to date.
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
     os.utime(cluster.root / "requirements.lock", (0, 0))
     environment = {
         # Variables of an outer make would make the inner make print more; a user's shell has none.

@@ -59,7 +59,7 @@ def test_a_second_up_changes_nothing(project: Project) -> None:
 @pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
 def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
     """The lines must work in a shell without our variables, after another stack was selected."""
-    # An old time stamp makes the virtual environment count as up to date.
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
     os.utime(project.root / "requirements.lock", (0, 0))
     done = project.command("up")
     lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
@@ -156,7 +156,7 @@ def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
     for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
         namespace = declared["metadata"].get("namespace")
         if namespace not in (None, "nvidia-device-plugin"):
-            continue  # This Role is for a platform that this stack doesn't use.
+            continue  # Skip the Roles of platforms that this stack doesn't use.
         kind, base = declared["kind"], "/apis/rbac.authorization.k8s.io"
         place = f"namespaces/{namespace}/" if namespace else ""
         subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}

@@ -51,7 +51,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
         (project.root / ".git" / "info" / "exclude").write_text("venv\nvenv-audit\n")
     complete = project.root / "venv-audit" / ".complete"
     complete.parent.mkdir()
-    complete.touch()  # The programs in this environment would be downloaded.
+    # An empty .complete file keeps `make` from downloading the programs for `make audit`.
+    complete.touch()
     (tmp_path / "previews").mkdir()
     project.environment |= {
         "HOST": "gpu-2",
@@ -67,7 +68,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 def run(project: Project, target: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        # The copy's virtual environment is a link to one that is complete.
+        # The copy's virtual environment is a link to a complete one, so `make` must not rebuild it.
         ["make", "--silent", "--old-file=venv/.complete", target],
         cwd=project.root,
         env=project.environment,
@@ -93,6 +94,7 @@ def test_each_command_of_a_user_can_be_run_again(project: Project) -> None:
             assert said in done.stdout
             assert "Traceback" not in done.stdout
         if target == "preview-secrets":
-            # Only the checkout of a preview keeps the placeholders.
+            # Restore the stack file: only the checkout of a preview keeps the placeholders for
+            # secrets.
             project.file.write_bytes(stack_file)
         assert project.file.read_bytes() == stack_file, target

@@ -24,8 +24,9 @@ CONTRACTS = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]
 PROGRAM = "__main__"
 
 FOREIGN = {
-    "lab.benchmarks.empty_stack.__main__",  # This module runs a file of its own layer.
-    "toolchain.plugins.language_host.child",  # These two modules run the program of a Pulumi user.
+    # The benchmark of an empty stack runs a file of its own layer.
+    "lab.benchmarks.empty_stack.__main__",
+    "toolchain.plugins.language_host.child",  # The language host runs the program of a Pulumi user.
     "toolchain.plugins.language_host.program",
 }
 """Modules that run code whose name is not in their text."""
@@ -106,5 +107,6 @@ def test_the_page_of_architecture_has_the_contract_as_its_table() -> None:
     assert table == list(contract.groups)
     together = [group for i, group in enumerate(table) if i not in contract.independent]
     known = {name.partition(".")[0] for group in together if len(group) > 1 for name in group}
-    # Modules with the same number may import each other only in this package, as the page says.
+    # As docs/architecture.md says, only modules of `policies` may share a number and import each
+    # other.
     assert known == {"policies"}

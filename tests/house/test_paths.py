@@ -21,7 +21,8 @@ FOLDERS = "|".join((*PACKAGES, "tests"))
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./{{}},*-]*[\w}}*]/?")
 DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
 EXAMPLES = {
-    "components/base/image.py:tests/gpu-pod.yaml",  # An example file in the repository of a user.
+    # An example of a file in a user's own repository.
+    "components/base/image.py:tests/gpu-pod.yaml",
     "Makefile:lab/hardware/STACK.yaml",
 }
 BEGINNINGS = ("toolchain/plugins/pulumi",)

@@ -51,7 +51,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RigHost]:
     folder = tmp_path_factory.mktemp("sshd")
     sshd = _sshd(folder)
     if os.geteuid() == 0:
-        # sshd needs this folder for its privilege separation.
+        # sshd needs the folder /run/sshd for its privilege separation.
         Path("/run/sshd").mkdir(exist_ok=True)
     host_key = asyncssh.generate_private_key("ssh-ed25519")
     user_key = asyncssh.generate_private_key("ssh-ed25519")

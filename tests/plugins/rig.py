@@ -139,7 +139,7 @@ class Plugin:
     def check(self, token: str, **inputs: Any) -> tuple[dict[str, Any], dict[str, str]]:
         request = provider_pb2.CheckRequest(urn=self.urn(token), news=values.encode(inputs))
         answer = self._call("Check", request)
-        # The engine would print the value of a property that is named in this field.
+        # A failure must not name its property in this field, or the engine would print its value.
         assert not any(failure.property for failure in answer.failures)
         reasons = (failure.reason.split(": ", 1) for failure in answer.failures)
         return values.decode(answer.inputs), {path: reason for path, reason in reasons}

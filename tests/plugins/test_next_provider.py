@@ -140,7 +140,8 @@ def killed_at_the_guardrails(site: Site) -> None:
 
 
 HEALS: tuple[Callable[[Site], None], ...] = (
-    killed_at_the_guardrails,  # This case must be first: it needs an empty cluster.
+    # killed_at_the_guardrails must be first, because it needs an empty cluster.
+    killed_at_the_guardrails,
     lost_state,
     lost_release,
     killed_at_a_namespace,

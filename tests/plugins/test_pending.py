@@ -83,7 +83,7 @@ def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> N
     assert pending(selected) == ["updating"]
     assert stale(selected, STACK)
     assert settle(selected, STACK)
-    # The operation stays in the state until a run refreshes.
+    # A pending update stays in the state until a run refreshes.
     assert pending(selected) == ["updating"]
     selected.up(refresh=True)
     assert pending(selected) == []

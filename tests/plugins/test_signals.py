@@ -38,7 +38,7 @@ def test_a_signal_that_does_not_wake_the_main_thread_ends_a_plugin(
     command = [str(PLUGINS / name), NO_ENGINE]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:  # Leaving the block waits for the process and closes its pipe.
+    ) as process:  # On exit, Popen waits for the process and closes its pipe.
         try:
             assert process.stdout is not None
             assert int(process.stdout.readline()) > 0

@@ -89,7 +89,7 @@ def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
             kernel.send(header + question)
             answer = kernel.recv(8192)
-    except (AttributeError, OSError):  # Another system than Linux, or a kernel without sock_diag.
+    except (AttributeError, OSError):  # The system is not Linux, or its kernel has no sock_diag.
         return None
     if len(answer) < _HEADER.size + _ANSWER.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
         return None

@@ -316,4 +316,4 @@ def main(arguments: list[str]) -> NoReturn:
     """Run the server until the engine ends this process or has ended; then end all commands."""
     asyncio.run(_serve(arguments[-1] if arguments else ""))
     sys.stdout.flush()
-    os._exit(0)  # Exit without waiting for gRPC's threads.
+    os._exit(0)  # End the process without waiting for gRPC's threads.
