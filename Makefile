@@ -190,23 +190,18 @@ test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make tes
 house: $(VENV) ## measure the shape: files on the way of GpuCluster's args, upward imports, circles; LIST=1 names all
 	@$(RUN) lab.house $(if $(LIST),--list)
 
-.PHONY: language
-language: $(VENV) ## phrases that are hard to read, and what to write instead
-	@$(RUN) commands.language
-
 .PHONY: test-real
 test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock of NVML: needs root and a C compiler
 	@venv/bin/python -m pytest -m '' tests/real
 	@$(RUN) lab.real
 
 .PHONY: check
-check: $(VENV) ## lint, types, layers, language
+check: $(VENV) ## lint, docstrings, types, layers
 	@venv/bin/ruff check .
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
 	@venv/bin/lint-imports
 	@$(RUN) commands.lint_shell
-	@$(RUN) commands.language
 
 .PHONY: bench
 bench: $(VENV) ## benchmarks, each a ratio: make bench ONLY=B4

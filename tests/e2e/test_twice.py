@@ -26,7 +26,7 @@ USERS = (
     *("forget", "destroy", "down"),
 )
 # Targets for developers: tests, and files generated from the project.
-DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|language|check|bench|lock|clean|house")
+DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|check|bench|lock|clean|house")
 # Commands that fail when they are run a second time, with a part of their message.
 REFUSED = {"forget": "of which the state holds nothing"}
 # Commands that fail each time, with a part of their message; the probe is not on simulated hosts.
