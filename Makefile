@@ -1,18 +1,20 @@
-# Every command a person needs. `make` alone lists them. STACK=name chooses the stack (dev).
+# All commands of this project; `make` without a target lists them. STACK=name chooses the stack,
+# dev by default.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
 STACK ?= dev
-# Version of the embedded control plane; empty: the usual one (toolchain/pins.py).
+# Version of the embedded control plane; empty for the default version (toolchain/pins.py).
 KUBERNETES ?=
 export STACK
-# The same text encoding in each locale; a user's filters of warnings are for the user's programs.
+# Use UTF-8 in each locale, and ignore the user's warning filters: they are for other programs.
 export PYTHONUTF8 := 1
 unexport PYTHONWARNINGS
 
-# Targets for those who run a cluster, in the order of the list; targets of other groups go by name.
+# Targets for users of a cluster, in the order of the help; the other targets are listed in the
+# order of this file.
 USERS := up preview validate env start down destroy forget images tools probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
@@ -123,7 +125,7 @@ facts: $(VENV) ## write the tables of policies/facts/: make facts CSAF=<folder o
 
 .PHONY: test
 test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
-	@# Before the tests: no limit of theirs has room for a build.
+	@# Build the tools first: the time limits of the tests are too short for a build.
 	@$(RUN) toolchain
 	@venv/bin/python -m pytest -q --progress --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
@@ -188,23 +190,18 @@ test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make tes
 house: $(VENV) ## measure the shape: files on the way of GpuCluster's args, upward imports, circles; LIST=1 names all
 	@$(RUN) lab.house $(if $(LIST),--list)
 
-.PHONY: language
-language: $(VENV) ## phrases that are hard to read, and what to write instead
-	@$(RUN) commands.language
-
 .PHONY: test-real
 test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock of NVML: needs root and a C compiler
 	@venv/bin/python -m pytest -m '' tests/real
 	@$(RUN) lab.real
 
 .PHONY: check
-check: $(VENV) ## lint, types, layers, language
+check: $(VENV) ## lint, docstrings, types, layers
 	@venv/bin/ruff check .
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
 	@venv/bin/lint-imports
 	@$(RUN) commands.lint_shell
-	@$(RUN) commands.language
 
 .PHONY: bench
 bench: $(VENV) ## benchmarks, each a ratio: make bench ONLY=B4

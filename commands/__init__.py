@@ -1,10 +1,12 @@
-"""One module per make target; `python -m commands.<name>` runs it."""
+"""Programs behind the make targets: `python -m commands.<name>` runs the module of one target."""
 
 import sys
 
 if sys.argv[0] == "-m":
-    # Python locates one of these modules to run it (Python documentation, "Command line", -m).
-    # From here on no interrupt and no failure ends in a traceback, not even while libraries load.
+    # `python -m` sets `sys.argv[0]` to "-m" while it still locates the module to run (Python
+    # documentation, "Command line and environment", option -m). The hook is installed this early so
+    # that an interrupt or an error prints one line instead of a traceback, even while libraries are
+    # being imported.
     from commands.failure import show
 
     sys.excepthook = show

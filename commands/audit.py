@@ -1,7 +1,9 @@
-"""`make audit`: known weaknesses of what is used, of the workflows, and secrets in the history.
+"""Program of `make audit`: scan dependencies, workflows and the git history.
 
-Each part says so where its program or its database can't be had: that isn't a finding, nor a proof
-either. ``AUDIT=strict`` makes it a failure, as in CI.
+It looks for known vulnerabilities in Python packages and Go modules, for weaknesses in the GitHub
+workflows, and for secrets in the git history. A scan whose program is not installed, or whose
+vulnerability database cannot be reached, is reported as "not judged": neither as a finding nor as a
+success. With ``AUDIT=strict``, as in CI, such a scan makes the command fail.
 """
 
 from __future__ import annotations
@@ -20,20 +22,30 @@ from commands.environment import ROOT
 from policies.printable import printable_lines
 
 LIMIT = 600
-"""Seconds for one program."""
+"""Time limit of one scanner in seconds."""
 TOOLS = ROOT / "venv-audit" / "bin"
 _IMPORTED = re.compile(r'^\s*(?:import )?_ "([^"]+)"$', re.MULTILINE)
 GOVULNCHECK = "golang.org/x/vuln/cmd/govulncheck@v1.1.4"
 FOUND = {"go": 3}
-"""Exit code for findings, where a program has one of its own (golang.org/x/vuln v1.1.4
-internal/scan/errors.go): any other is a failure of the program."""
+"""Exit codes that mean "vulnerabilities found", by program.
+
+Source: golang.org/x/vuln v1.1.4, internal/scan/errors.go. Any other exit code except 0 means that
+the program itself failed.
+"""
 _UNREACHED = ("connection", "timed out", "resolve", "unreachable", "lookup", "dial tcp",
               "name resolution", "404", "403", "max retries")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Of one part. ``judged``: whether it could look; ``text``: what it found, or why not."""
+    """The result of one scan.
+
+    Attributes:
+        name: Name of the scan, for example ``pip-audit (requirements.lock)``.
+        judged: Whether the scan could run: its program and its database were available.
+        clean: Whether the scan ran and found nothing.
+        text: The findings, or the reason why the scan could not run.
+    """
 
     name: str
     judged: bool
@@ -41,12 +53,13 @@ class AuditResult:
     text: str = ""
 
     def __str__(self) -> str:
+        """Return the result as a line, followed by the findings if there are any."""
         state = "not judged" if not self.judged else "nothing found" if self.clean else "found"
         return f"{self.name}: {state}" + (f"\n{self.text}" if self.text else "")
 
 
 def _program(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
-    """Runs one program; a failure to reach its database isn't taken for a finding."""
+    """Run a scanner; report an unreachable vulnerability database as "not judged"."""
     program = shutil.which(command[0], path=f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
         return AuditResult(name, judged=False, clean=False, text=f"found no {command[0]}")
@@ -67,7 +80,9 @@ def _program(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
         return AuditResult(name, judged=True, clean=True)
     lowered = done.stderr.lower()
     reached = not any(word in lowered for word in _UNREACHED)
-    own = FOUND.get(command[0])  # `go run` ends with 1 and says what the program ended with
+    # `go run` itself exits with 1 and prints the exit code of the program that it ran as "exit
+    # status N".
+    own = FOUND.get(command[0])
     failed = own is not None and f"exit status {own}" not in lowered
     return AuditResult(name, judged=reached and not failed, clean=False, text=text[-4000:])
 
@@ -88,7 +103,11 @@ def _python() -> AuditResult:
 
 
 def programs(module: Path) -> list[str]:
-    """What govulncheck looks at: the programs that ``tools.go`` pins, else the module's own."""
+    """Return the Go packages of a module that govulncheck scans.
+
+    These are the programs that the module's ``tools.go`` imports; in a module without that file,
+    all packages.
+    """
     tools = module / "tools.go"
     return _IMPORTED.findall(tools.read_text()) if tools.exists() else ["./..."]
 
@@ -99,14 +118,17 @@ def _go(module: Path) -> AuditResult:
 
 
 def parts() -> list[Callable[[], AuditResult]]:
-    """All parts, in the order in which they are shown."""
+    """Return all scans in the order in which they are shown, one for each Go module at the end."""
     modules = sorted(file.parent for file in (ROOT / "toolchain" / "go").glob("*/go.mod"))
     in_go = ((lambda module=module: _go(module)) for module in modules)
     return [_secrets, _workflows, _python, *in_go]
 
 
 def main() -> None:
-    """Prints each part; exit code 1 if one found anything, with `AUDIT=strict` if one couldn't."""
+    """Print the result of each scan; exit with 1 if a scan found something.
+
+    With ``AUDIT=strict``, exit with 1 also if a scan could not run.
+    """
     results = []
     for part in parts():
         results.append(part())

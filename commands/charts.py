@@ -1,4 +1,4 @@
-"""Which charts an embedded stack installs: the real ones where they can be had."""
+"""Choice of the Helm charts for an embedded stack: the official charts, or fake ones offline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.settings.chart_source import is_own
 
 FAKE_CHARTS = "lab/simulator/charts"
 
-#: Seconds for a repository's index to begin to arrive.
+# Seconds to wait for a chart repository to answer a request for its index.
 LIMIT = 3
 
 
@@ -25,9 +25,10 @@ def _reached(repository: str) -> bool:
 
 
 def directory() -> str:
-    """The folder of charts for `GPU_CHARTS`; empty where the repositories are reached.
+    """Return the folder of Helm charts to set as `GPU_CHARTS`; empty to use the chart repositories.
 
-    What the user has set goes before, then the repositories, then the simulator's substitutes.
+    The user's own `GPU_CHARTS` has priority. Without it the official repositories are used if all
+    of them can be reached, else the fake charts of the simulator.
     """
     if "GPU_CHARTS" in os.environ:
         return os.environ["GPU_CHARTS"]

@@ -1,4 +1,4 @@
-"""Refuses a stack whose context no kubeconfig has, before the engine is started."""
+"""Check, before the engine starts, that the stack's kubeconfig context exists."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from policies.faults import FaultError
 
 
 def require_context(stack: Stack) -> None:
-    """Check that the context of a stack on its own cluster is in the kubeconfig.
+    """Check that the stack's kubeconfig context exists, if the stack uses an existing cluster.
 
-    A stack that makes its cluster has no context before, and an inspection that leaves the cluster
-    out needs none.
+    A stack that creates its own cluster with kubeadm has no context yet, and an inspection that
+    leaves the cluster out needs none.
+
+    Args:
+        stack: The stack that a command works on.
 
     Raises:
-        FaultError: no kubeconfig has it; the contexts that there are are named.
+        FaultError: No kubeconfig has the context. The error lists the contexts that exist.
     """
     inspected = Extent.wanted().has_cluster
     if stack.embedded or stack.cluster.kubernetes_packages.init is not None or not inspected:

@@ -1,4 +1,4 @@
-"""`make destroy`: destroys the stack; the embedded cluster and its hosts go on running."""
+"""Program of `make destroy`: destroy the stack, but keep the embedded cluster and hosts running."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from commands.watched import Answer, Failed, answering, watched
 
 
 def destroy(stack: Stack, answer: Answer) -> int:
-    """Destroys what the stack holds; gives back the number of resources that went.
+    """Destroy all resources of the stack; return how many were deleted.
 
-    The cluster and the hosts are started if they don't run: what was set on them is to
-    be removed. A host that does not answer does not stop the rest. Ends the program with exit
-    code 1 when something of the stack is left, and lists it.
+    The embedded cluster and its hosts are started first if they don't run, because the stack's
+    changes have to be undone on them. A host that does not answer does not stop the deletion of the
+    other resources. If resources of the stack are left, they are listed and the program exits with
+    1.
+
+    Args:
+        stack: The stack to destroy.
+        answer: The JSON document of the command; gets ``left``, the resources that could not be
+            deleted.
 
     Raises:
-        FaultError: no kubeconfig has the stack's context; nothing was changed.
+        FaultError: No kubeconfig has the stack's context; nothing was changed.
     """
     require_context(stack)
     selected = select(stack)
@@ -48,7 +54,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
 
 
 def main() -> None:
-    """Runs the command."""
+    """Destroy the stack that `STACK` names."""
     started = time.monotonic()
     stack = Stack.current()
     with answering("destroy") as answer, stack.held("make destroy"), stack.unsalted():

@@ -1,4 +1,7 @@
-"""What changes of a resource, as short lines: one per property, JSON texts by their own paths."""
+"""Short lines that show how a resource's inputs change, one line for each property.
+
+A property whose value is a JSON text is compared by the paths inside that text.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-#: Lines about one resource; the rest is counted.
+# Maximum number of lines about one resource; the lines beyond it are only counted.
 MOST = 8
 
-#: Characters of one value.
+# Maximum length of a shown value in characters.
 WIDTH = 60
 
-#: What tells an operation why it runs again: the program reports it as a line `drift: …`.
+# Inputs that only tell an operation why it runs again. They are left out of the lines because the
+# program reports the same reason as a line `drift: …`.
 TOLD = ("environment.GPU_CLUSTER_FINDING",)
 
 _ABSENT = object()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Lines ``path: old → new`` for all that differs between two sets of inputs."""
+    """Return a line ``path: old → new`` for each property that differs between two inputs."""
     before, after = _flat(old), _flat(new)
     paths = [path for path in before.keys() | after.keys() if path not in TOLD]
     lines = [

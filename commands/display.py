@@ -1,4 +1,4 @@
-"""What `make up`, `preview` and `destroy` show of a run: the engine's events as few plain lines."""
+"""Short output of `make up`, `make preview` and `make destroy`, made from the engine's events."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from commands.failure import condensed
 from commands.waiting import FIRST
 from policies.printable import printable, printable_lines
 
-#: Resources with a line of their own; the rest is counted by type.
+# Maximum number of resources with a line each; the resources beyond it are counted by type.
 MOST = 20
 
-#: Lines of one message, for example of the table of hosts.
+# Maximum number of lines of one message, for example of the table of hosts.
 MOST_LINES = 30
 
-#: Resources that one line about a wait names.
+# Maximum number of resources that a line "waiting … for" names.
 MOST_NAMED = 3
 
-#: What no person asked for: how the engine found the plugins that the toolchain put on PATH.
+# Messages about where the engine found the plugins that the toolchain put on PATH; users don't need
+# them.
 NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
 COLOR = re.compile(r"<\{%[^%]*%\}>")
 
@@ -40,15 +41,18 @@ OPERATIONS = {
     "create": "create", "update": "update", "delete": "delete", "refresh": "refresh",
     "replace": "replace", "create-replacement": "replace", "delete-replaced": "delete",
 }  # fmt: skip
-"""The engine's operations by a person's; `same`, `read` and the like change nothing."""
+"""The engine's operations, mapped to the words that users read.
+
+Operations that are not in this table, such as `same` and `read`, change nothing.
+"""
 
 OURS = ("app.kubernetes.io/managed-by", "gpu-cluster")
-"""The label of objects that this program declares without being asked for their details."""
+"""The label of Kubernetes objects whose details this project generates, not the user."""
 
 
 @dataclass
 class _Running:
-    """An operation under way, and the last that it said of itself."""
+    """An operation of the engine that is running, with the last message it sent."""
 
     operation: str
     name: str
@@ -58,14 +62,16 @@ class _Running:
 
 @dataclass
 class Display:
-    """Takes events of one run and says lines; `finish` says what was held back.
+    """Turn the events of one engine run into short lines.
+
+    Call `show` for each event and `finish` at the end.
 
     Attributes:
-        say: takes one line.
-        preview: whether the run only shows what would change.
-        clock: seconds; for tests.
-        resources: what changed or would change: operation, type, name.
-        messages: what was said beside it: severity and text.
+        say: Function that prints one line.
+        preview: Whether the run only shows what would change.
+        clock: Function that returns a time in seconds; tests replace it.
+        resources: The resources that changed or would change, each with operation, type and name.
+        messages: The messages of the run, each with severity and text.
     """
 
     say: Callable[[str], None]
@@ -79,10 +85,11 @@ class Display:
     _quiet_since: float = 0.0
 
     def __post_init__(self) -> None:
+        """Start the clock that measures how long no operation has been running."""
         self._quiet_since = self.clock()
 
     def show(self, event: EngineEvent) -> None:
-        """Takes the next event."""
+        """Print the lines for the next event of the engine, if the event needs any."""
         if event.resource_pre_event:
             self._begin(event.resource_pre_event.metadata)
         elif event.res_outputs_event:
@@ -95,7 +102,11 @@ class Display:
             self._message(event.diagnostic_event)
 
     def finish(self) -> None:
-        """Says how many more resources there were, and the rules' advice on what others own."""
+        """Print how many resources got no line, and the advice of the policy pack.
+
+        Advice about objects that this project generates is left out, because users can't change
+        those objects.
+        """
         rest = self.resources[MOST:]
         if rest:
             counted = Counter((step["operation"], step["type"]) for step in rest)
@@ -108,12 +119,16 @@ class Display:
 
     @property
     def errors(self) -> list[str]:
-        """The errors that were said, as they were shown."""
+        """Return the error messages as they were printed."""
         said = [message for message in self.messages if message["severity"] == "error"]
         return [condensed(message["text"]) for message in said]
 
     def waits_for(self) -> tuple[str, float]:
-        """What takes longest now, with its last message; and for how many seconds."""
+        """Return the operations that have been running longest, and for how many seconds.
+
+        Each operation is followed by its last message. The seconds are those since the oldest of
+        these operations started, or, if no operation is running, since the last one ended.
+        """
         now = self.clock()
         waiting = sorted(list(self._running.values()), key=lambda step: step.since)
         if not waiting:
@@ -194,7 +209,7 @@ class Display:
 
 
 def _is_custom(step: StepEventMetadata) -> bool:
-    """Whether the step is of a thing in the world, not of a group of them or of a plugin."""
+    """Check that a step is about a real resource, not about a component, a provider or a plugin."""
     state = step.new or step.old
     return bool(state and state.custom) and not step.type.startswith("pulumi:")
 

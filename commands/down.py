@@ -1,4 +1,4 @@
-"""`make down`: destroys the stack, then stops the embedded cluster and its hosts."""
+"""Program of `make down`: destroy the stack, then stop the embedded cluster and its hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from commands.watched import answering
 
 
 def main() -> None:
-    """Runs the command; exit code 1 when something of the stack is left: then all goes on."""
+    """Destroy the stack, then stop the embedded cluster.
+
+    If resources of the stack are left, exit with 1 and keep the cluster and the hosts running.
+    """
     started = time.monotonic()
     stack = Stack.current()
     with answering("down") as answer, stack.held("make down"):

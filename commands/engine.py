@@ -1,4 +1,4 @@
-"""The Pulumi engine by its automation API: one stack, its lock, its policy pack."""
+"""Access to the Pulumi engine through its automation API: one stack, its lock, its policy pack."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from commands.stack import Stack
 
 POLICIES = str(ROOT / "components" / "guardrails" / "pack")
 CREATING = "creating"
-"""Kind of an unfinished creation (pulumi v3.250.0, sdk/go/common/apitype/core.go)."""
+"""Kind of a pending operation: a creation whose result is unknown.
+
+Source: pulumi v3.250.0, sdk/go/common/apitype/core.go.
+"""
 
 
 def select(stack: Stack) -> automation.Stack:
-    """The stack in its backend, made where it is missing, freed of a lock that nobody holds."""
+    """Return the Pulumi stack; create a missing stack, and remove the lock of a killed run."""
     environment = variables(stack)
     os.environ.update(environment)
     end_orphans()
@@ -37,11 +40,12 @@ def select(stack: Stack) -> automation.Stack:
 
 
 def stale(selected: automation.Stack, stack: Stack) -> bool:
-    """Whether the state may tell of things that are gone, so that the run reads them first.
+    """Check whether the state needs a refresh, because it may contain resources that don't exist.
 
-    A killed run left updates or deletions of which the state does not know how they ended, or the
-    embedded cluster was made anew: a release that is gone, for instance, can't be uninstalled
-    again. Of unfinished creations the state holds no resource, so there is nothing to read.
+    This is so in two cases: a killed run left updates or deletions whose results are unknown, or
+    the embedded cluster was recreated. Without a refresh, Helm would, for example, uninstall a
+    release that no longer exists. Unfinished creations need no refresh, because the state has no
+    resource for them.
     """
     return _is_stale(stack, _pending(selected.export_stack()))
 
@@ -50,10 +54,11 @@ def settle(selected: automation.Stack, stack: Stack) -> bool:
     """Drop the creations that a killed run left unfinished; return whether to refresh first.
 
     The engine keeps unfinished creations in the state until a person clears them (pulumi v3.250.0,
-    pkg/backend/snapshot.go). This program needs nobody for it: it creates again what it declares,
-    and hooks remove what would be in the way. An import of the state drops all pending operations
-    (pkg/cmd/pulumi/stack/io.go), so other operations come first: the run refreshes, which ends
-    them, and the next call drops the creations.
+    pkg/backend/snapshot.go). This program can drop them itself: it creates the declared resources
+    again, and hooks remove leftovers that would be in the way. Importing a state drops all pending
+    operations (pkg/cmd/pulumi/stack/io.go). So if there are pending updates or deletions too,
+    nothing is imported: the run refreshes, which resolves them, and the next call drops the
+    creations.
     """
     exported = selected.export_stack()
     pending = _pending(exported)
@@ -77,7 +82,7 @@ def _pending(exported: automation.Deployment) -> list[str]:
 
 
 def _local_backend(environment: dict[str, str]) -> Path | None:
-    """The local backend's folder; None where the state is elsewhere."""
+    """Return the folder of the local backend; None if the state is stored elsewhere."""
     url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
     if not url.startswith("file://"):
         return None
@@ -86,9 +91,10 @@ def _local_backend(environment: dict[str, str]) -> Path | None:
 
 
 def _drop_empty_attributes(environment: dict[str, str]) -> None:
-    """Removes attribute files that a kill left empty: they hold nothing and stop every command.
+    """Remove empty attribute files of the local backend; they make every command fail.
 
-    A backend that was opened without ``metadata=skip`` leaves them (`local_backend`).
+    A command that is killed can leave them. A backend that was opened without ``metadata=skip``
+    writes such files (see `local_backend` in commands/environment.py).
     """
     folder = _local_backend(environment)
     for path in folder.glob("stacks/**/*.attrs") if folder else ():
@@ -98,7 +104,7 @@ def _drop_empty_attributes(environment: dict[str, str]) -> None:
 
 
 def _tell_origins(environment: dict[str, str]) -> None:
-    """Says what stands in for an official part, so that nobody takes it for the real one."""
+    """Print which parts replace official ones, so that nobody takes them for the official parts."""
     tools = toolchain.ensure("pulumi-language-python", "pulumi-resource-command").values()
     own = [tool.name for tool in tools if tool.origin == "project's own"]
     if own:

@@ -1,7 +1,7 @@
-"""The environment of every command: toolchain on PATH, state and passphrase in the cache.
+"""The environment variables of every command: toolchain on PATH, state and passphrase in the cache.
 
-``eval "$(make env)"`` gives it to a shell, so that plain ``pulumi`` works there. What the user has
-set already (backend, passphrase, kubeconfig, key, charts) stays.
+``eval "$(make env)"`` sets the same variables in a shell, so that plain ``pulumi`` works there.
+Variables that the user has already set (backend, passphrase, kubeconfig, SSH key, charts) are kept.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from lab.simulator.proxies import VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Seconds after which a temporary file belongs to no run any more.
+# Seconds after which a temporary file is regarded as left over from a killed run.
 LEFT_AFTER = 3600
 
-#: The engine's own number of operations at once is this for each processor (pulumi v3.250.0,
-#: pkg/cmd/pulumi/operations/up.go).
+# The engine's default for parallel operations is this number times the number of processors (pulumi
+# v3.250.0, pkg/cmd/pulumi/operations/up.go).
 FOR_EACH_PROCESSOR = 4
 
-#: Operations beside those on hosts.
+# Parallel operations that are allowed in addition to one for each host.
 BESIDE_HOSTS = 8
 
-#: At most so many log-ins from one machine at once.
+# Upper limit of parallel operations, and so of SSH logins from one machine at the same time.
 MOST_AT_ONCE = 256
 
 NO_PROXY = ("no_proxy", "NO_PROXY")
@@ -47,7 +47,10 @@ TOOLS = (
 
 
 def _passphrase_file() -> Path:
-    """The passphrase of embedded stacks, made once, readable by its owner only."""
+    """Return the file with the passphrase of embedded stacks; create it if it is missing.
+
+    Only the file's owner can read it.
+    """
     path = toolchain.cache_dir() / "passphrase"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -60,21 +63,22 @@ def _passphrase_file() -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder that only its owner may read: state and temporary files tell of clusters."""
+    """Create a folder that only its owner can read; state and temporary files describe clusters."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
 
 
 def _scratch(stack: Stack) -> Path:
-    """Temporary files of a stack's runs, for its owner only; what killed ones left is removed."""
+    """Return the private folder for a stack's temporary files; delete files of killed runs."""
     make_private(stack.scratch)
     old = [
         left
         for left in stack.scratch.iterdir()
         if left.is_file() and time.time() - left.stat().st_mtime > LEFT_AFTER
     ]
-    # A clock that was set makes the files of a run seem old while it lasts.
+    # If the system clock was set forward, the files of a current run seem old. So files are only
+    # deleted while no process uses the folder as its TMPDIR.
     if old and not processes.marked(stack.scratch, "TMPDIR"):
         for left in old:
             left.unlink(missing_ok=True)
@@ -82,30 +86,32 @@ def _scratch(stack: Stack) -> Path:
 
 
 def local_backend(folder: Path) -> str:
-    """URL of a local backend that a kill in the middle of a write can't break.
+    """Return the URL of a local backend that stays usable if a command is killed during a write.
 
-    By default the backend keeps attributes beside each file and writes them in place: a kill then
-    leaves an empty one, and every later command ends with ``failed to load checkpoint: EOF``
-    (gocloud.dev v0.46.0, blob/fileblob/attrs.go). The state itself is renamed into place.
+    By default the backend keeps an attribute file next to each file and does not write it
+    atomically. A kill can leave it empty, and then every later command fails with ``failed to load
+    checkpoint: EOF`` (gocloud.dev v0.46.0, blob/fileblob/attrs.go). ``metadata=skip`` turns these
+    files off. The state file itself is renamed into place.
     """
     return f"file://{folder}?metadata=skip"
 
 
 def at_once(hosts: int) -> int:
-    """How many operations the engine runs at once where so many hosts are declared.
+    """Return how many operations the engine runs in parallel, for a number of declared hosts.
 
-    All hosts install their packages at the same time, also when the engine runs on a machine of
-    few processors: its work is waiting.
+    All hosts install their packages at the same time, even if the engine runs on a machine with few
+    processors, because the engine mostly waits.
     """
     own = FOR_EACH_PROCESSOR * (os.cpu_count() or 1)
     return max(own, min(hosts + BESIDE_HOSTS, MOST_AT_ONCE))
 
 
 def unproxied(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return ``NO_PROXY`` in both spellings, with loopback added; nothing without a proxy.
+    """Return ``NO_PROXY`` in both spellings with loopback added; an empty mapping without a proxy.
 
-    The engine and its plugins talk to each other over loopback, and so does everything with the
-    embedded cluster. Go leaves loopback out by itself; gRPC for Python, urllib and httpx do not.
+    The engine and its plugins talk to each other over loopback, and so do the clients of the
+    embedded cluster. Go never uses a proxy for loopback; gRPC for Python, urllib and httpx do
+    unless ``NO_PROXY`` lists it.
     """
     if not any(environment.get(name) for name in VARIABLES):
         return {}
@@ -116,10 +122,10 @@ def unproxied(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def variables(stack: Stack) -> dict[str, str]:
-    """What a stack's commands need in their environment beyond what is set already.
+    """Return the environment variables that a stack's commands need but the user has not set.
 
-    The local backend serves where no other is named, the passphrase of the cache only the stacks
-    of the embedded cluster.
+    The local backend is used if the user names no backend. The passphrase file in the cache is only
+    used for stacks on an embedded cluster.
     """
     tools = toolchain.ensure(*TOOLS)
     cache = toolchain.cache_dir()
@@ -129,10 +135,11 @@ def variables(stack: Stack) -> dict[str, str]:
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
         "GPU_CLUSTER_HOME": str(ROOT),
         "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
-        # Plain pulumi then means this stack, whichever was selected last.
+        # Plain pulumi uses this stack, whichever stack was selected last.
         "PULUMI_STACK": stack.name,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        # Programs of this project and their libraries in a shell with any locale and warnings.
+        # Python programs need UTF-8 and no warnings, whatever locale and warning filters the shell
+        # has.
         "PYTHONUTF8": "1",
         "PYTHONWARNINGS": "",
         **unproxied(os.environ),
@@ -152,7 +159,7 @@ def variables(stack: Stack) -> dict[str, str]:
 
 
 def main() -> None:
-    """Prints the environment as shell exports."""
+    """Print the environment variables as shell exports."""
     for name, value in variables(Stack.current()).items():
         print(f"export {name}={shlex.quote(value)}")
 

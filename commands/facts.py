@@ -1,4 +1,4 @@
-"""``make facts CSAF=<folder>``: write the tables of `policies/facts/` from their sources."""
+"""Program of ``make facts CSAF=<folder>``: write the tables of `policies/facts/`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ PROVED = {
     "containerd": ("1.6.20 (Debian 12's)", *CONTAINERD),
     "debian": ("12",),
 }
-"""The versions that proofs run with, by part."""
+"""The versions that the proofs in this repository run with, by component."""
 
 
 def documents(folder: Path) -> dict[str, str]:
-    """Return the texts of a folder's CSAF documents, by name.
+    """Return the texts of the CSAF documents in a folder, by file name.
 
     Raises:
-        OSError, ValueError: a document can't be read or is too long.
+        OSError: A document can't be read.
+        ValueError: A document is not valid UTF-8.
     """
     texts = {}
     for path in sorted(folder.rglob("[0-9]*.json"))[: csaf.DOCUMENTS + 1]:
@@ -37,7 +38,7 @@ def documents(folder: Path) -> dict[str, str]:
 
 
 def chart_parts() -> str:
-    """Return the table of the parts that each version of the operator's chart brings."""
+    """Return a JSON table of the component versions in each version of the GPU Operator's chart."""
     found: dict[str, dict[str, str]] = {}
     for section in sections():
         for chart, version in section.versions.items():
@@ -48,10 +49,12 @@ def chart_parts() -> str:
 
 
 def main(today: date | None = None) -> int:
-    """Write the tables; without `CSAF` those that need no bulletins.
+    """Write the tables and the page about ends of support; return the exit code.
+
+    Without the variable `CSAF`, the table that needs NVIDIA's security bulletins is left as it is.
 
     Args:
-        today: what has ended before it is marked; the day of the run without it.
+        today: The date that decides which versions are out of support; the current date by default.
     """
     day = today or date.today()
     given = os.environ.get("CSAF", "")

@@ -1,4 +1,4 @@
-"""Shows why a command ended: one line for a person; the traceback with VERBOSE=1 alone."""
+"""Error output of the commands: one line for a user; the traceback only with VERBOSE=1."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ UNREADABLE_PLUGIN = "could not read plugin"
 ENDED_PLUGIN = re.compile(
     r"Detected that (\S+) exited prematurely\..*STDERR streams of the plugin:(.*)", re.DOTALL
 )
-"""A plugin that ended before it listened (pulumi v3.250.0, sdk/go/common/resource/plugin)."""
+"""The engine's message about a plugin that ended before it listened on its port.
+
+Source: pulumi v3.250.0, sdk/go/common/resource/plugin.
+"""
 NAMES = {"environment": "env"}
-"""Modules whose make target has another name."""
+"""Modules whose make target has another name, mapped to that name."""
 MOST = 5
-"""Lines of the engine that one failure repeats."""
+"""Maximum number of lines that are repeated from the engine's output for one failure."""
 
 CURES = (
     (
@@ -54,21 +57,21 @@ CURES = (
         "run `make tools`, which shows the toolchain and builds what is missing",
     ),
 )
-"""What to do, by a pattern of the engine's error; the first that fits."""
+"""Pairs of a pattern for the engine's error and the advice for it; the first match is used."""
 
 
 def name_of(argument: str) -> str:
-    """Return the make target of the module that runs.
+    """Return the name of the make target whose module is running.
 
     Args:
-        argument: path of the module's file.
+        argument: Path of the module's file, as in `sys.argv[0]`.
     """
     stem = Path(argument).stem
     return NAMES.get(stem, stem.replace("_", "-"))
 
 
 def with_cure(text: str) -> str:
-    """Return the engine's error with what to do, if that is known."""
+    """Return the engine's error with advice added, if there is advice for it."""
     for pattern, cure in CURES:
         if re.search(pattern, text, re.IGNORECASE):
             return f"{text}; cure: {cure}"
@@ -76,7 +79,7 @@ def with_cure(text: str) -> str:
 
 
 def errors_of(text: str) -> list[str]:
-    """Return the errors among what the engine wrote to standard error, each on one line."""
+    """Return the errors in the engine's standard error output, each on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error:")]
     printed = [line for line in lines if line not in errors]
@@ -87,11 +90,11 @@ def errors_of(text: str) -> list[str]:
 
 
 def cause(error: BaseException) -> list[str]:
-    """Return the lines that say why a command of the engine failed; never none.
+    """Return at least one line about why a command of the engine failed.
 
     Args:
-        error: `automation.CommandError`, whose text has the parts code, stdout and stderr
-            (pulumi 3.250.0, automation/_cmd.py, ``CommandResult.__str__``).
+        error: An `automation.CommandError`. Its text has the parts code, stdout and stderr (pulumi
+            3.250.0, automation/_cmd.py, ``CommandResult.__str__``).
     """
     before, _, errors = str(error).partition("\n stderr: ")
     code, _, output = before.partition("\n stdout: ")
@@ -104,20 +107,23 @@ def cause(error: BaseException) -> list[str]:
 
 
 def summary(errors: list[str]) -> str:
-    """Return the first line of the first error, and whether there is more above it.
+    """Return the first line of the first error, with a note if more lines were printed above.
 
     Args:
-        errors: what was shown, at least one.
+        errors: The errors that were printed, at least one.
     """
     first, *more = "\n".join(errors).splitlines()
     return first.removeprefix("error: ") + ("; more above" if more else "")
 
 
 def condensed(text: str) -> str:
-    """Return an error of the program without its traceback; that of a plugin as its last line.
+    """Return a message of the engine without its traceback.
+
+    For a failure of the program or of a plugin, only the last line is kept. Other messages are
+    returned unchanged.
 
     Args:
-        text: any message of the engine; all others are returned as they are.
+        text: Any message of the engine.
     """
     if ended := ENDED_PLUGIN.search(text):
         path, printed = ended.groups()
@@ -133,7 +139,7 @@ def _last(text: str) -> str:
 
 
 def annotate(text: str) -> None:
-    """Name a cause on the page of a workflow's run, if this is one of GitHub's.
+    """Show a failure on the page of a GitHub Actions run; do nothing outside of GitHub Actions.
 
     Source: GitHub documentation, "Workflow commands", ``error``; actions/toolkit
     packages/core/src/command.ts, escapeData.
@@ -144,18 +150,19 @@ def annotate(text: str) -> None:
 
 
 def stop(line: str) -> NoReturn:
-    """End a command that failed by one line, its last; exit code 1."""
+    """Print the last line of a failed command and exit with 1."""
     print(line, flush=True)
     annotate(line)
     sys.exit(1)
 
 
 def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Print why a command ended; `sys.excepthook` of the commands.
+    """Print why a command ended; this is the `sys.excepthook` of all commands.
 
-    An interrupt ends the process by SIGINT afterwards, which a shell reports as 130.
+    After an interrupt Python ends the process with SIGINT, which a shell reports as exit code 130.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more ends the process, without a word
+    # A second Ctrl-C now ends the process immediately and prints nothing.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     name = name_of(sys.argv[0])
     if issubclass(kind, KeyboardInterrupt):
         lines = [f"{name}: interrupted; run it again to go on"]
@@ -172,7 +179,7 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 
 
 def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
-    """Return the lines of an error that this project raised, or of one that nobody expected."""
+    """Return the lines of an error of this project, or one line for an unexpected error."""
     lines = [printable(line) for line in str(error).splitlines() if line.strip()]
     own = kind.__module__.partition(".")[0] in ("components", "policies", "lab", "toolchain")
     if lines and (own or issubclass(kind, OSError)):

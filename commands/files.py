@@ -1,4 +1,4 @@
-"""The project's own files, as git knows them or would."""
+"""The files of the project: tracked by git, or new and not ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from commands.environment import ROOT
 
 
 def project_files() -> list[str]:
-    """Paths below the project: tracked files and new ones that git does not ignore."""
+    """Return the relative paths of the project's files, except files that git ignores."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -22,7 +22,7 @@ def project_files() -> list[str]:
 
 
 def copy_project(folder: Path) -> None:
-    """Copies the project without its tests, with its virtual environment as a link."""
+    """Copy the project into a folder, without its tests; link its virtual environment."""
     for name in project_files():
         if not name.startswith("tests/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""`make forget HOST=gpu-2`: takes a host out of the state that will never answer again.
+"""Program of `make forget HOST=gpu-2`: remove a host that no longer exists from the state.
 
-Nothing is undone on it. Take it out of the stack file, too; then `make up` and `make destroy` no
-longer try to reach it.
+Nothing is undone on the host itself. Remove the host from the stack file too; then `make up` and
+`make destroy` no longer try to reach it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from commands.stack import Stack
 
 
 def main() -> None:
-    """Runs the command; exit code 1 where the state holds nothing of the host."""
+    """Remove the host that `HOST` names from the state; exit with 1 if the state lacks it."""
     host = os.environ.get("HOST", "")
     stack = Stack.current()
     require_context(stack)

@@ -1,8 +1,9 @@
-"""``make images STACK=…``: every image and chart that a stack needs, for a site without internet.
+"""Program of ``make images STACK=…``: list every image and Helm chart that a stack needs.
 
-Two tables on a terminal; one name a line, ``<upstream> <where it is taken from>``, to a pipe, as
-tools that copy images read it. Signatures are verified by cosign if it is on PATH; each image says
-whether its signature was verified, and why not. Exit code 1 if one was refused.
+The list is for a site without internet access. A terminal gets two tables. A pipe gets one image
+per line, ``<upstream> <location that the cluster pulls from>``, as tools that copy images read it.
+If cosign is on PATH, it verifies the signatures. For each image the list states whether its
+signature was verified, and if not, why. The exit code is 1 if a verification failed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from policies.printable import printable
 
 
 def tables(images: tuple[Image, ...], releases: tuple[Chart, ...]) -> list[Table]:
-    """What a person reads."""
+    """Return the two tables for a terminal: images and charts."""
     pictures = Table("image", "taken from", "digest", "note", title="images", title_justify="left")
     for image in images:
         source = image.name if image.name != image.upstream else "its own registry"
@@ -40,7 +41,7 @@ def tables(images: tuple[Image, ...], releases: tuple[Chart, ...]) -> list[Table
 
 
 def lines(images: tuple[Image, ...]) -> list[str]:
-    """What a program reads: the image, by its digest where that is known, and its new name."""
+    """Return the lines for a program: upstream image (with its digest, if known) and location."""
     return [
         f"# {image.upstream}: {image.note}"
         if image.note
@@ -49,10 +50,10 @@ def lines(images: tuple[Image, ...]) -> list[str]:
     ]
 
 
-#: How cosign verifies who made an image, by its registry. NVIDIA's are signed with a key that NGC
-#: publishes, without an entry in a transparency log (NGC Catalog User Guide, "Finding NVIDIA's
-#: Public Key"; NVIDIA/gpu-operator issue 2432). Kubernetes' are signed by its release account
-#: (Kubernetes documentation, "Verify Signed Kubernetes Artifacts").
+# Arguments for cosign by the image's registry. NVIDIA signs its images with a key that NGC
+# publishes, without an entry in a transparency log (NGC Catalog User Guide, "Finding NVIDIA's
+# Public Key"; NVIDIA/gpu-operator issue 2432). The images of Kubernetes are signed by its release
+# account (Kubernetes documentation, "Verify Signed Kubernetes Artifacts").
 SIGNERS = {
     "nvcr.io/": (
         "--key=https://api.ngc.nvidia.com/v2/catalog/containers/public-key",
@@ -64,16 +65,16 @@ SIGNERS = {
     ),
 }
 LIMIT = 120
-"""Seconds for the verification of one image."""
+"""Time limit for verifying one image, in seconds."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """Who made an image.
+    """The result of verifying an image's signature.
 
     Attributes:
-        text: a comment for the list.
-        refused: whether a verification was run and failed.
+        text: A comment line for the list.
+        refused: Whether cosign was run and did not confirm the signature.
     """
 
     text: str
@@ -81,7 +82,7 @@ class Check:
 
 
 def verify_command(image: Image) -> tuple[str, ...]:
-    """Return cosign's arguments for an image; none if its publisher names no key."""
+    """Return the cosign command that verifies an image; empty if its publisher names no key."""
     name = f"{image.upstream}{f'@{image.digest}' if image.digest else ''}"
     known = (how for registry, how in SIGNERS.items() if image.upstream.startswith(registry))
     how = next(known, ())
@@ -89,11 +90,11 @@ def verify_command(image: Image) -> tuple[str, ...]:
 
 
 def check(image: Image, program: str | None) -> Check:
-    """Verify the signature of an image where its publisher stores it.
+    """Verify the signature of an image, if its publisher signs images.
 
     Args:
-        image: the image.
-        program: path of cosign, None if there is none.
+        image: The image to verify.
+        program: Path of cosign; None if it is not installed.
     """
     head, command = f"# signature {image.upstream}:", verify_command(image)
     if image.note:
@@ -116,13 +117,13 @@ def check(image: Image, program: str | None) -> Check:
 
 
 def checks(images: tuple[Image, ...], program: str | None) -> list[Check]:
-    """Return a check for each image, four at a time."""
+    """Verify all images, four in parallel; return the result of each."""
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(lambda image: check(image, program), images))
 
 
 def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
-    """A comment for each chart: how its archive is compared with what its makers publish."""
+    """Return a comment line for each chart: how to verify the archive of the chart."""
     result = []
     for chart in releases:
         how = "its makers publish no digest; note the archive's own when you copy it"
@@ -137,7 +138,7 @@ def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
 
 
 def below_floors(images: tuple[Image, ...]) -> list[str]:
-    """A comment for each image that a security bulletin reports, with the version to take."""
+    """Return a comment for each image that a security bulletin affects, with a fixed version."""
     names = tuple(image.upstream for image in images)
     return [
         f"# below {name}: take {version}: {border}" for name, version, border in of_images(names)
@@ -145,7 +146,7 @@ def below_floors(images: tuple[Image, ...]) -> list[str]:
 
 
 def main() -> int:
-    """Print the lists for the stack that `STACK` names."""
+    """Print the images and charts of the stack that `STACK` names; return the exit code."""
     try:
         stack = os.environ.get("STACK", "dev")
         cluster = load_stack_file(f"Pulumi.{stack}.yaml")

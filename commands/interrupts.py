@@ -1,4 +1,7 @@
-"""Ctrl-C while the engine runs: the engine gets it too, and ends in good order by itself."""
+"""Handling of Ctrl-C while the engine runs.
+
+The terminal sends the interrupt to the engine too, and the engine then ends its operations cleanly.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,25 @@ from types import FrameType
 
 @dataclass
 class Interrupts:
-    """Attributes: count: interrupts that came so far."""
+    """Counter of the interrupts (SIGINT) received during an engine run.
+
+    Attributes:
+        count: Number of interrupts so far.
+    """
 
     count: int = 0
 
 
 @contextmanager
 def left_to_the_engine() -> Iterator[Interrupts]:
-    """Wait for the engine after the first interrupt, which its process group gets too.
+    """Wait for the engine after the first interrupt, which the engine's process also receives.
 
-    The engine then ends what it has begun and writes its state. At the second interrupt it ends
-    immediately (pulumi v3.250.0, sdk/go/common/util/cancel), and so does this process.
+    The engine then finishes the operations that are running and writes its state. At the second
+    interrupt the engine ends immediately (pulumi v3.250.0, sdk/go/common/util/cancel), and so does
+    this process.
 
     Raises:
-        KeyboardInterrupt: at the second interrupt, or at the end after one.
+        KeyboardInterrupt: At the second interrupt, or when the block ends after one interrupt.
     """
     seen = Interrupts()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""What a stack's state still holds, and taking a host out of it that will never answer again."""
+"""The resources left in a stack's state, and removal of a lost host from the state."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ Resources = list[dict[str, Any]]
 
 
 def name_of(urn: str) -> str:
-    """The resource's name, the last part of its URN."""
+    """Return the name of a resource, which is the last part of its URN."""
     return urn.rsplit("::", 1)[-1]
 
 
 def left(resources: Iterable[dict[str, Any]]) -> list[str]:
-    """One line for each thing that a failed destroy left, what is on hosts with its address."""
+    """Return a line for each resource that a failed destroy left."""
     lines = []
     for resource in resources:
         if not resource.get("custom") or resource["type"].startswith("pulumi:providers:"):
             continue
         name = name_of(resource["urn"])
         if resource["type"] == REMOTE:
-            # The connection is a secret as a whole, so the state shows no address.
+            # The whole connection of a Command is secret, so the state does not show the host's
+            # address.
             lines.append(
                 f"{name}: what it changed on its host; backups are in /var/lib/gpu-cluster"
             )
@@ -33,7 +34,7 @@ def left(resources: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
-    """URNs of what acts on a host: ``<component>-<host>``."""
+    """Return the URNs of the remote Commands that run on a host, named `<component>-<host>`."""
     urns = []
     for resource in resources:
         parent = name_of(resource.get("parent", ""))
@@ -43,7 +44,7 @@ def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
 
 
 def without(resources: Resources, gone: Iterable[str]) -> Resources:
-    """The resources but those, and without dependencies on them."""
+    """Return the resources except those whose URN is in `gone`; drop dependencies on them too."""
     gone = set(gone)
     kept = []
     for resource in resources:

@@ -1,4 +1,4 @@
-"""Part of `make check`: shellcheck on every shell script, actionlint on every workflow."""
+"""Part of `make check`: run shellcheck on every shell script, and actionlint on every workflow."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ from components.settings.hosts.kubeadm_init import Init, Network
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine, RuntimeSettings
 
-#: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
-#: launchers are read by both sh and Python.
+# Files that are not checked one by one. Parts of host scripts are checked in the assembled scripts
+# (see `host_scripts`). The two plugin launchers are valid both as sh and as Python, which
+# shellcheck can't parse.
 ELSEWHERE = (
     "components/hosts/steps/",
     "components/hosts/observed/probe.sh",
     "toolchain/plugins/pulumi-",
 )
 
-#: In what runs on hosts ``a && b || fail`` is meant for both: fail ends the script.
+# In the scripts for hosts, ``a && b || fail`` is intended: `fail` runs if either command fails, and
+# ends the script. SC2015 warns about that form.
 MEANT = "--exclude=SC2015"
 
-#: Waits for another installation on this machine instead of failing beside it.
+# With this option apt-get waits for another running installation instead of failing.
 APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def shell_scripts() -> list[str]:
-    """Files of the project that a POSIX shell or bash reads, by name or by their first line."""
+    """Return the project's files that sh or bash runs: named `*.sh`, or with such a first line."""
     return [name for name in project_files() if not name.startswith(ELSEWHERE) and _is_shell(name)]
 
 
@@ -63,13 +65,13 @@ def _shellcheck() -> str:
 
 
 def host_scripts() -> dict[str, str]:
-    """The scripts that run on hosts, as they are assembled, by a name for the report."""
+    """Return the scripts that run on hosts, fully assembled, by a name for the report."""
     hosts = resolve(load_stack_file(ROOT / "Pulumi.prod.yaml"), "prod").hosts
     host = next(each for each in hosts if each.role.has_gpus)
     scripts = {
         "prepare": prepare_script(host, inline=True),
-        # As it is declared, the rest is in files that it reads: neither they nor what they use of
-        # it is seen here.
+        # The script in its declared form sources library files that shellcheck can't see here. So
+        # warnings about unused variables (SC2034) and unknown sources (SC1090) are disabled.
         "prepare, as declared": f"# shellcheck disable=SC2034,SC1090\n{prepare_script(host)}",
         "probe": probe(),
     }
@@ -82,7 +84,7 @@ def host_scripts() -> dict[str, str]:
 
 
 def _new_cluster() -> dict[str, str]:
-    """What runs on a host of the example stack as the first of a cluster that the stack makes."""
+    """Return the scripts for the first control plane host of a cluster that the stack creates."""
     init = Init(endpoint="192.0.2.1:6443", network=Network(manifest="network/cni.yaml"))
     packages = KubernetesPackagesSettings(version="1.34.4", init=init)
     declared = load_stack_file(ROOT / "Pulumi.prod.yaml")
@@ -90,13 +92,13 @@ def _new_cluster() -> dict[str, str]:
     first = resolve(cluster, "prod").hosts[0]
     return {
         "cluster": init_script(first, inline=True),
-        # Its main replaces the library's, which is then unreachable.
+        # The script defines `main` again, so the library's `main` is unreachable (SC2317).
         "access": f"# shellcheck disable=SC2317\n{access_script(first, (), inline=True)}",
     }
 
 
 def workflow_scripts() -> dict[str, str]:
-    """The shell parts of the workflows as GitHub's runner starts them, by job and step."""
+    """Return the shell steps of the workflows, as GitHub's runner starts them, by job and step."""
     scripts = {}
     for path in WORKFLOWS:
         for job, content in dict(yaml_file.read(path).value)["jobs"].items():
@@ -108,7 +110,7 @@ def workflow_scripts() -> dict[str, str]:
 
 
 def _check(shellcheck: list[str], shell: str, scripts: dict[str, str]) -> list[str]:
-    """Names of the scripts about which shellcheck has something to say; it says so itself."""
+    """Return the names of the scripts that shellcheck complains about; it prints the details."""
     faulty = []
     for name, text in scripts.items():
         done = subprocess.run([*shellcheck, f"--shell={shell}", "-"], input=text, text=True)
@@ -118,7 +120,7 @@ def _check(shellcheck: list[str], shell: str, scripts: dict[str, str]) -> list[s
 
 
 def main() -> None:
-    """Exit code 1 when either has something to say."""
+    """Check all scripts and workflows; exit with 1 if shellcheck or actionlint complains."""
     shellcheck = _shellcheck()
     files = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
     faulty = _check([shellcheck, MEANT], "sh", host_scripts())

@@ -1,8 +1,9 @@
-"""Locks: one run at a time on an embedded stack, and the engine's lock that a dead run left.
+"""Locks: one command at a time on an embedded stack, and detection of a killed run's engine lock.
 
-The engine's lock names pid, user, hostname and time (pulumi v3.250.0, pkg/backend/diy/lock.go).
-Two containers may share a hostname and a backend, and have pids of their own each: so each run
-first notes beside the state where its pids count, and only there a lock is judged by them.
+The engine's lock file contains pid, user, hostname and time (pulumi v3.250.0,
+pkg/backend/diy/lock.go). Two containers may share a hostname and a backend but have separate pid
+namespaces, so the pid alone doesn't identify a process. Each run therefore records its pid
+namespace next to the state, and a lock is only judged by its pid within the same namespace.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from commands.waiting import for_step
 from policies.printable import printable
 
 _FIRST_PIDS = "pid:[4026531836]"
-"""The machine's own namespace of pids (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""
+"""The initial pid namespace of a machine (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""
 CLOCK = 2.0
-"""Seconds by which a process may seem younger than its lock: clock ticks and time adjustments."""
+"""Tolerance in seconds when a process's start is compared with its lock's time.
+
+Clock ticks and time adjustments can make a process seem younger than its lock.
+"""
 
 
 @contextmanager
 def one_run(path: Path, command: str) -> Iterator[None]:
-    """Hold a stack's lock while a command runs; wait for the command that holds it.
+    """Hold an embedded stack's lock while a command runs; wait first if another command holds it.
 
-    The kernel drops the lock with the process that holds it, however it ends.
+    The kernel releases the lock when the process that holds it ends, in whatever way.
 
     Args:
-        path: the lock's file, which stays.
-        command: what runs, such as ``make up``, for those who wait.
+        path: The lock file. It is never deleted.
+        command: The running command, such as ``make up``; commands that wait print it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
@@ -52,11 +56,14 @@ def one_run(path: Path, command: str) -> Iterator[None]:
 
 
 def pids_of() -> str:
-    """Where this process's pids count: the machine, or one container of one boot."""
+    """Return an identifier of this process's pid namespace.
+
+    On the machine itself it is the machine id; in a container, the boot id with the namespace.
+    """
     try:
         namespace = os.readlink("/proc/self/ns/pid")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:  # macOS has neither
+    except OSError:  # macOS has neither of the two files in /proc.
         return socket.gethostname()
     if namespace != _FIRST_PIDS:
         return f"{boot} {namespace}"
@@ -75,7 +82,7 @@ def _note(backend: Path, stack: str) -> Path:
 
 
 def note_pids(backend: Path, stack: str) -> None:
-    """Notes where the pids of the run that begins count; not beside another run's lock."""
+    """Record the pid namespace of the run that starts, unless the engine's lock is held."""
     note = _note(backend, stack)
     if not _locks(backend, stack):
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -83,11 +90,11 @@ def note_pids(backend: Path, stack: str) -> None:
 
 
 def is_abandoned(backend: Path, stack: str) -> bool:
-    """Whether there are locks, and the processes that made them are gone.
+    """Check that the engine's lock files exist and that the processes that wrote them have ended.
 
     Args:
-        backend: the local backend's folder ``.pulumi``.
-        stack: the stack's name.
+        backend: The local backend's folder ``.pulumi``.
+        stack: The stack's name.
     """
     try:
         if _note(backend, stack).read_text() != pids_of():
@@ -115,12 +122,12 @@ def _is_held(lock: Path) -> bool:
     if _is_ended(pid):
         return False
     started = _started(pid)
-    # A clock that was set since makes an engine seem younger than its lock.
+    # If the system clock was set in the meantime, a running engine can seem younger than its lock.
     return started is None or started <= made + CLOCK or _is_engine(pid)
 
 
 def _is_ended(pid: int) -> bool:
-    """Check for a process that was killed and that nobody has waited for yet (proc(5), stat)."""
+    """Check whether a process has ended but was not yet reaped by its parent (proc(5), stat)."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -136,7 +143,7 @@ def _is_engine(pid: int) -> bool:
 
 
 def _started(pid: int) -> float | None:
-    """When a process started, seconds since 1970; None where the system doesn't say."""
+    """Return a process's start time in seconds since 1970; None if /proc doesn't provide it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         lines = Path("/proc/stat").read_text().splitlines()

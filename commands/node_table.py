@@ -1,4 +1,4 @@
-"""The nodes of a stack as a table: one row per node, above twenty nodes one per pool."""
+"""Table of a stack's nodes: a row for each node or, with more than 20 nodes, for each pool."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from commands.stack import Stack
 from components.desired.resolve import resolve
 from components.kubernetes.api import Json
 
-#: Nodes that have a row each; more are summed up.
+# Maximum number of nodes with a row each.
 MOST = 20
 
-#: Characters where no terminal says its width.
+# Width of the table in characters if the output is not a terminal.
 WIDTH = 140
 
 Row = dict[str, Any]
 
 
 def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
-    """The table; labels and taints are those that the API server has; what is simulated says so.
+    """Return the table of nodes; labels and taints are those that the API server reports.
+
+    Simulated GPUs are marked as simulated.
 
     Args:
-        stack: the stack.
-        nodes: its output ``nodes``.
-        live: Node objects by name.
+        stack: The stack.
+        nodes: The stack's output ``nodes``.
+        live: The cluster's Node objects by name.
     """
     pools = resolve(stack.cluster, stack.name).scheduling.pools
     declared = {pool.pool: pool.labels for pool in pools}
@@ -51,13 +53,17 @@ def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
 
 
 def _resting(stack: Stack) -> list[tuple[str, str]]:
-    """Nodes in maintenance, and the pools that name them."""
+    """Return the names of the nodes in maintenance, each with the pool that contains the node."""
     pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
     return [(name, pools.get(name, "")) for name in sorted(stack.cluster.nodes_in_maintenance)]
 
 
 def _groups(nodes: list[Row]) -> list[list[Row]]:
-    """The pools' complete nodes as one group each; nodes that lack GPUs alone, twenty at most."""
+    """Group nodes for the table's rows.
+
+    Nodes whose GPUs are not all validated get a group each, at most twenty; the other nodes are
+    grouped by pool.
+    """
     alone = [node for node in nodes if _lacks(node)][:MOST]
     names = {node["name"] for node in alone}
     pools: dict[str, list[Row]] = {}
@@ -68,7 +74,10 @@ def _groups(nodes: list[Row]) -> list[list[Row]]:
 
 
 def proof(group: list[Row]) -> str:
-    """What nodes offer together and what ran there; of one node also since when."""
+    """Return how many GPUs a group of nodes has: declared, allocatable, validated and deferred.
+
+    For a single node the text includes since when its GPUs have been validated.
+    """
     ran = "simulated" if group[0]["simulated"] else "computed"
     lines = [f"{_sum(group, 'declared')} declared"]
     for name in dict.fromkeys(name for node in group for name in node["offered"]):
@@ -102,7 +111,7 @@ def _taints(node: Json) -> list[str]:
 
 
 def _common(texts: list[list[str]]) -> str:
-    """Lines that all members have, and how many have the others."""
+    """Return the lines of all members; a line that only some members have gets their number."""
     counts = Counter(line for lines in texts for line in lines)
     ordered = dict.fromkeys(line for lines in texts for line in lines)
     marks = {

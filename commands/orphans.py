@@ -1,4 +1,4 @@
-"""Plugins whose engine was killed: they would wait for it for ever."""
+"""Cleanup of plugin processes whose engine was killed; they would otherwise never end."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from lab.simulator.processes import send
 from toolchain.plugin import NO_ENGINE
 
 LIMIT = 15.0
-"""Seconds that a plugin gets to end what it runs: the command plugin takes up to 8."""
+"""Seconds that a plugin gets to stop its commands; the command plugin takes up to 8."""
 
 
 def end_orphans() -> None:
-    """Ends the toolchain's plugins that had an engine which no longer answers, and waits for them.
+    """Stop the toolchain's plugin processes whose engine no longer answers; wait until they end.
 
-    What a plugin still does would race with what the next run does.
+    A plugin that still works for the killed run would interfere with the next run.
 
-    A plugin that was started without one belongs to who asks it: another run's policy pack renders
-    a chart by it (`policies.charts`), another `make` asks for its version (`toolchain.plugin`).
+    Plugins that were started without an engine are left alone: the policy pack of another run uses
+    a plugin to render a chart (`policies.charts`), and another `make` requests the version of a
+    plugin (`toolchain.plugin`).
     """
     tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
     ours = {tool.path.resolve() for tool in tools}
     orphans = [folder for folder in Path("/proc").glob("[0-9]*") if _is_orphan(folder, ours)]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for folder in orphans:  # asked again while its pid is held
+        # Check each process again before the signal, because a pid can be reused.
+        for folder in orphans:
             send(int(folder.name), number, partial(_is_orphan, folder, ours))
         deadline = time.monotonic() + LIMIT
         while orphans and time.monotonic() < deadline:
@@ -37,7 +39,7 @@ def end_orphans() -> None:
 
 
 def _is_orphan(folder: Path, ours: set[Path]) -> bool:
-    """Whether a process's folder in /proc is that of one of our plugins without its engine."""
+    """Check whether a process, given by its folder in /proc, is a plugin that lost its engine."""
     try:
         words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -49,7 +51,7 @@ def _is_orphan(folder: Path, ours: set[Path]) -> bool:
 
 
 def _is_near(folder: Path) -> bool:
-    """Whether a process is in our network: in another one its engine answers it alone."""
+    """Check whether a process shares our network namespace; else its engine is out of reach."""
     try:
         return (folder / "ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError:

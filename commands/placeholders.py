@@ -1,8 +1,9 @@
-"""Replace each value that a stack's state marks secret by a placeholder, for previews.
+"""Replacement of the secret values in a stack's state by placeholders, for previews.
 
-What is secret is decided by the engine's mark alone, not by how a value is spelled. A marked value
-is replaced by what the program declares there when each of the stack's secrets is a placeholder. If
-that is not known, only texts that the same state publishes without a mark are kept.
+Only the engine's secret mark decides which values are secret, never their spelling. A secret value
+is replaced by the value that the program declares when all secrets of the stack are placeholders.
+If that value is not known, only the texts are kept that the same state also contains without a
+secret mark.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, has_unk
 Json = dict[str, Any]
 
 OTHER = "placeholder"
-#: By the stack's secret, a text of its form: the program checks the form before it uses the secret.
+# The placeholder for each secret of the stack. The program checks the format of some secrets, so
+# their placeholders have a valid format.
 PLACEHOLDERS = {
     "gpu-cluster:sshPrivateKey": "placeholder: previews log in with GPU_CLUSTER_PROBE_KEY_FILE",
     "gpu-cluster:kubeadmToken": "000000.0000000000000000",
     "gpu-cluster:registryCredentials": '{"auths": {}}',
 }
 MAKES_ACCESS = "gpucluster:index:KubeadmCluster$command:remote:Command::"
-"""In the URN of a Command that prints the access to a new cluster."""
+"""Part of the URN of a Command that prints the credentials for a new cluster."""
 FIRST_LINE = re.compile(rf"{TOKEN.pattern}((?: sha256:[0-9a-f]{{64}}){{1,4}})")
 SERVER = re.compile(r"https://[A-Za-z0-9.:\[\]-]{1,300}")
 CERTIFICATES = re.compile(
@@ -38,20 +40,21 @@ CERTIFICATES = re.compile(
 
 
 def placeholder(name: str) -> str:
-    """Return the placeholder of the stack's secret of that name."""
+    """Return the placeholder for the stack's secret with that name."""
     return PLACEHOLDERS.get(name, OTHER)
 
 
 def blinded(state: Json, declared: Mapping[str, Json], secrets: Mapping[str, str]) -> Json:
-    """Return a state in which a placeholder stands for each value that is marked secret.
+    """Return a copy of a state in which each value that is marked secret is a placeholder.
 
     Args:
-        state: what ``pulumi stack export --show-secrets`` prints.
-        declared: by URN, the inputs that the program declares from placeholders.
-        secrets: the stack's secrets by their configuration key.
+        state: The output of ``pulumi stack export --show-secrets``.
+        declared: The inputs that the program declares if all secrets are placeholders, by URN.
+        secrets: The stack's secrets by their configuration key.
 
     Raises:
-        FaultError: a secret stands in a value without a mark. Nothing of it is repeated.
+        FaultError: A secret is part of a value without a secret mark. The error does not contain
+            the secret.
     """
     public = frozenset(_scalars(state))
     for name, secret in secrets.items():
@@ -67,7 +70,7 @@ def blinded(state: Json, declared: Mapping[str, Json], secrets: Mapping[str, str
 
 
 def is_complete(state: Json, declared: Mapping[str, Json]) -> bool:
-    """Return whether the program's declaration is known for each secret input of the state."""
+    """Check that the program's declared value is known for each secret input of the state."""
     return all(
         _is_known(resource.get("inputs", {}), declared.get(resource["urn"], {}))
         for resource in state["deployment"].get("resources") or []
@@ -81,7 +84,11 @@ def _is_known(value: Any, declared: Any) -> bool:
 
 
 def _resource(resource: Json, declared: Json, public: frozenset[Any]) -> Json:
-    """Return a resource whose outputs repeat its inputs where they did so before."""
+    """Return a resource with placeholders.
+
+    If an output of the resource was equal to one of its secret inputs, both get the same
+    placeholder.
+    """
     twins: dict[str, Any] = {}
     inputs = _blind(resource.get("inputs", {}), declared, public, twins)
     rest = {key: value for key, value in resource.items() if key != "inputs"}
@@ -93,13 +100,14 @@ def _resource(resource: Json, declared: Json, public: frozenset[Any]) -> Json:
 
 
 def blinded_access(text: Any) -> str:
-    """Return what a new cluster's host prints, with placeholders for the token and the key.
+    """Return the output of a new cluster's first host with placeholders for the token and the key.
 
-    The program reads that text in each preview. The rest of it is public: the hash of the
-    authority's key, the server, the certificates. A text of any other form becomes a placeholder.
+    The program reads this text in each preview. Its other parts are public and are kept: the hash
+    of the certificate authority's key, the server and the certificates. A text in any other format
+    is replaced as a whole.
 
     Args:
-        text: a bootstrap token and hashes, then kubeadm's admin.conf.
+        text: A line with a bootstrap token and hashes, followed by kubeadm's admin.conf.
     """
     line, _, kubeconfig = str(text).partition("\n")
     try:
@@ -135,18 +143,19 @@ def _plain(secret: Json) -> Any:
 
 
 def _known(secret: Json) -> str:
-    """Return a secret's JSON in one form."""
+    """Return the JSON text of a secret with sorted keys, so that equal secrets have equal texts."""
     return json.dumps(_plain(secret), sort_keys=True)
 
 
 def _blind(value: Any, declared: Any, public: frozenset[Any], twins: dict[str, Any]) -> Any:
-    """Return a value with placeholders.
+    """Return a part of the state with placeholders for its secret values.
 
     Args:
-        value: a part of the state.
-        declared: what the program declares there, or None.
-        public: what the state publishes without a mark.
-        twins: by a secret's JSON, its placeholder; filled with those that the program declares.
+        value: A part of the state.
+        declared: The value that the program declares for that part; None if it is not known.
+        public: The texts and numbers that the state contains without a secret mark.
+        twins: The placeholder of each secret, by the secret's JSON text. This function adds the
+            placeholders that the program declares.
     """
     if is_secret(value):
         known = _known(value)
@@ -164,7 +173,7 @@ def _blind(value: Any, declared: Any, public: frozenset[Any], twins: dict[str, A
 
 
 def _opaque(value: Any, public: frozenset[Any]) -> Any:
-    """Return a value of the same types without anything that isn't public."""
+    """Return a value of the same shape in which everything that is not public is a placeholder."""
     if isinstance(value, dict):
         return {
             key if key in public else f"{OTHER}-{number}": _opaque(item, public)
@@ -178,7 +187,7 @@ def _opaque(value: Any, public: frozenset[Any]) -> Any:
 
 
 def _opaque_text(text: str, public: frozenset[Any]) -> str:
-    """Return a placeholder; of a JSON object one in which its public parts are left."""
+    """Return a placeholder for a text; in a JSON object, keep the parts that are public."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -187,7 +196,7 @@ def _opaque_text(text: str, public: frozenset[Any]) -> str:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Yield each text, number and key that stands without a mark, also within JSON."""
+    """Yield each key, text and number of a value without a secret mark, also inside JSON texts."""
     if is_secret(value):
         return
     for key, item in _items(value):
@@ -211,7 +220,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _at(value: Any, key: Any) -> Any:
-    """Return an item of a mapping or list, None where it has none."""
+    """Return an item of a mapping or list; None if it has no such item."""
     if isinstance(value, dict):
         return value.get(key)
     return value[key] if isinstance(value, list) and key < len(value) else None

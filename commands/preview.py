@@ -1,6 +1,6 @@
-"""`make preview`: what `make up` would change, judged by the policy pack.
+"""Program of `make preview`: show what `make up` would change, checked by the policy pack.
 
-Starts, stops and changes nothing: neither the cluster nor a host.
+It starts, stops and changes nothing, neither the cluster nor a host.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from commands.watched import Answer, Failed, answering, watched
 
 
 def run(stack: Stack, answer: Answer) -> None:
-    """Runs the command on a stack."""
+    """Preview the stack and print how many resources would change."""
     require_context(stack)
     stack.require_running()
     stack.note_absent_machines()
@@ -34,7 +34,7 @@ def run(stack: Stack, answer: Answer) -> None:
 
 
 def main() -> None:
-    """Runs the command; exit code 1 when the preview fails or a mandatory rule is broken."""
+    """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
     stack = Stack.current()
     with answering("preview") as answer, stack.unsalted():
         run(stack, answer)

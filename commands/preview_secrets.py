@@ -1,7 +1,8 @@
-"""`make preview-secrets`: puts placeholders for its secrets into this checkout's stack file.
+"""Program of `make preview-secrets`: replace the secrets in this checkout's stack file.
 
-Previews run it: what the stack file holds is encrypted for deployments, whose secrets provider
-previews don't have. The placeholders are those of `make preview-state`, so that nothing differs.
+CI runs it before a preview. The secrets in the stack file are encrypted for deployments, with a
+secrets provider that previews can't use. The placeholders are the same as those of `make
+preview-state`, so that the preview shows no difference.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from policies.faults import FaultError
 
 
 def main() -> None:
-    """Runs the command; exit code 1 where a placeholder could not be set."""
+    """Put placeholders into the stack file; exit with 1 if a placeholder could not be set."""
     stack = Stack.current()
     environment = {**os.environ, **variables(stack)}
     provider = environment.get(PROVIDER, "passphrase")

@@ -1,14 +1,17 @@
-"""`make preview-state`: a copy of the stack's state that previews may open, without its secrets.
+"""Program of `make preview-state`: copy the stack's state, without its secrets, for previews.
 
-Deployments make it, after `make up`. Previews run code that nobody has merged: their backend and
-their secrets provider are their own, and what they decrypt are placeholders.
+Deployments run it after `make up`. A preview runs code that nobody has merged yet. So previews have
+a backend and a secrets provider that deployments don't use, and the secrets that they can decrypt
+are only placeholders.
 
-A placeholder stands for each value that the state marks secret. So that a preview finds no change,
-it is what the program declares there when each of the stack's secrets is a placeholder: a preview
-of the copy, with a policy pack that writes the program's inputs to a file, shows that.
+Each secret value of the state is replaced by the value that the program declares if all secrets of
+the stack are placeholders. This way a preview of an unchanged program shows no change. To find
+these values, this command previews the copy with a policy pack that writes the program's inputs to
+a file.
 
-Reads: PREVIEW_BACKEND_URL; PREVIEW_SECRETS_PROVIDER, ``passphrase`` by default, with
-PREVIEW_PASSPHRASE. Backends are folders and buckets; Pulumi Cloud's access token is taken away.
+Environment variables: PREVIEW_BACKEND_URL is the backend for previews, a folder or a bucket.
+PREVIEW_SECRETS_PROVIDER is the secrets provider for previews, ``passphrase`` by default, with
+PREVIEW_PASSPHRASE. The access token of Pulumi Cloud is removed from the environment of previews.
 """
 
 from __future__ import annotations
@@ -34,23 +37,33 @@ from policies.faults import Fault, FaultError
 from policies.printable import printable_lines
 
 LIMIT = 300
-"""Seconds for one command of the engine."""
+"""Time limit of one command of the engine, in seconds."""
 BACKEND, PROVIDER = "PREVIEW_BACKEND_URL", "PREVIEW_SECRETS_PROVIDER"
 PHRASE = "PREVIEW_PASSPHRASE"
 PROVIDER_KEYS = ("encryptionsalt", "secretsprovider", "encryptedkey")
 OPENED = "preview:opened"
-"""A value of no meaning in the stack file of previews, encrypted with their provider."""
+"""Key of a meaningless value in the stack file of previews.
+
+Encrypting it makes the engine write its secrets provider into the file.
+"""
 ROUNDS = 5
-"""Previews of the copy at most; a cluster that the stack makes takes three."""
+"""Maximum number of previews of the copy; a cluster that the stack creates needs three."""
 
 Json = dict[str, Any]
 
 
 def pulumi(folder: Path, environment: dict[str, str], *arguments: str, text: str = "") -> str:
-    """What a command of the engine prints.
+    """Run a command of the engine and return its standard output.
+
+    Args:
+        folder: The working directory.
+        environment: All environment variables of the command.
+        arguments: The arguments after ``pulumi``.
+        text: Standard input.
 
     Raises:
-        FaultError: it failed. Its standard output may hold secrets and isn't repeated.
+        FaultError: The command failed. The error does not contain its standard output, which may
+            hold secrets.
     """
     done = subprocess.run(
         ["pulumi", *arguments, "--non-interactive", "--color", "never"],
@@ -75,10 +88,10 @@ def pulumi(folder: Path, environment: dict[str, str], *arguments: str, text: str
 
 
 def preview_environment(environment: dict[str, str]) -> dict[str, str]:
-    """The environment in which previews open their copy.
+    """Return the environment variables with which previews open the copy of the state.
 
     Raises:
-        FaultError: no backend for previews is named, or it is the deployments' own.
+        FaultError: No backend for previews is set, or it is the backend of deployments.
     """
     url = environment.get(BACKEND, "")
     if not url or url == environment.get("PULUMI_BACKEND_URL"):
@@ -99,15 +112,15 @@ def preview_environment(environment: dict[str, str]) -> dict[str, str]:
 
 
 def secrets_of(settings: Json) -> dict[str, str]:
-    """Return the stack's secrets, from ``pulumi config --show-secrets --json``."""
+    """Return the stack's secrets by name, from ``pulumi config --show-secrets --json``."""
     return {name: item["value"] for name, item in settings.items() if item["secret"]}
 
 
 def opened_by(file: Path) -> Json:
-    """Return the secrets provider that a stack file names, as a state does.
+    """Return the secrets provider that a stack file names, in the format of a state.
 
-    The engine encrypts what it imports with the one that the state names (pulumi v3.250.0
-    pkg/cmd/pulumi/stack/stack_import.go), which was that of deployments.
+    When the engine imports a state, it encrypts with the provider that the state names (pulumi
+    v3.250.0 pkg/cmd/pulumi/stack/stack_import.go). That would be the provider of deployments.
     """
     document = yaml.safe_load(file.read_text())
     if url := document.get("secretsprovider"):
@@ -117,11 +130,11 @@ def opened_by(file: Path) -> Json:
 
 
 def without_secrets(text: str, provider: str) -> tuple[str, list[str]]:
-    """Return a stack file without what only deployments can decrypt, and its secrets' names.
+    """Remove from a stack file what only deployments can decrypt; return the text and secret names.
 
     Args:
-        text: the stack file.
-        provider: what previews encrypt with: ``passphrase``, or a key's address.
+        text: The stack file.
+        provider: The secrets provider of previews: ``passphrase``, or the URL of a key.
     """
     document = yaml.safe_load(text)
     settings = document["config"]
@@ -139,12 +152,12 @@ def without_secrets(text: str, provider: str) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class Copy:
-    """The stack as previews have it.
+    """The stack in the backend for previews.
 
     Attributes:
-        name: the stack.
-        folder: a folder with the project file, and with the stack file of previews.
-        environment: that of previews.
+        name: Name of the stack.
+        folder: Folder with the project file and the stack file of previews.
+        environment: Environment variables of previews.
     """
 
     name: str
@@ -153,17 +166,17 @@ class Copy:
 
     @property
     def file(self) -> Path:
-        """The stack file of previews."""
+        """Return the path of the stack file of previews."""
         return self.folder / f"Pulumi.{self.name}.yaml"
 
     def make(self, text: str) -> None:
-        """Make the stack if it is missing, and its file.
+        """Create the stack of previews if it is missing, and write its stack file.
 
-        The engine writes the provider's part of the file when it makes a stack, but not for one
-        that it finds: setting a value does it in both cases.
+        When the engine creates a stack, it writes the secrets provider into the stack file, but not
+        for a stack that already exists. Setting a secret value makes it do so in both cases.
 
         Args:
-            text: the stack file of deployments.
+            text: The stack file of deployments.
         """
         provider = self.environment.get(PROVIDER, "passphrase")
         shutil.copy(ROOT / "Pulumi.yaml", self.folder)
@@ -175,15 +188,15 @@ class Copy:
             self._pulumi(self.folder, "config", "set", "--secret", name, text=placeholder(name))
 
     def write(self, state: Json) -> None:
-        """Replace the state by a blinded one."""
+        """Replace the state of previews by a state without secrets."""
         state["deployment"]["secrets_providers"] = opened_by(self.file)
         self._pulumi(self.folder, "stack", "import", text=json.dumps(state))
 
     def declared(self) -> dict[str, Json]:
-        """Return what the program declares there, by URN; neither hosts nor cluster are inspected.
+        """Return the inputs that the program declares, by URN, without inspecting hosts or cluster.
 
         Raises:
-            FaultError: the preview failed.
+            FaultError: The preview failed.
         """
         recorded = self.folder / "inputs"
         recorded.unlink(missing_ok=True)
@@ -192,7 +205,9 @@ class Copy:
         environment = {
             "RECORDED_INPUTS": str(recorded),
             "GPU_CLUSTER_INSPECTION": "off",
-            KEY_FILE: str(key),  # the file of a deployment holds a key that no mark tells of
+            # Without this variable, a deployment's key file would put the real SSH key into the
+            # inputs.
+            KEY_FILE: str(key),
         }
         self._pulumi(
             ROOT, "preview", "--config-file", str(self.file),
@@ -207,9 +222,15 @@ class Copy:
 
 
 def fill(copy: Copy, state: Json, secrets: Mapping[str, str]) -> None:
-    """Write the blinded state, again until the program's declarations are known or don't change.
+    """Write the state with placeholders until the declared values are known or no longer change.
 
-    An input that depends on an output of a resource is known once the resource has no change.
+    A declared value that depends on a resource's output is only known once that resource has no
+    change, so one preview may not be enough.
+
+    Args:
+        copy: The stack of previews.
+        state: The state of deployments, with its secrets.
+        secrets: The stack's secrets by their configuration key.
     """
     declared: dict[str, Json] = {}
     for _ in range(ROUNDS):
@@ -223,10 +244,10 @@ def fill(copy: Copy, state: Json, secrets: Mapping[str, str]) -> None:
 
 
 def run(stack: Stack) -> dict[str, str]:
-    """Make the copy; return the stack's secrets by their configuration key.
+    """Copy the state for previews; return the stack's secrets by their configuration key.
 
     Raises:
-        FaultError: no copy could be made.
+        FaultError: The state could not be copied.
     """
     environment = {**os.environ, **variables(stack)}
     own, named = preview_environment(environment), ("--stack", stack.name)
@@ -241,7 +262,7 @@ def run(stack: Stack) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run the command; exit code 1 if no copy could be made."""
+    """Copy the state of the stack that `STACK` names for previews; exit with 1 if that fails."""
     stack = Stack.current()
     try:
         with stack.unsalted():

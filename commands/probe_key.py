@@ -1,9 +1,9 @@
-"""`make probe-key`: an SSH key for previews that can only run the probe, made and checked.
+"""Program of `make probe-key`: create and check an SSH key for previews.
 
-A preview runs the code of a pull request, so what it holds must be worth little. The server ties
-this key to one command (authorized_keys in sshd(8): `restrict`, `command`), a copy of the probe
-that belongs to root: whatever the key's holder asks for, the probe runs. ``PROBE_KEY`` names the
-private key's file, by default in the cache.
+A preview runs the code of a pull request, so its credentials must allow as little as possible. On
+the host, sshd ties this key to one command (authorized_keys in sshd(8): `restrict`, `command`): a
+copy of the probe script that belongs to root. Whatever command the holder of the key requests, only
+the probe runs. ``PROBE_KEY`` is the path of the private key, by default a file in the cache.
 """
 
 from __future__ import annotations
@@ -28,23 +28,26 @@ from components.ssh.client import reached, run
 from policies.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
-"""The probe on a host, of root and for root to write."""
+"""Path of the probe script on a host; only root can write the file."""
 LIMIT = 30.0
-"""Seconds for all checks of one host."""
+"""Time limit for all checks of one host, in seconds."""
 _REFUSALS = (asyncssh.Error, asyncssh.ChannelOpenError, asyncssh.ChannelListenError)
 _ASKED, _ANSWER = "echo allowed-$((6 * 7))", "allowed-42"
 ALLOWED = Channel("allowed", ANSWER, lambda text: _ANSWER in text)
-"""Whether a command ran that isn't the probe, whatever else is printed."""
+"""Parser of a command's output: True if the host ran our test command instead of the probe."""
 
 
 def authorized_line(public_key: str, user: str) -> str:
-    """The line of authorized_keys that ties a key to the probe."""
+    """Return the line of authorized_keys that allows a public key to run only the probe."""
     sudo = "" if user == "root" else "sudo -n "
     return f'restrict,command="{sudo}timeout -k 1 20 sh {PLACE}" {public_key}'
 
 
 def make(path: Path) -> asyncssh.SSHKey:
-    """The key in a file that only its owner reads, made where there is none."""
+    """Return the private key in a file; create the key if the file is missing.
+
+    Only the file's owner can read it.
+    """
     if path.exists():
         return asyncssh.read_private_key(path)
     make_private(path.parent)
@@ -55,7 +58,7 @@ def make(path: Path) -> asyncssh.SSHKey:
 
 
 def instructions(public_key: str, user: str, script: Path) -> str:
-    """What root types on each host; the probe's own text goes by standard input."""
+    """Return the commands for root on each host; the probe's text is their standard input."""
     return (
         f"on each host, as root, with {script} as standard input:\n"
         f"  install -D -o root -g root -m 0755 /dev/stdin {PLACE}\n"
@@ -69,7 +72,7 @@ async def _runs(connection: asyncssh.SSHClientConnection, command: str, text: st
 
 
 async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
-    """What a logged-in key may do besides the probe; empty where it is tied to that."""
+    """Return what a key may do on a host in addition to running the probe; empty if nothing."""
 
     async def command() -> bool:
         return await _runs(connection, _ASKED, "")
@@ -115,7 +118,7 @@ async def _logged_in(host: Target, key: str) -> AsyncIterator[asyncssh.SSHClient
 
 
 async def problem_of(host: Target, key: str) -> str:
-    """Why a host isn't ready for the key; empty where it runs the probe and nothing else."""
+    """Return why a host is not ready for the key; empty if the key runs only the probe."""
     try:
         async with _logged_in(host, key) as connection:
             try:
@@ -135,7 +138,7 @@ async def problem_of(host: Target, key: str) -> str:
 
 
 def check(hosts: tuple[Target, ...], key: str) -> dict[str, str]:
-    """`problem_of` by host, all at once."""
+    """Check all hosts in parallel; return the result of `problem_of` by host name."""
 
     async def run() -> list[str]:
         return list(await asyncio.gather(*(problem_of(host, key) for host in hosts)))
@@ -144,7 +147,10 @@ def check(hosts: tuple[Target, ...], key: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Makes the key, says how hosts take it, and checks those that do; exit code 1 if any don't."""
+    """Create the key, print how to install it on hosts, and check the hosts.
+
+    Exit with 1 if a host is not ready.
+    """
     stack = Stack.current()
     default = toolchain.cache_dir() / "probe-keys" / stack.name
     path = Path(os.environ.get("PROBE_KEY") or default)

@@ -1,7 +1,7 @@
-"""`make release`: what a release consists of, in ``dist/``, from the commit that is checked out.
+"""Program of `make release`: write the files of a release to ``dist/``, from the current commit.
 
-The source archive is git's own of that commit, with its time, so that who checks the tag out gets
-the same bytes; beside it the bill of materials and the SHA-256 of both.
+The source archive is made by `git archive` with the commit's time, so everybody who checks out the
+tag gets the same bytes. The other files are the bill of materials and the SHA-256 sums of both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _git(*arguments: str) -> bytes:
 
 
 def main() -> None:
-    """Writes the files; refuses a tree that isn't the commit."""
+    """Write the files of a release; refuse a working tree that differs from the commit."""
     if changed := _git("status", "--porcelain").decode():
         sys.exit(f"release: found changes ({changed.split()[1]} …); wanted: a commit; cure: commit")
     name = f"gpu-cluster-{_git('describe', '--tags', '--always').decode().strip()}"

@@ -1,9 +1,9 @@
-"""The least roles for previews and deployments, from what the program was seen to ask for.
+"""Minimal ClusterRoles for previews and deployments, made from an API server's audit log.
 
-An API server's audit log says who asked for what. Requests of this program and its plugins become
-a ClusterRole each for previews and deployments: nothing that no request needed is in them, but for
-`bind` and `escalate`, which a log doesn't show (`BEYOND`). A preview reads Secrets by a Role in
-each release's namespace.
+The audit log records which client requested what. The requests of this program and its plugins
+become two ClusterRoles, one for previews and one for deployments. They contain only what a request
+needed, plus `bind` and `escalate`, which an audit log doesn't show (`BEYOND`). Reading Secrets in
+previews is allowed by a separate Role in the namespace of each release.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ import yaml
 
 Json = dict[str, Any]
 
-#: How the parts call themselves: the program's client, Pulumi's plugin, Helm inside of it.
+# Prefixes of the user agents of the program's own client, Pulumi's Kubernetes plugin, and Helm in
+# that plugin.
 AGENTS = ("gpu-cluster/", "pulumi-kubernetes/", "Helm/")
 RBAC = "rbac.authorization.k8s.io"
-#: A preview's: without the right to them Pulumi's plugin compares on its own, as
-#: tests/e2e/test_stack.py shows. Deployments ask for the same in earnest.
+# Part of the URL of dry-run requests, which are left out. Without the permission for them, Pulumi's
+# plugin compares objects itself in a preview, as tests/e2e/test_stack.py shows. Deployments send
+# the same requests without dry run.
 DRY_RUN = "dryRun=All"
-#: Who writes roles and bindings must hold all that they give, or these, both on roles: `escalate`
-#: to write one, `bind` to bind one (Kubernetes documentation, "Privilege escalation prevention and
-#: bootstrapping"). Charts bring roles of their own.
+# A client that writes roles and bindings must have all permissions that they grant, or these verbs:
+# `escalate` to write a role, `bind` to bind it (Kubernetes documentation, "Privilege escalation
+# prevention and bootstrapping"). Helm charts contain roles, so deployments need both verbs.
 ROLES = ("clusterroles", "roles")
 BEYOND = frozenset({"bind", "escalate"})
-#: What an applied object that wasn't there is answered with. The API server asks its authorizer for
-#: `create` then, in addition to the patch that a log shows (k8s.io/apiserver v0.34.4
-#: pkg/endpoints/handlers/patch.go, createValidation).
+# HTTP status of a server-side apply that created the object. The API server then also requires the
+# permission `create`, in addition to `patch`, which is all that the log shows (k8s.io/apiserver
+# v0.34.4 pkg/endpoints/handlers/patch.go, createValidation).
 CREATED = 201
 _WRITES = ("create", "update", "patch")
 
 
 @dataclass(frozen=True, order=True)
 class Request:
-    """One kind of request: by resource, or by path where it asks for none (``/version``)."""
+    """One kind of request: a verb on a resource, or on another path such as ``/version``."""
 
     group: str = ""
     resource: str = ""
@@ -47,7 +49,7 @@ class Request:
 
 
 def requests(lines: Iterable[str]) -> set[Request]:
-    """What the program asked for in an audit log, a JSON object a line."""
+    """Return the kinds of requests that the program sent, from the lines of an audit log (JSON)."""
     asked_for = set()
     for line in lines:
         event = json.loads(line)
@@ -66,13 +68,19 @@ def requests(lines: Iterable[str]) -> set[Request]:
 
 
 def _discovery(path: str) -> str:
-    """Versions come and go with the cluster: all of an API's are one rule."""
+    """Return the pattern that covers an API discovery path.
+
+    API versions differ between clusters, so one rule covers all versions of an API.
+    """
     return next((f"{root}/*" for root in ("/apis", "/api", "/openapi") if path.startswith(root)),
                 path)  # fmt: skip
 
 
 def rules(asked: Iterable[Request]) -> list[Json]:
-    """The rules of a role that allows these requests and, of what a log shows, nothing else."""
+    """Return the rules of a role that allows these requests, plus `bind` and `escalate`.
+
+    The two verbs are only added if the requests write roles.
+    """
     verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
     paths: dict[str, set[str]] = defaultdict(set)
     for request in asked:
@@ -98,7 +106,7 @@ def rules(asked: Iterable[Request]) -> list[Json]:
 
 
 def role(name: str, asked: Iterable[Request]) -> Json:
-    """The ClusterRole of that name."""
+    """Return the ClusterRole ``gpu-cluster-<name>`` that allows the requests."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
@@ -108,7 +116,7 @@ def role(name: str, asked: Iterable[Request]) -> Json:
 
 
 def allows(declared: Json, asked: Request) -> bool:
-    """Whether a role allows a request, as the API server judges (plugin/pkg/auth, RBAC)."""
+    """Check whether a role allows a request, as the API server decides (RBAC, plugin/pkg/auth)."""
     return any(_matches(rule, asked) for rule in declared["rules"])
 
 
@@ -127,6 +135,6 @@ def _matches(rule: Json, asked: Request) -> bool:
 
 
 def text(declared: Iterable[Json], head: str) -> str:
-    """Return roles as their committed file holds them."""
+    """Return roles as the text of their committed YAML file, with a comment at the top."""
     comment = "".join(f"# {line}\n" for line in head.splitlines())
     return comment + yaml.safe_dump_all(declared, sort_keys=False)

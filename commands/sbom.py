@@ -1,7 +1,8 @@
-"""`make sbom`: what the product consists of, as CycloneDX 1.6 JSON on standard output.
+"""Program of `make sbom`: print the software bill of materials as CycloneDX 1.6 JSON.
 
-Python packages with the hashes of the lock, Go modules with those of go.sum, and the tools of the
-pins. Source of the format: CycloneDX 1.6, bom-1.6.schema.json; of the names: purl-spec.
+It lists the Python packages with the hashes of requirements.lock, the Go modules with the hashes of
+go.sum, and the pinned tools. The format follows CycloneDX 1.6, bom-1.6.schema.json; the package
+URLs follow purl-spec.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _component(kind: str, name: str, version: str, url: str, hashes: list[str]) 
 
 
 def python_packages(lock: Path) -> Iterator[Json]:
-    """The packages of a lock that pip-compile wrote; each with all of its files' hashes."""
+    """Yield the packages of a pip-compile lock file, each with the hashes of all of its files."""
     name = version = ""
     hashes: list[str] = []
     for line in [*lock.read_text().splitlines(), "end==0"]:
@@ -43,7 +44,10 @@ def python_packages(lock: Path) -> Iterator[Json]:
 
 
 def go_modules(folder: Path) -> Iterator[Json]:
-    """The modules of all go.sum files below a folder. ``h1`` is SHA-256 over a module's files."""
+    """Yield the Go modules of all go.sum files below a folder.
+
+    The hash ``h1`` is a SHA-256 sum over the files of a module.
+    """
     seen: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob("go.sum")):
         for line in file.read_text().splitlines():
@@ -58,14 +62,14 @@ def go_modules(folder: Path) -> Iterator[Json]:
 
 
 def tools() -> Iterator[Json]:
-    """The pinned tools."""
+    """Yield the pinned tools of the toolchain."""
     for pin in PINS.values():
         url = f"pkg:generic/{pin.name}@{pin.version}"
         yield _component("application", pin.name, pin.version, url, [])
 
 
 def bom() -> Json:
-    """The whole document; the same input gives the same text."""
+    """Return the whole bill of materials; the same input gives the same document."""
     components = [
         *python_packages(ROOT / "requirements.lock"),
         *go_modules(ROOT / "toolchain" / "go"),
@@ -91,7 +95,7 @@ def bom() -> Json:
 
 
 def main() -> None:
-    """Prints the document."""
+    """Print the bill of materials as JSON."""
     json.dump(bom(), sys.stdout, indent=1, sort_keys=True)
     print()
 

@@ -1,7 +1,7 @@
-"""Looks for secrets in what git would publish: tracked files, and every version of them.
+"""Search for secrets in everything that git would publish: every version of every tracked file.
 
-It knows what keys and tokens look like by their fixed beginnings, so that it finds few things that
-aren't any. Test keys are named in `ALLOWED` by their folder.
+Keys and tokens are recognised by their fixed prefixes, so that there are few false positives. Test
+keys are allowed in the folders of `ALLOWED`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PATTERNS = {
 }
 _ANY = {what: re.compile(pattern) for what, pattern in PATTERNS.items()}
 ALLOWED = re.compile(r"^(tests/|docs/)")
-"""Where a thing that looks so is an example, and is written as one."""
+"""Folders in which examples of keys and tokens are allowed."""
 
 
 def found_in(content: bytes) -> list[str]:
-    """What looks like a secret in a file's content."""
+    """Return the kinds of secrets that a file's content seems to contain."""
     return [what for what, pattern in _ANY.items() if pattern.search(content)]
 
 
@@ -41,7 +41,7 @@ def _git(*arguments: str, text: bytes = b"") -> bytes:
 
 
 def blobs() -> dict[str, str]:
-    """Every version of every file in the history and in the index, by object: one of its paths."""
+    """Return a path for each file version in the history and in the index, by git object id."""
     lines = _git("rev-list", "--objects", "--all").decode(errors="replace").splitlines()
     pairs = (line.partition(" ") for line in lines)
     paths = {name: path for name, _, path in pairs if path}
@@ -52,7 +52,7 @@ def blobs() -> dict[str, str]:
 
 
 def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Objects' contents in one run of git; folders and commits are passed over."""
+    """Yield the id and content of git blobs with one git command; skip trees and commits."""
     data = _git("cat-file", "--batch", text="\n".join(names).encode())
     place = 0
     while place < len(data):
@@ -65,7 +65,7 @@ def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def scan() -> list[str]:
-    """A line for each thing that looks like a secret."""
+    """Return a line for each suspected secret."""
     known = blobs()
     judged = {name: path for name, path in known.items() if not ALLOWED.match(path)}
     return [
@@ -77,7 +77,7 @@ def scan() -> list[str]:
 
 
 def main() -> None:
-    """Prints what was found; exit code 1 if anything was."""
+    """Print the suspected secrets; exit with 1 if there are any."""
     lines = scan()
     print("\n".join(lines) or f"secret scan: nothing in {len(blobs())} versions of files")
     sys.exit(bool(lines))

@@ -1,4 +1,4 @@
-"""Which stack a command is about, and whether its cluster is the embedded one."""
+"""The Pulumi stack that a command works on, and the embedded cluster it may run on."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack by its name, which names its file."""
+    """A Pulumi stack, identified by its name; its file is `Pulumi.<name>.yaml`."""
 
     name: str
 
     @classmethod
     def current(cls) -> Stack:
-        """Return the stack that ``STACK`` names, ``dev`` by default; end on a bad file."""
+        """Return the stack that ``STACK`` names (``dev`` by default); exit with 1 on a bad file."""
         stack = cls(os.environ.get("STACK", "dev"))
         try:
             _ = stack.cluster
@@ -53,77 +53,84 @@ class Stack:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """What the stack's file declares.
+        """Return the settings that the stack file declares.
 
         Raises:
-            ConfigError: all problems of the file.
+            ConfigError: All faults of the file.
         """
         return load_stack_file(self.file)
 
     @property
     def _own(self) -> bool:
-        """Whether its context is that of an embedded cluster: ``gpu-cluster-<name>``."""
+        """Return whether the stack's context is of an embedded cluster: ``gpu-cluster-<name>``."""
         return self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"
 
     @property
     def is_fake(self) -> bool:
-        """Whether an embedded cluster replaces the stack's real one (``EMBEDDED=1``).
+        """Return whether an embedded cluster replaces the stack's real cluster (``EMBEDDED=1``).
 
-        A preview then needs no access to it. Its hosts aren't simulated: a preview reaches none.
+        A preview then needs no access to the real cluster. The stack's hosts are not simulated,
+        because such a preview connects to no host.
         """
         return not self._own and os.environ.get("EMBEDDED") == "1"
 
     @property
     def embedded(self) -> bool:
-        """Whether it runs on the embedded cluster."""
+        """Return whether the stack runs on an embedded cluster, its own or a replacement."""
         return self._own or self.is_fake
 
     @property
     def file(self) -> Path:
-        """The stack file."""
+        """Return the path of the stack file."""
         return ROOT / f"Pulumi.{self.name}.yaml"
 
     @property
     def folder(self) -> Path:
-        """Where the embedded cluster keeps its files."""
+        """Return the folder with the embedded cluster's files."""
         return toolchain.cache_dir() / "embedded" / self.name
 
     @property
     def scratch(self) -> Path:
-        """Where its runs put temporary files."""
+        """Return the folder for temporary files of the stack's runs."""
         return toolchain.cache_dir() / "tmp" / self.name
 
     @property
     def kubeconfig(self) -> Path:
-        """The embedded cluster's kubeconfig; a substitute's context bears the real one's name."""
+        """Return the path of the embedded cluster's kubeconfig.
+
+        If the embedded cluster replaces a real one, the context in that file has the real cluster's
+        name.
+        """
         return self.folder / ("fake.kubeconfig" if self.is_fake else "kubeconfig")
 
     def embedded_variables(self) -> dict[str, str]:
-        """Environment of a stack on the embedded cluster."""
+        """Return the environment variables for a stack on an embedded cluster."""
         key, _ = simulated_hosts.client_key(self.name)
         result = {
             "KUBECONFIG": str(self.kubeconfig),
             "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
         }
         if self.is_fake:
-            result["GPU_CLUSTER_INSPECTION"] = "cluster"  # its hosts are not simulated
+            # The hosts of a stack whose real cluster is replaced are not simulated.
+            result["GPU_CLUSTER_INSPECTION"] = "cluster"
         result["GPU_CHARTS"] = charts.directory()
         return result
 
     @property
     def hardware_file(self) -> Path:
-        """The file of the embedded cluster's simulated hardware."""
+        """Return the path of the file that describes the embedded cluster's simulated hardware."""
         return ROOT / "lab" / "hardware" / f"{self.name}.yaml"
 
     def hardware(self) -> Hardware:
-        """Return the simulated hardware: what its file says.
+        """Return the simulated hardware that the hardware file describes.
 
-        Where there is no file, it is what the stack declares: written down for an embedded stack,
-        and for the substitute of a real cluster, whose machines nobody simulates, at each start.
+        If there is no hardware file, the hardware is derived from the stack file. For a stack on
+        its own embedded cluster it is written to the hardware file. For a replacement of a real
+        cluster it is derived again at each start and has no hosts.
 
         Raises:
-            ConfigError: all problems of the file.
-            OSError: the file can't be written.
+            ConfigError: All faults of the file.
+            OSError: The file can't be written.
         """
         if self.hardware_file.exists():
             return load_hardware(self.hardware_file)
@@ -137,20 +144,20 @@ class Stack:
         return load_hardware(self.hardware_file)
 
     def _declared_hardware(self, *, with_hosts: bool = True) -> Hardware:
-        """Return the hardware that the stack declares."""
+        """Return simulated hardware that matches the stack's pools, hosts and driver."""
         declared = self.cluster
         hosts = declared.hosts
         return hardware_of(declared.pools, hosts, declared.driver, with_hosts=with_hosts)
 
     def note_absent_machines(self) -> None:
-        """Say which declared machines the hardware file lacks: the run then finds them missing."""
+        """Print which declared machines are missing from the simulated hardware file."""
         if not self.embedded or not self.hardware_file.exists():
             return
         try:
             there, declared = load_hardware(self.hardware_file), self.cluster
             lacking = list(ranges(absent(there, declared.pools, declared.hosts)))
         except ConfigError:
-            return  # `make start` reports it
+            return  # `make start` reports the faults of the file.
         if lacking:
             print(
                 f"{self.hardware_file.relative_to(ROOT)} has no {', '.join(lacking)}, declared by "
@@ -158,7 +165,10 @@ class Stack:
             )
 
     def start(self) -> None:
-        """Starts what is missing of the embedded cluster and its hosts."""
+        """Start the parts of the embedded cluster and its simulated hosts that don't run.
+
+        Exit with 1 if a part can't be started.
+        """
         if not self.embedded:
             return
         try:
@@ -186,7 +196,7 @@ class Stack:
             self.kubeconfig.write_text(yaml.safe_dump(content))
 
     def require_running(self) -> None:
-        """Ends the program where the embedded cluster does not run; starts and makes nothing."""
+        """Exit with 1 if the embedded cluster does not run; start and create nothing."""
         if not self.embedded:
             return
         status = simulator.status(self.name)
@@ -203,7 +213,12 @@ class Stack:
 
     @property
     def _identity(self) -> str:
-        """What tells one embedded cluster from another of the same name: its authority's key."""
+        """Return an identifier of the embedded cluster: the SHA-256 sum of its authority's key.
+
+        The authority signs the certificates of the cluster.
+
+        Two embedded clusters with the same name have different identifiers.
+        """
         authority = simulator.authority(self.name)
         return hashlib.sha256(authority.read_bytes()).hexdigest() if authority.exists() else ""
 
@@ -212,21 +227,21 @@ class Stack:
         return self.folder.with_name(f"{self.name}.cluster")
 
     def replaced(self) -> bool:
-        """Whether the embedded cluster is not the one that the last finished run worked on.
+        """Return whether the embedded cluster was recreated since the last finished run.
 
-        Its folder was removed, or it could not be started again and was made anew: the state then
-        tells of objects that are gone.
+        This happens if its folder was removed, or if it could not be started again. The state then
+        contains objects that no longer exist.
         """
         path = self._remembered
         return self.embedded and path.exists() and path.read_text() != self._identity
 
     def remember(self) -> None:
-        """Notes which embedded cluster the state is of; after a finished run."""
+        """Record which embedded cluster the state belongs to; call this after a finished run."""
         if self.embedded:
             self._remembered.write_text(self._identity)
 
     def stop(self) -> None:
-        """Stops the embedded cluster and its hosts."""
+        """Stop the embedded cluster and its simulated hosts."""
         if not self.embedded:
             return
         self._remembered.unlink(missing_ok=True)
@@ -237,10 +252,10 @@ class Stack:
 
     @contextmanager
     def held(self, command: str) -> Iterator[None]:
-        """Keep other commands from an embedded stack while one starts, changes or removes it.
+        """Keep other commands from an embedded stack while one command works on it.
 
         Args:
-            command: as the user types it.
+            command: The command as the user types it, for example ``make up``.
         """
         if not self.embedded:
             yield
@@ -250,12 +265,13 @@ class Stack:
 
     @contextmanager
     def unsalted(self) -> Iterator[None]:
-        """Keeps the engine's ``encryptionsalt`` out of a committed stack file.
+        """Keep the engine's ``encryptionsalt`` out of a committed stack file.
 
-        The engine writes the salt of a stack's passphrase into the stack file. An embedded stack's
-        passphrase is of this machine, so its salt is kept in the cache and lent to the file while a
-        command runs. Other stacks share their passphrase, and their salt belongs in the file; so it
-        does where the file holds secrets, which nobody could decrypt without it.
+        The engine writes the salt of a stack's passphrase into the stack file. The passphrase of an
+        embedded stack exists only on this machine. So its salt is kept in the cache, and is added
+        to the stack file only while a command runs. Other stacks share their passphrase, so their
+        salt belongs into the file. A file that contains secrets keeps its salt too, because nobody
+        could decrypt the secrets without it.
         """
         original = self.file.read_bytes()
         if not self.embedded or b"secure:" in original:
@@ -273,13 +289,14 @@ class Stack:
                 salt.parent.mkdir(parents=True, exist_ok=True)
                 salt.write_bytes(salts[0])
             rest = b"".join(line for line in lines if not line.startswith(b"encryptionsalt:"))
-            # The engine writes the file anew, without its blank lines.
+            # The engine rewrites the file without its blank lines; restore the original if only
+            # those changed.
             same = yaml.safe_load(rest) == yaml.safe_load(original)
             self.file.write_bytes(original if same else rest)
 
 
 def erase(name: str) -> None:
-    """Stops an embedded cluster and removes all that is kept of it: of a stack to throw away."""
+    """Stop an embedded cluster and delete all of its files."""
     simulator.down(name)
     simulated_hosts.down(name)
     cache = toolchain.cache_dir()

@@ -1,4 +1,4 @@
-"""`make start`: starts the embedded cluster and its hosts, without the stack."""
+"""Program of `make start`: start the embedded cluster and its hosts, without the stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from commands.watched import answering
 
 
 def main() -> None:
-    """Runs the command; a stack on a cluster of its own has nothing to start."""
+    """Start the embedded cluster; do nothing for a stack that uses a real cluster."""
     stack = Stack.current()
     with answering("start"), stack.held("make start"):
         os.environ.update(variables(stack))

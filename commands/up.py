@@ -1,4 +1,4 @@
-"""`make up`: brings the stack up, shows its nodes, and says which GPUs ran a kernel."""
+"""Program of `make up`: create or update the stack, show its nodes and the validated GPUs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ from lab.simulator import control_plane
 from policies.printable import printable_lines
 
 MOST_DEFERRED = 10
-"""Nodes with deferred GPUs that have a line each."""
+"""Maximum number of nodes with deferred GPUs that have a line each."""
 SLOWEST = 5
-"""Nodes that the line of a test names."""
+"""Maximum number of nodes in the line of a test, the slowest first."""
 
 
 def summary_of(gpus: dict[str, int], resting: int = 0) -> str:
-    """How many GPUs ran a kernel, in the words of the last line; nodes in maintenance apart."""
+    """Return a summary: numbers of validated and deferred GPUs, and of nodes in maintenance.
+
+    Args:
+        gpus: The stack's output ``gpus``: numbers of GPUs by state.
+        resting: Number of nodes in maintenance.
+    """
     ran = "simulated" if gpus["simulated"] else "computed"
     text = f"{gpus[ran]} of {gpus['declared']} GPUs {ran}"
     if gpus["simulated"] and gpus["computed"]:
@@ -46,7 +51,10 @@ def summary_of(gpus: dict[str, int], resting: int = 0) -> str:
 
 
 def measured(tests: list[dict[str, Any]]) -> list[str]:
-    """What tests measured, a line for each: the slowest nodes first, and what did not run."""
+    """Return a line for each test with its measurements, the slowest nodes first.
+
+    Nodes on which the test did not run are counted too.
+    """
     by_test: dict[str, list[Outcome]] = {}
     for document in tests:
         outcome = Outcome(**document)
@@ -62,7 +70,7 @@ def measured(tests: list[dict[str, Any]]) -> list[str]:
 
 
 def deferred(nodes: list[dict[str, Any]]) -> list[str]:
-    """Return a line for each node with deferred GPUs: who holds them, and what to do."""
+    """Return a line for each node with deferred GPUs: which pods use the GPUs, and what to do."""
     waiting = [node for node in nodes if node["deferred"] and node.get("held")]
     lines = [
         f"deferred: node {node['name']}: {node['deferred']} "
@@ -75,7 +83,7 @@ def deferred(nodes: list[dict[str, Any]]) -> list[str]:
 
 
 def shown_next(stack: Stack, lines: list[str]) -> list[str]:
-    """Return the commands to type next, as they work in a shell that has none of our variables."""
+    """Return the commands to type next, in a form that works in a shell without our variables."""
     chosen = "" if stack.name == "dev" else f" STACK={shlex.quote(stack.name)}"
     shown = [f'eval "$(make env{chosen})" && {line}' for line in lines]
     if shutil.which("kubectl"):
@@ -84,13 +92,19 @@ def shown_next(stack: Stack, lines: list[str]) -> list[str]:
 
 
 def changed(summary: automation.UpdateSummary) -> int:
-    """Resources that the engine created, updated, replaced or deleted."""
+    """Return the number of resources that the engine created, updated, replaced or deleted."""
     changes = summary.resource_changes or {}
     return sum(count for kind, count in changes.items() if kind != "same")
 
 
 def run(stack: Stack, answer: Answer, name: str = "up") -> None:
-    """Runs the command on a stack; ``name``: that of the command, for the last line."""
+    """Bring the stack up and print its nodes, tests and next commands.
+
+    Args:
+        stack: The stack.
+        answer: The JSON document of the command; gets ``outputs`` and ``changed``.
+        name: Name of the command in the last line.
+    """
     require_context(stack)
     ensure_tools(stack)
     selected = select(stack)
@@ -133,14 +147,14 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
 
 
 def ensure_tools(stack: Stack) -> None:
-    """Makes missing tools; says how long that took where it took long."""
+    """Build or download missing tools; print the duration if it is a second or more."""
     started = time.monotonic()
     toolchain.ensure(*TOOLS, *(control_plane.TOOLS if stack.embedded else ()))
     _took("toolchain", started)
 
 
 def start_cluster(stack: Stack) -> None:
-    """Starts what is missing of the embedded cluster; says how long that took."""
+    """Start the missing parts of the embedded cluster; print the duration if it took a second."""
     started = time.monotonic()
     with for_step("the embedded cluster and its hosts"):
         stack.start()
@@ -153,7 +167,7 @@ def _took(what: str, started: float) -> None:
 
 
 def main() -> None:
-    """Runs the command; exit code 1 when the stack did not come up."""
+    """Bring up the stack that `STACK` names; exit with 1 if that fails."""
     stack = Stack.current()
     with answering("up") as answer, stack.held("make up"), stack.unsalted():
         run(stack, answer)

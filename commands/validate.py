@@ -1,7 +1,7 @@
-"""`make validate NODES=gpu-[1-2]`: brings the stack up and validates nodes anew, or all of them.
+"""Program of `make validate NODES=gpu-[1-2]`: bring the stack up and validate nodes again.
 
-`make validate TESTS=all-reduce` runs user-defined tests on these nodes or on all, and validates
-only the nodes that are named.
+Without NODES all nodes are validated. `make validate TESTS=all-reduce` runs user-defined tests on
+the named nodes, or on all of them, and validates only nodes that are named.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from components.validation.selection import ALL, ASKED, TESTS
 
 
 def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> str:
-    """Return the nodes that a list of names and ranges means, as the environment holds them.
+    """Return the node names that a list of names and ranges stands for, separated by commas.
 
     Args:
-        text: names and ranges, separated by commas; empty: all nodes.
-        pools: the pools with GPUs.
-        maintenance: names of the nodes in maintenance.
+        text: Names and ranges such as ``gpu-[1-2]``, separated by commas; an empty text means all
+            nodes.
+        pools: The pools with GPUs.
+        maintenance: Names of the nodes in maintenance.
 
     Raises:
-        ValueError: a name that no pool with GPUs has, where no pool is by selector; or one of a
-            node in maintenance.
+        ValueError: A name belongs to a node in maintenance, or to no pool with GPUs. The second is
+            not checked if a pool selects its nodes by labels.
     """
     if not text.strip():
         return ALL
@@ -49,14 +50,14 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
 
 
 def chosen_tests(text: str, tests: Collection[str]) -> str:
-    """Return the tests that a list of names means.
+    """Return the test names of a list, separated by commas.
 
     Args:
-        text: names, separated by commas.
-        tests: names of all tests of the stack.
+        text: Names of tests, separated by commas.
+        tests: Names of all tests of the stack.
 
     Raises:
-        ValueError: a name that no test has.
+        ValueError: The stack has no test with one of the names.
     """
     names = [name for part in text.split(",") if (name := part.strip())]
     if strange := [name for name in names if name not in tests]:
@@ -69,7 +70,7 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
 
 
 def main() -> None:
-    """Runs the command; exit code 1 when a GPU did not run its kernel."""
+    """Validate the nodes and run the tests that were chosen; exit with 1 if that fails."""
     stack = Stack.current()
     cluster = stack.cluster
     try:

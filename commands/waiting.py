@@ -1,4 +1,4 @@
-"""Says what a long wait waits for: from second 10 on, then every 30 seconds."""
+"""Messages about a long wait: after 10 seconds, then every 30 seconds."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: Seconds before a wait is worth a line, and between two lines.
+# Seconds until the first message about a wait, and seconds between two messages.
 FIRST = 10.0
 EVERY = 30.0
 
 
 class Reminder:
-    """Decides when a wait is named; knows no clock of its own."""
+    """Schedule of the messages about a wait; the caller passes the time."""
 
     def __init__(self) -> None:
+        """Start with the schedule of a new wait."""
         self._next = FIRST
 
     def due(self, seconds: float) -> bool:
-        """Whether a wait that has lasted so long is to be named now."""
+        """Return whether a message is due for a wait that has lasted this many seconds."""
         if seconds < self._next:
             return False
         self._next = seconds + EVERY
         return True
 
     def reset(self) -> None:
-        """Another wait begins."""
+        """Start the schedule again, because another wait starts."""
         self._next = FIRST
 
 
 @contextmanager
 def named(what: Callable[[], tuple[str, float]], say: Callable[[str], None]) -> Iterator[None]:
-    """Names a wait while the block runs.
+    """Print messages about a long wait while the block runs.
 
     Args:
-        what: what is waited for now, empty for nothing, and since how many seconds.
-        say: takes a line.
+        what: Function that returns what the program waits for, and for how many seconds already. An
+            empty text means that it does not wait.
+        say: Function that prints a line.
     """
     ended = threading.Event()
 
@@ -60,7 +62,7 @@ def named(what: Callable[[], tuple[str, float]], say: Callable[[str], None]) -> 
 
 @contextmanager
 def for_step(text: str, say: Callable[[str], None] = print) -> Iterator[None]:
-    """Names one step if it takes long."""
+    """Print messages while the block runs, if this one step takes long."""
     begun = time.monotonic()
     with named(lambda: (text, time.monotonic() - begun), say):
         yield

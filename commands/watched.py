@@ -1,6 +1,7 @@
-"""Runs the engine and shows what a person wants; ``VERBOSE=1`` its own output, ``JSON=1`` data.
+"""Run the engine and print short output; its own output with ``VERBOSE=1``, data with ``JSON=1``.
 
-With ``JSON=1`` standard output holds one JSON document, and everything else goes to standard error.
+With ``JSON=1`` standard output contains one JSON document, and everything else is printed on
+standard error.
 """
 
 from __future__ import annotations
@@ -24,36 +25,39 @@ from toolchain import ToolchainError, cache_dir
 
 T = TypeVar("T")
 
-#: The document of ``JSON=1``.
+# The JSON document that a command prints with ``JSON=1``.
 Answer = dict[str, Any]
 
 
 class Failed(Exception):
-    """An operation of the engine failed, and its errors were shown; the text is their summary."""
+    """An operation of the engine failed and its errors were printed; the text summarises them."""
 
 
 def verbose() -> bool:
-    """Whether the engine's own output is asked for."""
+    """Return whether the user wants the engine's own output (``VERBOSE=1``)."""
     return os.environ.get("VERBOSE") == "1"
 
 
 def color() -> str:
-    """The engine's colours: only for a person's terminal."""
+    """Return the engine's setting for colours: on only if the output is a terminal."""
     return "always" if sys.stdout.isatty() else "never"
 
 
 def say(text: str) -> None:
-    """Prints one piece of output as it comes."""
+    """Print a piece of output immediately."""
     print(text, end="" if text.endswith("\n") else "\n", flush=True)
 
 
 REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
-"""Reasons of the system why a file can't be written: the machine's, not the program's."""
+"""Error codes of the system that mean that this machine does not allow a file to be written.
+
+Such an error is not a bug of the program.
+"""
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """End the program with one line if a file can't be written or a tool can't be had."""
+    """Exit with a one-line message if a file can't be written or a tool is not available."""
     try:
         yield
     except ToolchainError as error:
@@ -76,7 +80,7 @@ def _refuse(text: str) -> NoReturn:
 
 @contextmanager
 def answering(command: str) -> Iterator[Answer]:
-    """Collects the answer of a command; prints it where ``JSON=1`` asks for it."""
+    """Yield the JSON document of a command to fill; print the document if ``JSON=1`` is set."""
     answer: Answer = {"command": command, "succeeded": False}
     if os.environ.get("JSON") != "1":
         with refusals():
@@ -95,16 +99,16 @@ def answering(command: str) -> Iterator[Answer]:
 def watched(
     operation: Callable[..., T], answer: Answer, *, preview: bool = False, **options: Any
 ) -> T:
-    """Runs one of the engine's operations and shows it.
+    """Run an operation of the engine and print what happens.
 
     Args:
-        operation: a method of the automation API's stack.
-        answer: gets ``resources`` and ``messages``.
-        preview: whether it only shows what would change.
-        options: of the operation.
+        operation: A method of the automation API's stack, for example its `up`.
+        answer: The JSON document of the command; gets ``resources`` and ``messages``.
+        preview: Whether the operation only shows what would change.
+        options: Keyword arguments for the operation.
 
     Raises:
-        Failed: it failed; the cause was shown.
+        Failed: The operation failed; its errors were printed.
     """
     with left_to_the_engine() as interrupts:
         if verbose():
@@ -136,7 +140,7 @@ def watched(
 
 
 def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[str, Any]) -> T:
-    """Run an operation with the engine's own output; say why it failed if the engine didn't."""
+    """Run an operation with the engine's own output; print the cause if the engine printed none."""
     errors: list[str] = []
 
     def show(text: str) -> None:

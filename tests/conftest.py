@@ -1,4 +1,4 @@
-"""Settings of all tests, the guard of what they start, and the count of what was skipped."""
+"""Pytest hooks and fixtures for all tests: cleanup of processes, counts of skipped tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.versions.count import Count as Versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
-# How fast examples come depends on what else the machine does.
+# The speed of generating examples depends on the load of the machine, so there is no time limit.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any")
 
@@ -26,11 +26,11 @@ def _guard() -> None:
 
 @pytest.fixture
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mocked monitor can't call back, and nothing is there to be inspected.
+    """Turn off resource hooks and the inspection, because Pulumi's mocks can't run them.
 
-    What hooks and the inspection do is tested with the real engine.
+    Other tests check hooks and the inspection with the real engine.
     """
-    import pulumi  # most tests need no SDK
+    import pulumi  # Imported here because most tests don't need the slow import of the SDK.
 
     none = pulumi.ResourceHookBinding()
     monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
@@ -39,7 +39,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Iterator[None]:
-    """A host of a system whose root this machine can't make is a reason to skip."""
+    """Skip a test if its fixtures need a root file system that this machine can't create."""
     try:
         yield
     except NoDebootstrap as error:
@@ -48,7 +48,7 @@ def pytest_runtest_setup() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """As in the setup."""
+    """Skip a test if it needs a root file system that this machine can't create."""
     try:
         yield
     except NoDebootstrap as error:
@@ -69,14 +69,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's promise travels with its result, from another process too."""
+    """Add each test's promise to its report, so that it also arrives from another process."""
     for item in items:
         if marker := item.get_closest_marker("promise"):
             item.user_properties.append(("promise", marker.args[0]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many tests were skipped for each reason."""
+    """Print how many tests were skipped for each reason."""
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", []):
         if isinstance(report.longrepr, tuple):

@@ -1,4 +1,4 @@
-"""A host of a declaration as the program resolves it."""
+"""Resolved hosts, as the program derives them from a declared cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from components.settings.hosts.host import Host
 
 
 def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:
-    """Return a host of a declaration, by its settings or its place; of others their settings."""
+    """Return a resolved host of a cluster.
+
+    Args:
+        cluster: The declared cluster.
+        host: The host's index, or settings that replace those of the host with the same name.
+    """
     if isinstance(host, int):
         return resolve(cluster, "dev").hosts[host]
     hosts = tuple(host if each.name == host.name else each for each in cluster.hosts)
@@ -20,13 +25,13 @@ def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:
 
 
 def rebooting(cluster: Cluster) -> RebootArgs:
-    """Return the arguments of the reboots of a declaration."""
+    """Return the arguments of the component that reboots the hosts of a cluster."""
     desired = resolve(cluster, "dev")
     return RebootArgs(hosts=desired.hosts, rollout=desired.rollout, private_key="key")
 
 
 def guarded(cluster: Cluster) -> GuardrailsArgs:
-    """Return the arguments of the guardrails of a declaration that has them."""
+    """Return the arguments of the guardrails component of a cluster that declares guardrails."""
     desired = resolve(cluster, "dev")
     assert desired.guardrails is not None
     own = frozenset(space.name for space in desired.namespaces if space.privileged)

@@ -1,4 +1,4 @@
-"""Findings as tests expect them."""
+"""Findings of the inspection, in a short form for expectations in tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from components.findings import Finding, Kind, Subject
 
 
 def found(words: str, was: str = "", now: str = "", *, first: bool = False) -> Finding:
-    """Return a finding by its words: ``drift: node gpu-1: label team``."""
+    """Return a finding from a text such as ``drift: node gpu-1: label team``."""
     kind, about, what = words.split(": ", 2)
     subject, name = about.split(" ", 1)
     return Finding(

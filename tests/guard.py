@@ -1,11 +1,11 @@
-"""What a test process starts ends with it, however it ends.
+"""Cleanup process that ends everything a test process started, however the test process ends.
 
-Fixtures tear down only where their process lives long enough. A worker of an interrupted run has
-15 s for it (execnet 2.1.2, gateway_base.py, ``WorkerGateway._terminate_execution``: 5 s, SIGINT,
-10 s, ``os._exit``), too few on a busy machine; a killed one has none. So each test process starts a
-guard: a process in a session of its own that reads a pipe. The kernel closes the pipe with the test
-process; then the guard takes down the clusters that were named over it and ends what the test
-process started and left.
+Fixtures only tear down if their process lives long enough. When a run is interrupted, a worker has
+15 s for it (execnet 2.1.2, gateway_base.py, ``WorkerGateway._terminate_execution``: 5 s, SIGINT, 10
+s, ``os._exit``), which is too short on a busy machine; a killed worker has no time at all. So each
+test process starts a guard: a process in a separate session that reads from a pipe. The kernel
+closes the pipe when the test process ends. Then the guard deletes the embedded clusters whose names
+were sent through the pipe, and kills the processes that the test process left.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import IO
 ROOT = Path(__file__).resolve().parents[1]
 
 MARK = "GPU_CLUSTER_TEST_PROCESS"
-"""Environment variable that all processes below a test process inherit."""
+"""Environment variable that all child processes of a test process inherit."""
 
 _numbers = itertools.count(1)
 _pipe: IO[bytes] | None = None
 
 
 def start() -> None:
-    """Starts this process's guard; a second call does nothing."""
+    """Start the guard of this process; do nothing if it already runs."""
     global _pipe
     if _pipe is not None:
         return
@@ -43,11 +43,13 @@ def start() -> None:
         start_new_session=True,
     )
     _pipe = guard.stdin
-    guard.returncode = 0  # it outlives this process on purpose: no warning of a running child
+    # The guard intentionally outlives this process. A return code prevents the warning about a
+    # running child process.
+    guard.returncode = 0
 
 
 def own_name(kind: str) -> str:
-    """A name for an embedded cluster or its hosts that no other process uses."""
+    """Return a name for an embedded cluster or its hosts that no other process uses."""
     start()
     name = f"{kind}-{os.getpid()}-{next(_numbers)}"
     assert _pipe is not None
@@ -57,7 +59,7 @@ def own_name(kind: str) -> str:
 
 
 def main() -> None:
-    """Waits for the end of the test process, then clears up behind it."""
+    """Wait until the test process ends, then delete its clusters and kill its processes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     names = [line.decode().strip() for line in sys.stdin.buffer]
@@ -66,7 +68,8 @@ def main() -> None:
         from commands.stack import erase
 
         for name in names:
-            with contextlib.suppress(Exception):  # one that resists must not keep the others
+            # A cluster that can't be deleted must not prevent the deletion of the other clusters.
+            with contextlib.suppress(Exception):
                 erase(name)
     _end_marked(os.environ[MARK])
 

@@ -1,13 +1,14 @@
-"""What kubeadm says to versions that it can't upgrade a cluster of its own version to.
+"""Error messages of kubeadm for versions that it can't upgrade a cluster to.
 
-One table for the real kubeadm and the fake one, which must refuse what the real one refuses.
+The table is used to test both the real kubeadm and the fake one, which must refuse what the real
+one refuses.
 """
 
 from toolchain.versions import numbers
 
 
 def refusals(version: str) -> tuple[tuple[str, str], ...]:
-    """Return versions, and words of the answer, of the kubeadm of a version."""
+    """Return pairs of a version that a kubeadm refuses and a part of its error message."""
     _, minor, patch = numbers(version)
     return (
         (f"v1.{minor + 2}.0", "is too high; kubeadm can upgrade only 1 minor version at a time"),

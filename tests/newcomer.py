@@ -1,9 +1,9 @@
-"""Does what docs/contributing.md says, on a copy: `make test-newcomer ONLY=rule`.
+"""Check of docs/contributing.md on a copy of the project: `make test-newcomer ONLY=rule`.
 
-Each section of that page is one task. Its code blocks are applied in their order: a block whose
-first line names a path is a new file, a ``diff`` block is a change, an ``sh`` block must succeed.
-The last line counts the files that each task has a person write or change, without tests; what a
-command of the task writes is named above it.
+Each section of that page is a task. Its code blocks are applied in order: a block whose first line
+names a path is a new file, a ``diff`` block is a change, and an ``sh`` block must succeed. The last
+line counts the files that a person has to write or change for each task, without tests. Files that
+a command of the task writes are listed separately.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "contributing.md"
 SECTION = re.compile(r"^## (?:Add|Change) an? (.+?)\n(.*?)(?=^## |\Z)", re.M | re.S)
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 LIMIT = 600
-"""Seconds for one command of the page."""
+"""Time limit of a command on the page, in seconds."""
 GOALS = {
     "rule": 1,
     "host step": 2,
@@ -36,14 +36,20 @@ GOALS = {
     "pool field": 2,
     "default": 1,
 }
-"""The most files that a task may have a person write or change, without its test."""
+"""Maximum number of files that a person has to write or change for each task, without its test."""
 _NO_SOURCE = {"tests", "venv", "__pycache__"}
-"""Folders that are not counted; what begins with a dot is a tool's cache."""
+"""Folders whose files are not counted; folders that start with a dot are caches of tools."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block: its language, the path of a new file or nothing, its text."""
+    """A code block of the page.
+
+    Attributes:
+        language: The block's language, for example ``diff``.
+        path: The path of a new file, else empty.
+        text: The text of the block.
+    """
 
     language: str
     path: str
@@ -51,7 +57,7 @@ class Block:
 
 
 def tasks(page: str) -> dict[str, list[Block]]:
-    """The page's tasks by their heading, without its verb and article."""
+    """Return the tasks of the page by their heading, without its verb and article."""
     return {
         title: [Block(*parts) for parts in BLOCK.findall(body)]
         for title, body in SECTION.findall(page)
@@ -59,7 +65,7 @@ def tasks(page: str) -> dict[str, list[Block]]:
 
 
 def sources(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file below a folder that is neither a test nor a tool's own."""
+    """Return the SHA-256 sum of each source file in a folder, without tests and caches."""
     sums = {}
     for path in folder.rglob("*"):
         parts = path.relative_to(folder).parts
@@ -70,12 +76,12 @@ def sources(folder: Path) -> dict[str, str]:
 
 
 def touched(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """The files that differ between two states of a folder, gone ones too."""
+    """Return the files that were changed, added or deleted between two states of a folder."""
     return sorted({name for name, _ in before.items() ^ after.items()})
 
 
 def by_hand(blocks: list[Block]) -> list[str]:
-    """The files that a task's blocks write or change, without tests."""
+    """Return the files that a task's blocks write or change, without tests."""
     named = {block.path for block in blocks if block.path}
     for block in blocks:
         if block.language == "diff":
@@ -84,13 +90,13 @@ def by_hand(blocks: list[Block]) -> list[str]:
 
 
 def summary(counts: dict[str, int]) -> str:
-    """The last line: how many files each task touched."""
+    """Return the last line of the output: the number of files of each task."""
     first, *others = (f"{name} {counts[name]}" for name in GOALS if name in counts)
     return "newcomer: " + ", ".join([f"{first} files", *others])
 
 
 def copy(folder: Path) -> None:
-    """The project with its tests; the virtual environment as a link."""
+    """Copy the project with its tests; link its virtual environment."""
     for name in project_files():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,7 @@ def copy(folder: Path) -> None:
 
 
 def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
-    """Applies the blocks one after the other; yields what failed."""
+    """Apply the blocks in order; stop at the first failure and yield its output."""
     for block in blocks:
         if block.path:
             target = folder / block.path
@@ -129,12 +135,15 @@ def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
 
 
 def _with_headers(text: str) -> str:
-    """A change of several files as git writes it: without, `--recount` takes ``---`` for a line."""
+    """Return a diff of several files with a git header before each file.
+
+    Without these headers, `git apply --recount` takes ``---`` for a removed line.
+    """
     return re.sub(r"^--- a/(\S+)$", r"diff --git a/\1 b/\1\n--- a/\1", text, flags=re.M)
 
 
 def main() -> int:
-    """Performs all tasks, or those whose first word is given; the number that fell short."""
+    """Perform all tasks, or the tasks named on the command line; return how many failed."""
     pages = tasks(PAGE.read_text(encoding="utf-8"))
     chosen = [name for name in pages if not sys.argv[1:] or name.split()[0] in sys.argv[1:]]
     if not chosen:

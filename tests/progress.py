@@ -1,7 +1,7 @@
-"""Progress of `make test`: how long it will take, what it has reached, how much is left.
+"""Progress output of `make test`: the expected duration, the part that is done, the rest.
 
-``tests/seconds.json`` holds the seconds that each test file took in an earlier run on two idle
-threads; ``python -m tests.progress RESULTS.xml`` writes it from pytest's JUnit file.
+``tests/seconds.json`` contains the seconds that each test file took in an earlier run on two idle
+threads. ``python -m tests.progress RESULTS.xml`` writes that file from pytest's JUnit file.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = ROOT / "tests" / "seconds.json"
 EVERY = 15.0
-"""Seconds between two lines."""
+"""Seconds between two lines of output."""
 UNKNOWN = 1.0
-"""Seconds that a file without an earlier run is counted with."""
+"""Assumed seconds of a test file that is not in ``tests/seconds.json``."""
 
 
 def seconds() -> dict[str, float]:
-    """Return the seconds of each test file's earlier run."""
+    """Return the seconds of each test file in an earlier run."""
     return json.loads(SECONDS.read_text(encoding="utf-8")) if SECONDS.exists() else {}
 
 
 def minutes(amount: float) -> str:
-    """Return seconds in words: "less than a minute", "about 3 min"."""
+    """Return a duration in seconds as text: "less than a minute", "about 3 min"."""
     return f"about {amount / 60:.0f} min" if amount >= 60 else "less than a minute"
 
 
 @dataclass
 class Estimate:
-    """The work of a run, by file, and how much of it is done.
+    """The work of a test run by file, and how much of it is done.
 
     Attributes:
-        tests: number of tests by file.
-        known: seconds by file, of an earlier run.
-        done: number of finished tests by file.
+        tests: Number of tests by file.
+        known: Seconds of an earlier run by file.
+        done: Number of finished tests by file.
     """
 
     tests: Mapping[str, int]
@@ -54,12 +54,12 @@ class Estimate:
 
     @property
     def whole(self) -> float:
-        """Seconds of all tests, one after the other."""
+        """Return the seconds that all tests take, one after the other."""
         return sum(self._seconds(file) for file in self.tests)
 
     @property
     def share(self) -> float:
-        """Part of the work that is done, from 0 to 1."""
+        """Return the part of the work that is done, from 0 to 1."""
         done = sum(
             self._seconds(file) * min(1.0, count / self.tests[file])
             for file, count in self.done.items()
@@ -68,11 +68,11 @@ class Estimate:
         return done / self.whole if self.whole else 1.0
 
     def left(self, passed: float, workers: int) -> float:
-        """Return the seconds that are left, judged by the pace so far.
+        """Return the seconds that are left, estimated from the speed so far.
 
         Args:
-            passed: seconds since the start.
-            workers: number of processes.
+            passed: Seconds since the start.
+            workers: Number of test processes.
         """
         expected = self.whole * (1 - self.share) / workers
         pace = passed / (self.whole * self.share / workers) if self.share > 0.05 else 1.0
@@ -83,10 +83,10 @@ class Estimate:
 
 
 class Progress:
-    """Pytest plugin: print a line at the start and about every fifteen seconds."""
+    """Pytest plugin that prints a line at the start and about every fifteen seconds."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Remember the run's settings; counting starts with its collection."""
+        """Store the run's settings; the measurement starts when the tests have been collected."""
         self.config = config
         self.workers = int(config.getoption("numprocesses", None) or 1)
         self.estimate: Estimate | None = None
@@ -94,17 +94,17 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Take the tests that a worker collected; all workers collect the same."""
+        """Store the tests that a worker collected; all workers collect the same tests."""
         if self.estimate is None:
             self._start(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Take the tests of a run without workers."""
+        """Store the tests of a run without workers."""
         if self.estimate is None and session.items:
             self._start([item.nodeid for item in session.items])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a finished test, name a failed one, print a line if the last one is old."""
+        """Count a finished test; print a failed test, and the progress if the last line is old."""
         if report.failed:
             self._print(f"failed: {report.nodeid} ({report.when})")
         if report.when != "teardown" or self.estimate is None:
@@ -118,7 +118,7 @@ class Progress:
             self._print(f"{self.estimate.share:4.0%}  {file}, {left} left")
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Print no letters: the lines say how far the run is, and which tests failed."""
+        """Return no letter for a test's result, because the progress lines replace the letters."""
         if report.failed:
             return ("failed" if report.when == "call" else "error"), "", "FAILED"
         if report.when == "call" and report.passed:
@@ -143,7 +143,7 @@ class Progress:
 
 
 def read_results(text: str) -> dict[str, float]:
-    """Return the seconds of each test file in a JUnit file of pytest, longest first."""
+    """Return the seconds of each test file from pytest's JUnit file, longest first."""
     found: dict[str, float] = {}
     for case in ElementTree.fromstring(text).iter("testcase"):  # noqa: S314 - our own file
         parts = case.attrib["classname"].split(".")

@@ -1,8 +1,8 @@
-"""The promises of README and docs, read from the marks of the tests that hold them.
+"""The promises in README.md and docs/, collected from the marks of the tests that check them.
 
-A test holds a promise by ``@pytest.mark.promise("One sentence.")``. ``python -m tests.promises``
-writes ``docs/promises.md``; ``make test-promises`` runs the marked tests, and its last line counts
-promises and kills.
+A test is marked with ``@pytest.mark.promise("One sentence.")``. ``python -m tests.promises`` writes
+``docs/promises.md``. ``make test-promises`` runs the marked tests; its last line counts promises
+and kills.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KILL_SEED = "GPU_CLUSTER_KILL_SEED"
-"""Environment variable with the seed of the random kills; a run prints the one that it used."""
+"""Environment variable with the seed of the random kills; a run prints the seed it used."""
 PAGE = ROOT / "docs" / "promises.md"
 HEAD = """\
 # Promises
@@ -33,12 +33,12 @@ it; `make test-promises` runs all of them.
 
 @dataclass(frozen=True)
 class Promise:
-    """A sentence, and the test that holds it.
+    """A promise and the test that checks it.
 
     Attributes:
-        sentence: what a user may rely on.
-        file: the test's file, from the project's root.
-        test: the name of the test's function.
+        sentence: What a user may rely on.
+        file: Path of the test's file, from the project's root.
+        test: Name of the test function.
     """
 
     sentence: str
@@ -47,10 +47,10 @@ class Promise:
 
 
 def promises(folder: Path = ROOT / "tests") -> Iterator[Promise]:
-    """Yield the promises that the tests below a folder hold, in the order of files and lines.
+    """Yield the promises of the tests in a folder, in the order of files and lines.
 
     Raises:
-        ValueError: a mark is no single, literal sentence.
+        ValueError: A mark's argument is not a single sentence in a literal string.
     """
     for path in sorted(folder.rglob("test_*.py")):
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
@@ -83,11 +83,11 @@ def page() -> str:
     return HEAD + "".join(rows)
 
 
-@dataclass(eq=False)  # pytest keeps plugins by identity
+@dataclass(eq=False)  # pytest compares plugins by identity, so the class must not define equality.
 class Count:
-    """Pytest plugin: counts promises kept and kills healed, for the last line of the run.
+    """Pytest plugin that counts kept promises and recovered kills for the last line of a run.
 
-    A test that kills runs records the user properties ``kills`` and ``kills_healed``.
+    A test that kills commands records the user properties ``kills`` and ``kills_healed``.
     """
 
     kept: dict[str, bool] = field(default_factory=dict)
@@ -95,15 +95,15 @@ class Count:
     healed: int = 0
 
     def pytest_configure(self) -> None:
-        """Draw the seed of the kills before other processes of the run start."""
+        """Choose the seed of the kills before the worker processes start."""
         os.environ.setdefault(KILL_SEED, str(random.SystemRandom().randrange(10**6)))
 
     def pytest_report_header(self) -> str:
-        """Return the line that names the seed of the kills."""
+        """Return the header line that names the seed of the kills."""
         return f"kills: {KILL_SEED}={os.environ[KILL_SEED]}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the outcome of a test, with that of its fixtures."""
+        """Record the result of a test and of its fixtures."""
         said = dict(report.user_properties)
         if (sentence := said.get("promise")) is not None:
             passed = report.outcome == "passed"
@@ -113,7 +113,7 @@ class Count:
             self.healed += int(said.get("kills_healed", 0))  # type: ignore[call-overload]
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the last line, if the run was one of promises alone."""
+        """Print the last line, if only promises were tested."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or config.getoption("markexpr") != "promise":
             return

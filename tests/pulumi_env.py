@@ -1,4 +1,4 @@
-"""The environment of the real engine, for tests that start it by themselves."""
+"""Environment variables for tests that start the real Pulumi engine themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOREIGN = ("PULUMI_", "KUBECONFIG")
 
 @pytest.fixture(scope="session")
 def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of the real engine, with a state and a home of its own."""
+    """Return environment variables for the real engine, with a new state and Pulumi home."""
     folder = tmp_path_factory.mktemp("pulumi")
     for name in ("state", "tmp"):
         (folder / name).mkdir()

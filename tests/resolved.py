@@ -1,4 +1,4 @@
-"""Parts of a declaration as the program resolves them."""
+"""Parts of a declared cluster, as the program resolves them."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from components.settings.cluster import Cluster
 
 
 def platform_of(cluster: Cluster) -> Platform:
-    """Return the platform that a declaration has."""
+    """Return the GPU platform of a declared cluster."""
     return resolve(cluster, "test").platform

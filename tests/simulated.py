@@ -1,4 +1,4 @@
-"""Embedded clusters whose simulated hardware is what a declaration needs."""
+"""Embedded clusters whose simulated hardware matches a declared cluster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lab.simulator.hardware import Hardware, hardware_of
 
 
 def declared_hardware(declared: Cluster, *, with_hosts: bool = True) -> Hardware:
-    """Return the hardware of a declaration: as if every declared machine were there."""
+    """Return simulated hardware that contains every machine of a declared cluster."""
     return hardware_of(declared.pools, declared.hosts, declared.driver, with_hosts=with_hosts)
 
 
 def simulate(name: str, declared: Cluster) -> simulator.Embedded:
-    """Start an embedded cluster, or make its nodes be those of the declaration."""
+    """Start an embedded cluster with the nodes of a declared cluster, or change its nodes."""
     return simulator.start(name, declared_hardware(declared))

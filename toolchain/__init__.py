@@ -1,4 +1,4 @@
-"""The pinned tools that the product runs: found on PATH, downloaded, or built; once per cache.
+"""The pinned tools that this project runs: found on PATH, downloaded or built, and then cached.
 
 >>> tools = ensure("pulumi", "kwokctl")
 >>> tools["pulumi"].path
@@ -16,19 +16,25 @@ __all__ = ["Tool", "ToolchainError", "bin_dir", "cache_dir", "ensure", "environm
 
 
 def ensure(*names: str) -> dict[str, Tool]:
-    """The tools by name, all where no name is given; makes what is missing.
+    """Return the tools by name; without names all tools. Download or build missing tools.
 
-    The first call on a machine without release downloads takes minutes and shows progress on
-    standard error; a warm one starts no process. Raises :class:`ToolchainError`.
+    On a machine that can't download releases, the first call builds tools, which takes minutes;
+    progress is shown on standard error. A later call with a filled cache starts no process.
+
+    Args:
+        names: Names of tools, as in `toolchain/pins.py`.
+
+    Raises:
+        ToolchainError: A tool could not be found, downloaded or built.
     """
     return Toolchain().ensure(*names)
 
 
 def bin_dir() -> Path:
-    """The folder that holds the tools which :func:`ensure` was asked for: one entry for PATH."""
+    """Return the folder that contains all tools that `ensure` returned; one entry for PATH."""
     return Toolchain().bin
 
 
 def environment() -> dict[str, str]:
-    """``PATH`` with the tools in front and ``GPU_CLUSTER_HOME``, which launchers need."""
+    """Return ``PATH`` with the tools in front, and ``GPU_CLUSTER_HOME`` for the launchers."""
     return Toolchain().environment()

@@ -1,4 +1,4 @@
-"""Takes a tool out of its release archive."""
+"""Extraction of a tool from its release archive."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ _CHUNK = 1 << 18
 
 
 def extract(archive: Path, item: Asset, folder: Path) -> None:
-    """Put the tool and its companions from ``archive`` into ``folder``.
+    """Extract a tool and its companion programs from an archive into a folder.
 
-    Members are found by their last name and written under it: no path of the archive is used.
-    Raises :class:`ReleaseError` where one is missing or the archive cannot be read.
+    Members are found by their file name and written under that name into the folder. Paths inside
+    the archive are ignored, so an archive can't write outside of the folder.
+
+    Args:
+        archive: The downloaded file; a release that is no archive is moved into the folder.
+        item: The release that the file belongs to.
+        folder: The target folder.
+
+    Raises:
+        ReleaseError: A program is missing in the archive, or the archive can't be read.
     """
     release = item.pin.release
     if release is None or not release.archive:

@@ -1,15 +1,15 @@
-"""The cache on disk: entries that are whole or absent, one writer at a time.
+"""The tool cache on disk: complete entries only, written by one process at a time.
 
-Below ``cache_dir()/tools``::
+Layout below ``cache_dir()/tools``::
 
     store/<name>-<version>-<key>/   one tool: its executables and tool.json
     <key of all pins>/bin/          all tools of one set of pins: one folder for PATH
-    staging/                        what a run is making; used by nobody, emptied by the next run
-    lock                            held while something is made
-    path.json                       versions of executables found on PATH
+    staging/                        entries in progress; the next process empties it
+    lock                            lock file, held while tools are made
+    path.json                       versions of executables that were found on PATH
 
-An entry is made in ``staging``, synced to disk and renamed into ``store``, so a kill at any point
-leaves either the whole entry or none.
+A new entry is written in ``staging``, synced to disk and then renamed into ``store``. So a process
+that is killed at any point leaves either a complete entry or none.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from pathlib import Path
 from . import trust
 from .tool import Tool, ToolchainError
 
-#: Seconds that a run waits for another one that is building: three cold builds on two cores.
+# Seconds to wait for another process that is making tools: three full builds on two cores.
 LOCK_LIMIT = 2700.0
 _LOCK_POLL = 0.2
 
 
 def cache_dir() -> Path:
-    """``$GPU_CLUSTER_CACHE``, else ``~/.cache/gpu-cluster``; absolute, not made here."""
+    """Return ``$GPU_CLUSTER_CACHE``, or ``~/.cache/gpu-cluster``, as an absolute path.
+
+    The folder is not created.
+    """
     chosen = os.environ.get("GPU_CLUSTER_CACHE")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -43,7 +46,7 @@ def cache_dir() -> Path:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace ``path`` by ``text``: readers see the old or the new text, never a part."""
+    """Replace a file's content atomically: a reader sees either the old or the new text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
@@ -54,7 +57,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def digest(parts: Mapping[str, str | bytes]) -> str:
-    """A short key over named parts; names and lengths count, so no two inputs run together."""
+    """Return a key of 16 hexadecimal digits for named parts.
+
+    Names and lengths are hashed too, so that different parts never give the same input to the hash.
+    """
     total = hashlib.sha256()
     for name, value in sorted(parts.items()):
         content = value.encode() if isinstance(value, str) else value
@@ -65,19 +71,24 @@ def digest(parts: Mapping[str, str | bytes]) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """The entries under one ``tools`` folder."""
+    """The cached tools in one ``tools`` folder.
+
+    Attributes:
+        root: Path of the ``tools`` folder.
+    """
 
     root: Path
 
     def entry(self, name: str, version: str, key: str) -> Path:
-        """Where the entry of a tool lies or would lie."""
+        """Return the path of a tool's cache entry, whether the entry exists or not."""
         return self.root / "store" / f"{name}-{version}-{key}"
 
     def read(self, entry: Path) -> Tool | None:
-        """The tool of an entry; ``None`` where there is no whole entry, with the sums of its files.
+        """Return the tool of a cache entry; ``None`` if the entry is missing or incomplete.
 
         Raises:
-            ToolchainError: it isn't what was made, or others may write to it (`trust.check`).
+            ToolchainError: Files of the entry were changed, or other users may write to it
+                (`trust.check`).
         """
         try:
             record = json.loads((entry / "tool.json").read_text(encoding="utf-8"))
@@ -92,15 +103,22 @@ class Store:
         return tool
 
     def stage(self) -> Path:
-        """A new empty folder for a run that holds the lock."""
+        """Create and return an empty folder for a new entry; the caller must hold the lock."""
         parent = self.root / "staging"
         trust.make_folder(parent)
         folder = Path(tempfile.mkdtemp(dir=parent))
-        folder.chmod(0o755)  # it becomes an entry, which other users of the cache may read
+        # The folder becomes a cache entry, which other users of the cache may read.
+        folder.chmod(0o755)
         return folder
 
     def publish(self, staged: Path, tool: Tool, entry: Path) -> Tool:
-        """Make ``staged`` (holding the executable ``tool.name``) the entry; returns what it is."""
+        """Turn a staged folder into a cache entry; return the tool with its path in the cache.
+
+        Args:
+            staged: Folder that contains the executable ``tool.name``.
+            tool: The tool; its path is not used.
+            entry: Path of the entry. An existing entry is replaced.
+        """
         executable = staged / tool.name
         for file in staged.iterdir():
             file.chmod(0o755)
@@ -116,7 +134,8 @@ class Store:
             _sync(file)
         _sync(staged)
         trust.make_folder(entry.parent)
-        if entry.exists():  # broken, or it would have been used
+        # An existing entry is broken: a valid one would have been used instead of making a new one.
+        if entry.exists():
             shutil.rmtree(entry)
         staged.rename(entry)
         _sync(entry.parent)
@@ -124,10 +143,16 @@ class Store:
 
     @contextlib.contextmanager
     def lock(self, waiting: Callable[[str], None], limit: float = LOCK_LIMIT) -> Iterator[None]:
-        """Hold the store for writing; ``waiting`` is called once, with the run that holds it.
+        """Hold the cache's lock for writing.
 
-        The kernel drops the lock with the process that held it, however it ended. Raises
-        :class:`ToolchainError` after ``limit`` seconds.
+        The kernel releases the lock when the process that holds it ends, in whatever way.
+
+        Args:
+            waiting: Called once with a message if another process holds the lock.
+            limit: Seconds to wait for the lock.
+
+        Raises:
+            ToolchainError: The lock was not released within ``limit`` seconds.
         """
         trust.make_folder(self.root)
         with (self.root / "lock").open("a+", encoding="utf-8") as file:
@@ -171,8 +196,11 @@ def _sync(path: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Make ``target`` the same file as ``source``: a hard link, since Pulumi's engine looks for
-    its language host beside its own binary with symbolic links resolved."""
+    """Make ``target`` a hard link to ``source``.
+
+    A symbolic link would not do: Pulumi's engine resolves symbolic links of its own path and looks
+    for its language host in the resulting folder.
+    """
     with contextlib.suppress(FileNotFoundError):
         if target.samefile(source) and not target.is_symlink():
             return
@@ -181,13 +209,13 @@ def link(source: Path, target: Path) -> None:
     temporary.unlink(missing_ok=True)
     try:
         os.link(source, temporary)
-    except OSError:  # file systems without hard links
+    except OSError:  # Copy the file if the file system does not support hard links.
         shutil.copy2(source, temporary)
     temporary.replace(target)
 
 
 def point(target: Path, source: Path) -> None:
-    """Make ``target`` a symbolic link to ``source``, a tool outside the cache."""
+    """Make ``target`` a symbolic link to ``source``, a tool outside of the cache."""
     if target.is_symlink() and target.readlink() == source:
         return
     trust.make_folder(target.parent)

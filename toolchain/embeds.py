@@ -1,7 +1,8 @@
-"""The two files that the Kubernetes plugin embeds, made as its own ``generate.go`` makes them.
+"""The two generated files that the Kubernetes plugin embeds, as its ``generate.go`` makes them.
 
-They are laid over names in ``toolchain/go/cluster/pulumi-resource-kubernetes`` by ``go build
--overlay``, so nothing generated (8 MB) lies in the repository and no file of a clone is written.
+``go build -overlay`` puts them in place of two file names in
+``toolchain/go/cluster/pulumi-resource-kubernetes``. So no generated file (8 MB) has to be stored in
+the repository, and the build writes no file into the clone.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ _SOURCE = Path("cmd") / _FOLDER
 
 
 def write_overlay(module: Module, plugin_source: Path, folder: Path) -> Path:
-    """Write schema, mapping and the overlay file that names them to ``folder``.
+    """Write the schema, the Terraform mapping and an overlay file to a folder.
 
-    ``plugin_source``: the plugin's module in Go's module cache. Returns the overlay file.
+    Args:
+        module: The Go module that contains the Kubernetes plugin.
+        plugin_source: Folder of the plugin's module in Go's module cache.
+        folder: The target folder.
+
+    Returns:
+        Path of the overlay file for ``go build -overlay``.
     """
     schema = json.loads((plugin_source / _SOURCE / "schema.json").read_text(encoding="utf-8"))
     schema["version"] = KUBERNETES_PLUGIN

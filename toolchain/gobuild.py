@@ -1,4 +1,4 @@
-"""Builds tools from their pinned Go modules."""
+"""Builds of tools from their pinned Go modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .pins import Pin
 from .progress import Steps
 from .tool import ToolchainError
 
-#: Seconds that one ``go`` command may take before it is ended: a cold build on one slow core.
+# Time limit of one ``go`` command in seconds; a full build on one slow core takes less.
 BUILD_LIMIT = 3600
 _TAIL = 12
 _ERRORS = re.compile(r'^\s*"Error": "(.*)",?$', re.MULTILINE)
@@ -26,9 +26,12 @@ _TYPICAL_CORES = 2
 
 @dataclass(frozen=True)
 class Load:
-    """How much a build compiles: ``stale`` of ``packages`` are not in Go's build cache.
+    """The amount of work of a build.
 
-    ``flags``: those of the build.
+    Attributes:
+        packages: Number of Go packages that the build needs.
+        stale: Number of these packages that are not in Go's build cache and have to be compiled.
+        flags: Flags of the ``go build`` command.
     """
 
     packages: int
@@ -37,19 +40,24 @@ class Load:
 
     @property
     def share(self) -> float:
-        """Part of a cold build that is to be done."""
+        """Return the part of a full build that has to be done, from 0 to 1."""
         return self.stale / self.packages if self.packages else 1.0
 
 
 @dataclass(frozen=True)
 class Builder:
-    """``go``: the Go command. ``folder``: where executables and generated files are put."""
+    """Builder of tools from Go modules.
+
+    Attributes:
+        go: Path of the Go command.
+        folder: Folder for executables and generated files.
+    """
 
     go: Path
     folder: Path
 
     def load(self, module: Module, wanted: Sequence[Pin]) -> Load:
-        """Fetch the modules that ``wanted`` needs, and count the packages to compile."""
+        """Download the modules that the tools need; count the packages that have to be compiled."""
         flags = module.flags
         if module.plugin:
             sdk = self._source(module, SDK)
@@ -62,10 +70,19 @@ class Builder:
     def build(
         self, module: Module, wanted: Sequence[Pin], load: Load, steps: Steps
     ) -> dict[str, Path]:
-        """Executables by tool name. One ``go build`` for all tools of a module, so that shared
-        packages compile once and links overlap with compiles.
+        """Build tools of one module; return the paths of the executables by tool name.
 
-        Raises :class:`ToolchainError` with the compiler's last lines.
+        One ``go build`` builds all tools of a module, so that shared packages are compiled once,
+        and one tool is linked while another one is compiled.
+
+        Args:
+            module: The Go module.
+            wanted: The tools to build.
+            load: The amount of work, for the estimate of the remaining time.
+            steps: Shows the progress.
+
+        Raises:
+            ToolchainError: The build failed; the message contains the compiler's last lines.
         """
         out = self._folder(f"bin-{module.name}")
         arguments = ["build", "-v", *load.flags, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
@@ -86,7 +103,7 @@ class Builder:
         return made
 
     def _source(self, module: Module, path: str) -> Path:
-        """Where a module that ``module`` needs lies in Go's module cache; fetches it."""
+        """Download a required module if necessary; return its folder in Go's module cache."""
         answer = json.loads(self._run(module, ["mod", "download", "-json", path]))
         return Path(answer["Dir"])
 

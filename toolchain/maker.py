@@ -1,4 +1,4 @@
-"""Makes missing tools, way by way: official release, Go module, the project's own."""
+"""Creation of missing tools: official release, else Go module, else the project's own plugin."""
 
 from __future__ import annotations
 
@@ -24,10 +24,20 @@ from .tool import GO_MODULE, OWN, RELEASE, Tool, ToolchainError
 
 @dataclass
 class Maker:
-    """Fills entries of ``store``, whose lock the caller holds.
+    """Makes missing tools and adds them to a cache; the caller holds the cache's lock.
 
-    ``entry``: where a tool's entry goes. ``home``: the clone whose own plugins may be used.
-    ``asker``: tells the version of a fresh executable, which must be the pinned one.
+    Attributes:
+        store: The cache.
+        entry: Function that returns the path of a tool's cache entry.
+        platform: The platform of this machine.
+        home: The clone whose own plugins may be used.
+        steps: Shows the progress.
+        bases: Base URLs of the releases.
+        downloads: Downloads the releases.
+        asker: Function that runs a new executable and returns its version; it must be the pinned
+            one.
+        go: Function that returns the Go command.
+        tried: Reasons why each way to get a tool failed, by tool name.
     """
 
     store: Store
@@ -42,7 +52,12 @@ class Maker:
     tried: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def make(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
-        """All of ``wanted``. Raises :class:`ToolchainError` naming each way that failed."""
+        """Make all of the tools; return them by name.
+
+        Raises:
+            ToolchainError: A tool could not be made; the message gives the reason for each way
+                tried.
+        """
         made: dict[str, Tool] = {}
         for way in (self._release, self._build, self._own):
             rest = [pin for pin in wanted if pin.name not in made]
@@ -83,7 +98,8 @@ class Maker:
             )
             self.steps.say(f"no release download for {names}: {'; '.join(failures)}")
         made: dict[str, Tool] = {}
-        for items in by_url.values():  # one by one: a host that falls silent is met once
+        # Download one after the other, so that a host that does not answer is only waited for once.
+        for items in by_url.values():
             made |= self._fetch(items, sums)
         return made
 
@@ -135,7 +151,7 @@ class Maker:
             return {}
         made: dict[str, Tool] = {}
         with ThreadPoolExecutor(len(groups)) as pool:
-            # All modules are fetched at once, while the first of them compiles.
+            # All modules are downloaded in parallel while the first of them is compiled.
             loads = {
                 name: pool.submit(builder.load, MODULES[name], pins)
                 for name, pins in groups.items()
@@ -147,7 +163,8 @@ class Maker:
                         staged = self.store.stage()
                         built[pin.name].rename(staged / pin.name)
                         made[pin.name] = self._publish(pin, staged, GO_MODULE)
-                except ToolchainError as error:  # the other modules' tools are made all the same
+                # If one Go module can't be built, the tools of the other modules are still made.
+                except ToolchainError as error:
                     self._fail(pins, error)
         return made
 

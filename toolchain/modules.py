@@ -1,8 +1,8 @@
-"""The Go modules that tools are built from: flags, versions stamped into them, typical times.
+"""The Go modules that tools are built from: build flags, stamped versions, typical build times.
 
-A module with ``k8s.io/kubernetes`` replaces each module that its go.mod requires at v0.0.0 by that
-module's release, v0.36.3 for v1.36.3. ``go mod tidy -e`` does the rest: without -e it ends at a
-test of cadvisor's, which no program imports.
+A go.mod that requires ``k8s.io/kubernetes`` must replace each module that Kubernetes' go.mod
+requires at v0.0.0 with the module's release, for example v0.36.3 for v1.36.3. ``go mod tidy -e``
+does the rest. Without -e it stops at a test of cadvisor, which no program imports.
 """
 
 from __future__ import annotations
@@ -14,29 +14,36 @@ from types import MappingProxyType
 
 from . import pins
 
-#: Folder of the go.mod files.
+# Folder that contains the go.mod files.
 ROOT = Path(__file__).resolve().parent / "go"
 
-#: No DWARF, no symbol table: less to compile and link, and nobody debugs these here.
+# Flags that leave out DWARF data (the symbol table is left out at link time). This makes compiling
+# and linking faster, and nobody debugs these builds.
 BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
-#: Of containerd what its CRI plugin needs: no snapshotter of its own file system, no tracing.
+# Build tags that reduce containerd to what its CRI plugin needs: no snapshotters for aufs, btrfs,
+# devmapper and zfs, and no tracing.
 _CONTAINERD_TAGS = "-tags=no_aufs,no_btrfs,no_devmapper,no_zfs,no_tracing"
 
-#: Served by module proxies, but not in the checksum database; go.sum pins its content.
+# Import path of the Kubernetes plugin's Go module. Module proxies have it, but Go's checksum
+# database doesn't, so go.sum pins its content.
 UNLISTED = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
-#: The Kubernetes plugin's Go SDK.
+# Import path of the Kubernetes plugin's Go SDK.
 SDK = "github.com/pulumi/pulumi-kubernetes/sdk/v4"
 
 
 @dataclass(frozen=True)
 class Module:
-    """One go.mod under ``toolchain/go``.
+    """A Go module below ``toolchain/go`` that tools are built from.
 
-    ``stamps``: variables set at link time. ``plugin``: whether the Kubernetes plugin is in it,
-    whose main embeds files of its source (:mod:`toolchain.embeds`) and whose SDK goes without its
-    kinds (:mod:`toolchain.kinds`). ``seconds``: a cold build on two cores, for estimates.
+    Attributes:
+        name: Name of the folder that contains go.mod.
+        stamps: Go variables to set at link time, with their values.
+        seconds: Typical duration of a full build on two cores, for estimates.
+        plugin: Whether the module contains the Kubernetes plugin. Its build embeds generated files
+            (`toolchain.embeds`) and uses a reduced SDK (`toolchain.kinds`).
+        flags: Flags of ``go build``.
     """
 
     name: str
@@ -47,18 +54,18 @@ class Module:
 
     @property
     def folder(self) -> Path:
-        """Where its go.mod lies."""
+        """Return the folder that contains the module's go.mod."""
         return ROOT / self.name
 
     @property
     def link_flags(self) -> str:
-        """The value of ``-ldflags``."""
+        """Return the value for the flag ``-ldflags`` of ``go build``."""
         stamped = (f"-X {variable}={value}" for variable, value in self.stamps.items())
         return " ".join(("-s", "-w", *stamped))
 
 
 def kubernetes_version(version: str) -> dict[str, str]:
-    """Return the variables that tell Kubernetes' programs which version they are."""
+    """Return the Go variables that hold the version of Kubernetes' programs, with their values."""
     major, minor, _ = version.split(".")
     values = {
         "gitVersion": f"v{version}",
@@ -104,7 +111,8 @@ _MODULES = (
         for version, name in _OTHERS
     ),
     Module(
-        # Without the clouds' service discovery, which promtool never asks here.
+        # The build tag remove_all_sd leaves out service discovery, which promtool does not need
+        # here.
         name="prometheus",
         stamps={"github.com/prometheus/common/version.Version": pins.PROMETHEUS},
         seconds=240,

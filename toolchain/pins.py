@@ -1,10 +1,11 @@
-"""What is pinned: each tool's version, its official release, its Go package.
+"""The pinned version, official release and Go package of each tool.
 
-Sources of the addresses: the projects' release pages. kwok publishes no checksums with its binaries
-(``hack/releases.sh`` of v0.8.0 uploads the binaries alone) and nvidia-ctk comes in distribution
-packages only, so these are built: of nvidia-ctk only what needs no cgo (its NVML binding does).
-Checksums of Pulumi's archives are read where the archives are: the copies on the two hosts have
-differed (pulumi/pulumi issue 9416).
+The URLs come from the projects' release pages. kwok publishes no checksums for its binaries
+(``hack/releases.sh`` of v0.8.0 uploads only the binaries), and nvidia-ctk is only published in
+distribution packages. So these tools are built from source; of nvidia-ctk only the commands that
+need no cgo (its NVML binding does). The checksums of Pulumi's archives are downloaded from the same
+host as the archives, because the archives on Pulumi's two hosts have differed (pulumi/pulumi issue
+9416).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from .tool import ToolchainError
 from .versions import Range
 
 PULUMI = "3.274.1"
-#: Control planes by version: the module that each is built from. The first is the usual one, the
-#: others are made on demand, where `GPU_CLUSTER_KUBERNETES` names them. Ends of support:
-#: components/settings/support.yaml.
+# Versions of the embedded control plane, with the Go module that each is built from. The first is
+# the default. The others are only built if `GPU_CLUSTER_KUBERNETES` names them. Their ends of
+# support are in components/settings/support.yaml.
 KUBERNETES_MODULES: Mapping[str, str] = MappingProxyType(
     {
         "1.36.3": "cluster",
@@ -44,7 +45,7 @@ ACTIONLINT = "1.7.12"
 CONTAINERD = ("1.7.36", "2.0.11", "2.2.9", "2.3.7", "2.4.2")
 PROMETHEUS = "3.13.5"
 
-#: Where releases are downloaded from; tests put their own server here.
+# Base URLs of the release downloads; tests replace them with those of their own server.
 BASES: Mapping[str, str] = MappingProxyType(
     {"github": "https://github.com", "kubernetes": "https://dl.k8s.io"}
 )
@@ -52,12 +53,18 @@ BASES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Release:
-    """One official download.
+    """An official download of a tool.
 
-    ``url`` and ``checksums`` are templates over ``{github}``, ``{kubernetes}``, ``{version}``,
-    ``{os}`` and ``{arch}``. ``archive``: whether ``url`` is an archive that holds the tool.
-    ``systems``: operating systems it is published for. ``arch``: architecture names that differ
-    from Go's. ``companions``: further executables of the archive that the tool needs beside it.
+    The two URLs are templates over ``{github}``, ``{kubernetes}``, ``{version}``, ``{os}`` and
+    ``{arch}``.
+
+    Attributes:
+        url: URL of the tool's archive or executable.
+        checksums: URL of the list of checksums.
+        archive: Whether ``url`` is an archive that contains the tool.
+        systems: Operating systems that the release is published for.
+        arch: Architecture names that differ from Go's, by Go's name.
+        companions: Other executables of the archive that the tool needs in the same folder.
     """
 
     url: str
@@ -70,25 +77,38 @@ class Release:
 
 @dataclass(frozen=True)
 class GoPackage:
-    """A main package: the folder of its go.mod under ``toolchain/go`` and its import path."""
+    """A Go main package that a tool is built from.
+
+    Attributes:
+        module: Name of the folder below ``toolchain/go`` that contains go.mod.
+        package: Import path of the main package.
+    """
 
     module: str
     package: str
 
     @property
     def executable(self) -> str:
-        """What ``go build`` calls its result."""
+        """Return the name of the executable that ``go build`` writes."""
         return self.package.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One tool: what is built or fetched (``version``), what is taken from PATH (``fits``).
+    """A pinned tool.
 
-    ``version_arguments``: how it tells its version; ``plugin``: it is asked over gRPC instead
-    (``ResourceProvider`` or ``LanguageRuntime``). ``own``: the project has a substitute for it.
-    ``systems``: operating systems that it runs on. ``on_demand``: had only where it is asked for by
-    name.
+    Attributes:
+        name: Name of the executable.
+        version: The version that is downloaded or built.
+        fits: The versions that are accepted if the tool is found on PATH.
+        version_arguments: Arguments that make the tool print its version.
+        plugin: For a Pulumi plugin, the gRPC service that returns its version: ``ResourceProvider``
+            or ``LanguageRuntime``. Empty for other tools.
+        release: The official download, if there is one.
+        go: The Go package, if the tool can be built.
+        own: Whether this project has its own implementation of the tool.
+        systems: Operating systems that the tool runs on.
+        on_demand: Whether the tool is only made if a caller names it.
     """
 
     name: str
@@ -140,10 +160,10 @@ def _kwok(name: str) -> Pin:
 
 
 def _containerd(version: str) -> Pin:
-    """The daemon of one minor version, against which hosts' configuration is proved.
+    """Return the pin of containerd's daemon for one minor version.
 
-    Releases come in archives with the same names inside, and the tests want all versions at once,
-    so none is taken from PATH: the name has the minor version in it.
+    Tests check the configuration of hosts with all of these versions at the same time. The name
+    contains the minor version, so that the executables don't collide and none is taken from PATH.
     """
     major, minor, _ = version.split(".")
     path = "github.com/containerd/containerd" + ("" if major == "1" else "/v2")
@@ -243,5 +263,5 @@ _PINS = (
     ),
 )
 
-#: Every tool by name, in the order in which they are shown.
+# All tools by name, in the order in which they are shown.
 PINS: Mapping[str, Pin] = MappingProxyType({pin.name: pin for pin in _PINS})

@@ -1,7 +1,7 @@
-"""Asks a Pulumi plugin or language host for its version, as the engine does: over gRPC.
+"""Version of a Pulumi plugin or language host, requested over gRPC as the engine does.
 
-Neither has a flag for it. Both print the port of their server as the first line
-(``pulumi/sdk``, ``go/common/resource/plugin/plugin.go``).
+Plugins have no flag that prints their version. A plugin prints the port of its server as the first
+line of standard output (``pulumi/sdk``, ``go/common/resource/plugin/plugin.go``).
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from pathlib import Path
 
 from . import versions
 
-#: Simulates the engine where there is none: it is dialled only once a plugin has something to say.
+# Address that is passed to a plugin instead of an engine's. A plugin only connects to the engine
+# when it has a message for it.
 NO_ENGINE = "127.0.0.1:1"
 
 
 def ask_plugin(executable: Path, service: str, limit: float) -> str | None:
-    """The version that the plugin answers within ``limit`` seconds, ``None`` where it does not.
+    """Start a plugin and return its version; ``None`` if it returns none in time.
 
-    ``service``: ``ResourceProvider`` or ``LanguageRuntime``.
+    Args:
+        executable: Path of the plugin.
+        service: The plugin's gRPC service: ``ResourceProvider`` or ``LanguageRuntime``.
+        limit: Seconds to wait for the version.
     """
     end = time.monotonic() + limit
     try:

@@ -1,4 +1,4 @@
-"""What a long step shows: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long steps: a bar on a terminal, else a line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -12,18 +12,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Seconds between two lines about one step where no terminal shows a bar.
+# Seconds between two lines about a step if the output is not a terminal.
 LINE_EVERY = 30.0
 
 
 def clock(seconds: float) -> str:
-    """``75`` as ``1 min 15 s``."""
+    """Return a duration in seconds as text: 75 becomes ``1 min 15 s``."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def left(elapsed: float, typical: float, fraction: float) -> float:
-    """Seconds that a step still takes: its typical time at first, more and more what it showed."""
+    """Estimate how many seconds a step still takes.
+
+    At the start the estimate is based on the step's typical duration; the more of the step is done,
+    the more it is based on the speed so far.
+
+    Args:
+        elapsed: Seconds since the step started.
+        typical: Typical duration of the step in seconds.
+        fraction: The part of the step that is done, from 0 to 1.
+    """
     fraction = min(max(fraction, 0.0), 1.0)
     if fraction == 0.0:
         return max(typical - elapsed, 0.0)
@@ -34,30 +43,41 @@ def left(elapsed: float, typical: float, fraction: float) -> float:
 
 @dataclass
 class Steps:
-    """Shows steps on standard error, unless ``chosen`` names another console: standard output
-    stays for results. ``rich`` is loaded by the first step, so a warm run goes without."""
+    """Shows the progress of steps on standard error; standard output is only for results.
+
+    The library `rich` is imported when the first step starts, so a run without steps doesn't need
+    it.
+
+    Attributes:
+        chosen: The console to use instead of standard error.
+        clock: Function that returns a time in seconds; tests replace it.
+    """
 
     chosen: Console | None = None
     clock: Callable[[], float] = time.monotonic
 
     @cached_property
     def console(self) -> Console:
-        """Where steps are shown."""
+        """Return the console on which steps are shown."""
         from rich.console import Console
 
         return self.chosen or Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         self.console.print(f"toolchain: {text}", markup=False)
 
     @contextlib.contextmanager
     def step(
         self, title: str, typical: float, total: int, unit: str
     ) -> Iterator[Callable[[int], None]]:
-        """Show one step; yields what to call with the number of ``unit`` done so far.
+        """Show one step; yield a function to call with the number of units done so far.
 
-        ``typical``: seconds that it takes as a rule, 0 where unknown.
+        Args:
+            title: Description of the step.
+            typical: Typical duration in seconds; 0 if unknown.
+            total: Number of units of the step.
+            unit: Name of the unit, for example ``packages``.
         """
         start = self.clock()
         if self.console.is_terminal:

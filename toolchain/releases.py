@@ -1,8 +1,8 @@
-"""Official releases: fetched with the checksum that the project publishes, or not used at all.
+"""Downloads of official releases; a file is only used if its checksum is right.
 
-A network that refuses or stays silent costs at most :data:`PATIENCE` seconds per run before the
-next way is taken: the checksum files of all wanted releases are asked for at once, and what does
-not answer in time is not asked again.
+If the network refuses or does not answer, the search for releases takes at most `PATIENCE` seconds,
+then the tools are built. The checksum files of all wanted releases are requested in parallel, and a
+host that does not answer in time is not contacted again.
 """
 
 from __future__ import annotations
@@ -26,21 +26,27 @@ from .pins import BASES, Pin
 from .sums import SUMS
 from .tool import ToolchainError
 
-#: Seconds a host has to answer, and that a download may stand still.
+# Seconds to wait for a host's answer, and for more data of a download.
 PATIENCE = 3.0
-#: Seconds that one download may take.
+# Time limit of one download in seconds.
 DOWNLOAD_LIMIT = 900.0
 _ALGORITHMS = {64: "sha256", 128: "sha512"}
 _CHUNK = 1 << 18
 
 
 class ReleaseError(ToolchainError):
-    """A release that cannot be used; the message says why."""
+    """A release can't be used; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Asset:
-    """One release with its addresses filled in."""
+    """A release of one tool for one platform.
+
+    Attributes:
+        pin: The tool.
+        url: URL of the archive or executable.
+        checksums: URL of the list of checksums.
+    """
 
     pin: Pin
     url: str
@@ -48,12 +54,12 @@ class Asset:
 
     @property
     def file_name(self) -> str:
-        """Name of the file in the checksum list."""
+        """Return the name of the downloaded file in the list of checksums."""
         return self.url.rpartition("/")[2]
 
 
 def asset(pin: Pin, platform: Platform, bases: Mapping[str, str] = BASES) -> Asset | None:
-    """The release of a tool for a platform; ``None`` where none is published."""
+    """Return the release of a tool for a platform; ``None`` if none is published."""
     release = pin.release
     if release is None or platform.system not in release.systems:
         return None
@@ -67,9 +73,14 @@ def asset(pin: Pin, platform: Platform, bases: Mapping[str, str] = BASES) -> Ass
 
 
 def published(text: str, file_name: str) -> tuple[str, str]:
-    """Algorithm and checksum of a file from a list, or from a file that holds nothing else.
+    """Return the algorithm and checksum of a file.
 
-    Raises :class:`ReleaseError` where it is missing, or neither SHA-256 nor SHA-512.
+    Args:
+        text: A list of checksums, or a text that contains only the file's checksum.
+        file_name: Name of the file in the list.
+
+    Raises:
+        ReleaseError: The file is not in the list, or its checksum is neither SHA-256 nor SHA-512.
     """
     for line in text.splitlines():
         words = line.split()
@@ -89,9 +100,13 @@ def published(text: str, file_name: str) -> tuple[str, str]:
 
 @dataclass
 class Downloads:
-    """The downloads of one run; remembers which hosts do not answer.
+    """The downloads of one run.
 
-    ``pinned``: SHA-256 by file name, which counts before what is published.
+    Attributes:
+        patience: Seconds to wait for an answer of a host.
+        limit: Time limit of one download in seconds.
+        silent: Hosts that did not answer, with the reason; they are not contacted again.
+        pinned: Pinned SHA-256 sums by file name; they have priority over published checksums.
     """
 
     patience: float = PATIENCE
@@ -100,10 +115,12 @@ class Downloads:
     pinned: Mapping[str, str] = field(default_factory=lambda: SUMS)
 
     def checksums(self, assets: Iterable[Asset]) -> dict[str, str | ReleaseError]:
-        """The checksum files by address, all asked at once, waited for ``patience`` in all."""
+        """Request all checksum files in parallel; return those that arrive in time, by URL."""
         wanted = {asset.checksums for asset in assets}
         answers: queue.Queue[tuple[str, str | ReleaseError]] = queue.Queue()
-        for url in wanted:  # daemons: a name server that hangs must not hold the run
+        # Daemon threads, so that a name server that does not answer can't keep the program from
+        # ending.
+        for url in wanted:
             threading.Thread(
                 target=lambda url=url: answers.put((url, self._text(url))), daemon=True
             ).start()
@@ -126,9 +143,16 @@ class Downloads:
         target: Path,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        """Download ``item`` to ``target`` and check it; ``progress`` gets bytes done and in all.
+        """Download a release to a file and check its checksum.
 
-        Raises :class:`ReleaseError`, and leaves no file then.
+        Args:
+            item: The release.
+            sums: The list of checksums.
+            target: Path of the new file.
+            progress: Function that is called with the bytes done and the bytes in total.
+
+        Raises:
+            ReleaseError: The download failed or the checksum is wrong; the file is deleted.
         """
         host = _host(item.url)
         if host in self.silent:
@@ -183,13 +207,14 @@ class Downloads:
         except (OSError, http.client.HTTPException, ValueError) as error:
             if _timed_out(error):
                 return self._no_answer(url)
-            if isinstance(error, urllib.error.HTTPError):  # the host is there, the file is not
+            # The host answered, but it doesn't have the file.
+            if isinstance(error, urllib.error.HTTPError):
                 return ReleaseError(f"{url}: {_reason(error)}")
             return ReleaseError(f"{_host(url)}: {_reason(error)}")
 
 
 class _SameSecurity(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from https to http."""
+    """Handler that follows redirects, but never from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str

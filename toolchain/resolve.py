@@ -1,4 +1,4 @@
-"""Finds every tool that is asked for, and makes what is missing."""
+"""Lookup of tools on PATH and in the cache; missing tools are made."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .progress import Steps
 from .search import PathSearch
 from .tool import ON_PATH, OWN, Tool, ToolchainError
 
-#: The clone that this file belongs to.
+# The clone that contains this file.
 HOME = Path(__file__).resolve().parent.parent
-#: Part of every key: change it with the layout of an entry.
+# Part of every cache key. Change this value when the layout of a cache entry changes.
 _LAYOUT = "1"
 
 
@@ -29,8 +29,15 @@ _LAYOUT = "1"
 class Toolchain:
     """The tools of one set of pins in one cache.
 
-    ``search_path``: as in ``$PATH``. ``maker``: makes a :class:`Maker` for a store whose lock is
-    held; tests put their own servers and compilers there.
+    Attributes:
+        cache: The cache folder.
+        search_path: Folders to search, in the format of ``$PATH``.
+        pins: The pinned tools by name.
+        platform: The platform of this machine.
+        home: The clone whose own plugins may be used.
+        steps: Shows the progress.
+        maker: Function that returns the `Maker` of missing tools, called while the lock is held.
+            Tests replace it to use their own servers and compilers.
     """
 
     cache: Path = field(default_factory=cache_dir)
@@ -43,27 +50,27 @@ class Toolchain:
 
     @property
     def store(self) -> Store:
-        """Where entries lie."""
+        """Return the store of cached tools."""
         return Store(self.cache / "tools")
 
     @cached_property
     def search(self) -> PathSearch:
-        """The search along PATH."""
+        """Return the search for tools on PATH."""
         root = self.cache / "tools"
         return PathSearch(self.search_path, excluded=root, memory=root / "path.json")
 
     @cached_property
     def keys(self) -> dict[str, str]:
-        """The key of each tool: everything that decides what its executable is."""
+        """Return a key for each tool, a hash of everything that determines its executable."""
         return {name: self._key(pin) for name, pin in self.pins.items()}
 
     @property
     def bin(self) -> Path:
-        """One folder with all tools that :meth:`ensure` was asked for: an entry for PATH."""
+        """Return the folder that contains all tools that `ensure` returned; one entry for PATH."""
         return self.cache / "tools" / digest(self.keys) / "bin"
 
     def names(self) -> list[str]:
-        """The product's tools for this machine: all but those on demand."""
+        """Return the names of this machine's tools, except those that are only made on demand."""
         return [
             pin.name
             for pin in self.pins.values()
@@ -71,14 +78,21 @@ class Toolchain:
         ]
 
     def entry(self, pin: Pin) -> Path:
-        """Where a tool's entry lies or would lie."""
+        """Return the path of a tool's cache entry, whether the entry exists or not."""
         return self.store.entry(pin.name, pin.version, self.keys[pin.name])
 
     def ensure(self, *names: str, refresh: bool = False) -> dict[str, Tool]:
-        """The tools by name, the product's where no name is given; makes what is missing.
+        """Return the tools by name; download or build missing tools.
 
-        ``refresh``: substitutes of the project's own are looked for again as official ones.
-        Raises :class:`ToolchainError`.
+        Without names, return all tools except those that are only made on demand.
+
+        Args:
+            names: Names of tools.
+            refresh: Whether to search again for official tools that could replace the project's
+                own.
+
+        Raises:
+            ToolchainError: A tool could not be found or made.
         """
         wanted = [self._pin(name) for name in (names or self.names())]
         tools = {pin.name: self._find(pin, refresh) for pin in wanted}
@@ -91,12 +105,12 @@ class Toolchain:
         return {name: self._place(tool) for name, tool in tools.items() if tool is not None}
 
     def environment(self) -> dict[str, str]:
-        """What a process needs to run the tools: ``PATH`` and, for launchers, the clone."""
+        """Return the variables for running the tools: ``PATH`` and the clone's folder."""
         path = os.pathsep.join((str(self.bin), self.search_path))
         return {"PATH": path, "GPU_CLUSTER_HOME": str(self.home)}
 
     def default_maker(self) -> Maker:
-        """Makes tools from the real releases and Go modules."""
+        """Return a maker that uses the real releases and Go modules."""
         return Maker(self.store, self.entry, self.platform, self.home, self.steps)
 
     def _pin(self, name: str) -> Pin:

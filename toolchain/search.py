@@ -1,4 +1,4 @@
-"""Tools on PATH: the first that fits, its version asked once and remembered."""
+"""Tools on PATH: the first executable is used if its version fits; versions are cached."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .cache import write_atomically
 from .pins import Pin
 from .tool import ON_PATH, Tool
 
-#: Seconds that a tool has to tell its version: the largest is 300 MB, perhaps on a busy disk.
+# Seconds to wait for a tool to print its version. The largest tool has 300 MB, and the disk may be
+# busy.
 ASK_LIMIT = 20.0
 
 
 def ask(pin: Pin, executable: Path) -> str | None:
-    """The version that ``executable`` tells, ``None`` where it tells none in :data:`ASK_LIMIT`."""
+    """Return the version that an executable prints; ``None`` if none within `ASK_LIMIT` seconds."""
     if pin.plugin:
         from .plugin import ask_plugin
 
@@ -44,10 +45,14 @@ def ask(pin: Pin, executable: Path) -> str | None:
 
 @dataclass
 class PathSearch:
-    """Looks along ``path`` (as in ``$PATH``), leaving out folders below ``excluded``.
+    """Search for tools on PATH.
 
-    ``memory``: file that remembers versions by path, size, inode and time of change, so that a
-    warm run starts no process.
+    Attributes:
+        path: Folders to search, in the format of ``$PATH``.
+        excluded: Folder that is skipped, with all folders below it.
+        memory: File that caches versions by path, size, inode and modification time, so that a
+            later run starts no process.
+        asker: Function that runs an executable and returns its version.
     """
 
     path: str
@@ -57,7 +62,7 @@ class PathSearch:
     _known: dict[str, dict[str, str | None]] | None = field(default=None, init=False)
 
     def find(self, pin: Pin) -> Tool | None:
-        """The tool on PATH if there is one and its version fits."""
+        """Return the tool on PATH; ``None`` if there is none or its version does not fit."""
         excluded = self.excluded.resolve()
         for folder in self.path.split(os.pathsep):
             if not folder or Path(folder).resolve().is_relative_to(excluded):
@@ -69,7 +74,8 @@ class PathSearch:
             version = self._version(pin, executable)
             if version is not None and pin.fits.holds(version):
                 return Tool(pin.name, version, ON_PATH, executable)
-            return None  # the first one is what a shell would run; no other is looked at
+            # A shell would run the first executable on PATH, so later folders are not searched.
+            return None
         return None
 
     def _version(self, pin: Pin, executable: Path) -> str | None:

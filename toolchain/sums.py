@@ -1,8 +1,9 @@
-"""SHA-256 of official downloads, by file name: what a reviewer saw, not what the origin says today.
+"""Pinned SHA-256 sums of official downloads by file name, as they were reviewed.
 
-The list beside a download comes from where the download comes from, so whoever changes one changes
-the other. Source: actionlint as several projects pin it, all alike. What isn't here was not to be
-had from a second place: it is taken by the publisher's own list, and that is said.
+The published list of checksums is on the same host as the download, so an attacker who can change
+one can change the other too. Source for
+actionlint: the same sums that several other projects pin. Files that are not in this table have no
+second source: they are checked with the publisher's own list, and the program prints that.
 """
 
 from __future__ import annotations

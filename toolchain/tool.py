@@ -1,4 +1,4 @@
-"""A tool of the toolchain, and what goes wrong with one."""
+"""A tool of the toolchain, and the error for a tool that is not available."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Tool:
-    """One usable tool.
+    """A tool that can be run.
 
-    ``name``: the executable's name. ``version``: without a leading ``v``. ``origin``: how it came
-    here, in words for people: ``PATH``, ``release``, ``Go module``, ``project's own``.
-    ``path``: the executable itself, or its entry in the toolchain's ``bin`` folder.
+    Attributes:
+        name: Name of the executable.
+        version: The version, without a leading ``v``.
+        origin: The source of the tool, as users read it: ``PATH``, ``release``, ``Go module`` or
+            ``project's own``.
+        path: Path of the executable, or of its link in the toolchain's ``bin`` folder.
     """
 
     name: str
@@ -28,4 +31,4 @@ OWN = "project's own"
 
 
 class ToolchainError(RuntimeError):
-    """A tool that cannot be had; the message names it, what was tried and the cure."""
+    """A tool is not available; the message gives its name, what was tried and what to do."""

@@ -1,9 +1,10 @@
-"""Whether what lies in the cache is still what was made, and nobody else may write there.
+"""Checks that cached tools are unchanged and that no other user may write to the cache.
 
-Each entry's record holds the SHA-256 of its files, from when they were made. They are compared
-at each use; where the kernel says that a file hasn't changed since it was compared last, that
-stands: its time of change (ctime) can't be set by a program. Who has the rights of the cache's
-owner can write anything, records too: runs that must not trust each other have a cache each.
+The record of each cache entry contains the SHA-256 sums of its files, from when they were made.
+They are compared at each use. The comparison is skipped for files that have not changed since the
+last one: this is known from their change time (ctime), which programs can't set. A process with the
+rights of the cache's owner can change everything, records too. So runs that must not trust each
+other need separate caches.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .tool import ToolchainError
 
 RECORD = "tool.json"
 _COMPARED = "compared.json"
-"""In the store's folder: by file, how it looked when it was last compared."""
+"""File in the ``tools`` folder with the state of each file when it was last compared."""
 
 
 def digests(entry: Path) -> dict[str, str]:
-    """SHA-256 of each file of an entry, by name."""
+    """Return the SHA-256 sum of each file of a cache entry, by file name."""
     files = sorted(file for file in entry.iterdir() if file.name != RECORD)
     with ThreadPoolExecutor(4) as pool:
         return dict(zip([file.name for file in files], pool.map(_digest, files), strict=True))
@@ -37,18 +38,19 @@ def _digest(file: Path) -> str:
 
 
 def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
-    """Refuses an entry that others may write to, or whose files aren't those that were made.
+    """Check a cache entry; raise an error if it was changed or if other users may write to it.
 
     Args:
-        entry: its folder.
-        recorded: SHA-256 by file.
-        root: the cache's ``tools`` folder.
+        entry: Folder of the entry.
+        recorded: The recorded SHA-256 sums by file name.
+        root: The cache's ``tools`` folder.
 
     Raises:
-        ToolchainError: with what was found.
+        ToolchainError: A check failed; the message gives the details.
     """
     files = sorted(file for file in entry.iterdir() if file.name != RECORD)
-    # The cache's folder may be a link, whose mode says nothing: what it leads to counts.
+    # The cache's folder may be a symbolic link, and a link's mode is meaningless. So its target is
+    # checked.
     for place in (root.resolve(), entry.parent.resolve(), entry, *files):
         check_owner(place)
     compared = _read(root / _COMPARED)
@@ -66,10 +68,10 @@ def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
 
 
 def check_owner(place: Path) -> None:
-    """Refuses a file or folder that isn't ours or root's, or that others may write.
+    """Raise an error unless a file belongs to this user or root and no other user may write to it.
 
     Raises:
-        ToolchainError: with its owner and mode.
+        ToolchainError: The check failed; the message contains the owner and the mode.
     """
     status = place.lstat()
     others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -82,7 +84,7 @@ def check_owner(place: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder that others may read only, whatever the umask."""
+    """Create a folder that other users can only read, whatever the umask is."""
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o755)
@@ -102,7 +104,10 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, stamps: Mapping[str, str]) -> None:
-    """Keeps stamps where it can: in a cache of root's a user compares anew each time."""
+    """Store the state of compared files; ignore errors.
+
+    A user can't write to root's cache, for example; then the files are compared at each use.
+    """
     try:
         descriptor, draft = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Versions as release pages write them: three numbers, a leading ``v`` at will."""
+"""Versions as release pages write them: three numbers, with or without a leading ``v``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Numbers = tuple[int, int, int]
 
 
 def find(text: str) -> str | None:
-    """The first version in ``text`` without its ``v``; ``None`` where there is none."""
+    """Return the first version in a text, without its ``v``; ``None`` if there is none."""
     match = _VERSION.search(text)
     if match is None:
         return None
@@ -19,7 +19,11 @@ def find(text: str) -> str | None:
 
 
 def numbers(version: str) -> Numbers:
-    """``"3.6.5"`` as ``(3, 6, 5)``. Raises ``ValueError`` for anything else."""
+    """Return the numbers of a version: ``"3.6.5"`` becomes ``(3, 6, 5)``.
+
+    Raises:
+        ValueError: The text is not a version.
+    """
     match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError(f"not a version: {version!r}, wanted three numbers such as 3.6.5")
@@ -29,14 +33,20 @@ def numbers(version: str) -> Numbers:
 
 @dataclass(frozen=True)
 class Range:
-    """Versions that do the same work: from ``least`` on, below ``below``."""
+    """A range of versions that are equally usable.
+
+    Attributes:
+        least: The first version in the range.
+        below: The first version above the range.
+    """
 
     least: str
     below: str
 
     def holds(self, version: str) -> bool:
-        """Whether ``version`` lies in the range."""
+        """Return whether a version is in the range."""
         return numbers(self.least) <= numbers(version) < numbers(self.below)
 
     def __str__(self) -> str:
+        """Return the range as text, for example ``>= 3.6.8, < 3.7.0``."""
         return f">= {self.least}, < {self.below}"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Gives the later steps of a workflow the environment that `make env` prints for stack $STACK.
+# Pass the environment variables that `make env` prints for stack $STACK to the later steps.
 #
-# Reads: BACKEND_URL, PASSPHRASE, KUBECONFIG_TEXT (each may be empty for the embedded cluster), and
-# PROBE_KEY_TEXT, by which the inspection logs in to hosts where it is given.
-# Writes: lines NAME=value to the file $GITHUB_ENV; secrets only to files in $RUNNER_TEMP that
-# nobody else can read. By hand: STACK=dev GITHUB_ENV=/dev/stdout RUNNER_TEMP=. <this script>
+# Input variables: BACKEND_URL, PASSPHRASE and KUBECONFIG_TEXT, each of which may be empty for the
+# embedded cluster, and PROBE_KEY_TEXT, the optional SSH key for the inspection of hosts. Output:
+# lines NAME=value in the file $GITHUB_ENV; secrets are only written to files in $RUNNER_TEMP that
+# no other user can read. By hand: STACK=dev GITHUB_ENV=/dev/stdout RUNNER_TEMP=. <this script>
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 : "${GITHUB_ENV:?found nothing; wanted a file for lines NAME=value}"
 : "${RUNNER_TEMP:?found nothing; wanted a directory for secret files}"
 
-secret_file() { # name, text
+secret_file() { # arguments: name, text
     (umask 077 && printf '%s\n' "$2" >"$RUNNER_TEMP/$1")
     printf '%s/%s' "$RUNNER_TEMP" "$1"
 }
@@ -41,7 +41,7 @@ unset PASSPHRASE KUBECONFIG_TEXT PROBE_KEY_TEXT
 printed=$(make --silent env)
 eval "$printed"
 
-# `make env` leaves out what is set already; the later steps need that too.
+# `make env` leaves out variables that are already set, but the later steps need them too.
 names=$(sed -n 's/^export \([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' <<<"$printed")
 for name in $names PULUMI_BACKEND_URL PULUMI_CONFIG_PASSPHRASE_FILE KUBECONFIG GPU_CLUSTER_PROBE_KEY_FILE; do
     value=${!name-}

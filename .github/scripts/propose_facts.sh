@@ -1,6 +1,7 @@
 #!/bin/sh
-# Open a pull request with what `make facts` changed; end quietly where nothing did. Its text names
-# the lines of documents whose claims have passed their end: those are a person's to write.
+# Open a pull request with the changes that `make facts` made; do nothing if there are none. The
+# text of the pull request lists the lines of documents that name a version without support; a
+# person has to change these lines.
 set -eu
 
 if git diff --quiet -- policies/facts docs/support.md; then exit 0; fi

@@ -1,1 +1,1 @@
-"""A policy pack that judges nothing: it writes what a program declares to a file."""
+"""A policy pack without rules: it writes the inputs of all declared resources to a file."""

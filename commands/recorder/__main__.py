@@ -1,4 +1,4 @@
-"""Write the inputs of each resource that a program declares: a JSON object a line."""
+"""Policy pack that writes the inputs of each declared resource to a file, as JSON lines."""
 
 import json
 import os
@@ -16,7 +16,10 @@ from pulumi_policy.proxy import UnknownValueError
 
 
 def plain(container: Any, key: Any) -> Any:
-    """Return an item as plain data; the engine's own mark stands for what isn't known yet."""
+    """Return an item of a container as plain data.
+
+    For a value that is not known yet, return the engine's own marker of unknown values.
+    """
     try:
         value = container[key]
     except UnknownValueError as error:
@@ -29,7 +32,7 @@ def plain(container: Any, key: Any) -> Any:
 
 
 def record(args: ResourceValidationArgs, _report: ReportViolation) -> None:
-    """Write one resource's inputs."""
+    """Append one resource's URN and inputs to the file that RECORDED_INPUTS names."""
     line = {"urn": args.urn, "inputs": plain({"inputs": args.props}, "inputs")}
     text = json.dumps(line, default=lambda _: None) + "\n"
     file = os.open(os.environ["RECORDED_INPUTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -1,9 +1,11 @@
-"""What a change must pass: tests on a fresh machine, the slow ones too, lint, and nothing left.
+"""The check that a change must pass in CI: tests, slow tests and lint, on a fresh machine.
 
-A fresh clone of the last commit, a ``PATH`` with Python, git, make and the shell's own tools, and
-a cache of its own, in which only the tools and the hosts' file systems come from the machine's.
+It uses a fresh clone of the last commit, a ``PATH`` with only Python, git, make and basic shell
+tools, and a separate cache. Only the built tools and the root file systems of hosts are shared with
+the machine's own cache. At the end nothing of the run may be left.
 
-``python3 tests/ci/fresh_machine.py``; exit code 1 with the faults in the last lines.
+``python3 tests/ci/fresh_machine.py`` runs it; the exit code is 1 if there are faults, which the
+last lines list.
 """
 
 from __future__ import annotations
@@ -25,22 +27,23 @@ sys.path.insert(0, str(ROOT))
 from tests.ci import leftovers, machine  # noqa: E402
 
 COMMAND = re.compile(r"^\$ (make test)$", re.M)
-"""README's test command, as it shows it."""
+"""Pattern for the test command in README.md."""
 
 FAULT = re.compile(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?$")
 
 SLOW = "make test-full"
-"""What README's command leaves out for its length."""
+"""Command for the tests that `make test` leaves out because they take long."""
 
 MINUTES = {"tools": 60, "roots": 20, "tests": 45, "slow": 45, "again": 10, "check": 15}
-"""After so long a part is given up; `tools` builds the toolchain where the cache is empty."""
+"""Time limit of each part in minutes; `tools` builds the toolchain if the cache is empty."""
 
 NOT_COPIED = shutil.ignore_patterns("venv", "__pycache__", ".*_cache", ".hypothesis")
 
 FEW = 40
-"""At most so many failed tests run once more, alone: more are no accident of a busy machine.
+"""Maximum number of failed tests that are run again without other tests.
 
-A server that did not start in time fails each test of its process that asks it.
+More failures are not caused by a busy machine. A server that did not start in time makes all tests
+fail that use it in the same process.
 """
 
 WARM_ROOTS = """
@@ -51,12 +54,15 @@ for make in (rootfs.debian_root, rootfs.builder_root, rootfs.docker_root):
     except Exception as error:
         print(f"not to be had: {error}")
 """
-"""As root: hosts' file systems come from debootstrap, for which README doesn't ask."""
+"""Program that prepares the root file systems of hosts; it must run as root.
+
+They are made with debootstrap, which README.md does not require on a user's machine.
+"""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The folders of one run, all below one."""
+    """The folders of one run; all of them are inside a single folder."""
 
     folder: Path
 
@@ -77,7 +83,7 @@ class Place:
         return self.folder / "bin"
 
     def environment(self, path: str) -> dict[str, str]:
-        """A person's environment with this PATH, and with nothing that a virtual one has set."""
+        """Return environment variables with this PATH, without those of an active virtualenv."""
         dropped = ("PYTHON", "VIRTUAL_ENV", "PULUMI_", "KUBECONFIG", "GPU_", "MAKE", "MFLAGS")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(dropped)}
         own = {"GPU_CLUSTER_CACHE": str(self.cache), "TMPDIR": str(self.temporary)}
@@ -85,13 +91,13 @@ class Place:
 
 
 def machine_cache() -> Path:
-    """The machine's own cache of tools (`toolchain.cache.cache_dir`)."""
+    """Return the machine's own cache of tools (as `toolchain.cache.cache_dir` does)."""
     chosen = os.environ.get("GPU_CLUSTER_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "gpu-cluster"
 
 
 def prepare(place: Place) -> None:
-    """Makes the clone, the programs, and a cache that shares what is expensive to make."""
+    """Create the clone, the PATH folder and a cache that shares what takes long to make."""
     place.temporary.mkdir()
     place.cache.mkdir()
     for name in ("tools", "roots"):
@@ -100,13 +106,14 @@ def prepare(place: Place) -> None:
         (place.cache / name).symlink_to(shared)
     machine.link_programs(place.programs)
     clone = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(place.clone)]
-    if subprocess.run(clone, timeout=600).returncode:  # of another owner, or shallow
+    # Git may refuse to clone, for example if the repository has another owner or is shallow.
+    if subprocess.run(clone, timeout=600).returncode:
         print("no clone could be made: the work tree is copied")
         shutil.copytree(ROOT, place.clone, ignore=NOT_COPIED, symlinks=True, dirs_exist_ok=True)
 
 
 def run(command: list[str], place: Place, part: str, environment: Mapping[str, str]) -> str | None:
-    """Runs a part and shows its output as it comes; gives it back, None where all went well."""
+    """Run a part and show its output; return the output if the part failed, else None."""
     print(f"== {part}: {' '.join(command)[:100]}", flush=True)
     begun = time.monotonic()
     lines = []
@@ -132,13 +139,13 @@ def run(command: list[str], place: Place, part: str, environment: Mapping[str, s
 
 
 def failed_tests(output: str) -> list[str]:
-    """Names of the tests that failed, from pytest's summary."""
+    """Return the names of the failed tests in pytest's summary."""
     matches = (FAULT.match(line) for line in output.splitlines())
     return list(dict.fromkeys(match[1] for match in matches if match))
 
 
 def tests(place: Place, bare: Mapping[str, str]) -> list[str]:
-    """Run README's command, then the slow tests; return the faults of both."""
+    """Run the test command of README.md, then the slow tests; return the faults of both."""
     match = COMMAND.search((place.clone / "README.md").read_text(encoding="utf-8"))
     if match is None:
         return ["README.md: found no line `$ make test`; wanted: the test command"]
@@ -146,7 +153,7 @@ def tests(place: Place, bare: Mapping[str, str]) -> list[str]:
 
 
 def judged(command: str, part: str, place: Place, bare: Mapping[str, str]) -> list[str]:
-    """Run a command of tests and return its faults; what failed beside others runs again alone."""
+    """Run a test command and return its faults; failed tests are run again without other tests."""
     output = run(command.split(), place, part, bare)
     if output is None:
         return []
@@ -163,7 +170,7 @@ def judged(command: str, part: str, place: Place, bare: Mapping[str, str]) -> li
 
 
 def left(place: Place) -> list[str]:
-    """What is still there of the run; its processes are ended."""
+    """Return what is left of the run: processes, mounts and files; kill the processes."""
     running = leftovers.await_none(place.folder, seconds=120)
     faults = [f"left: process {pid}: {command}" for pid, command in running.items()]
     faults += [f"left: mount {point}" for point in leftovers.mounts(place.folder)]
@@ -173,7 +180,7 @@ def left(place: Place) -> list[str]:
 
 
 def parts(place: Place) -> list[str]:
-    """All parts in their order; the faults of all of them."""
+    """Run all parts in order; return the faults of all of them."""
     prepare(place)
     bare = place.environment(str(place.programs))
     whole = place.environment(os.environ["PATH"])
@@ -188,7 +195,7 @@ def parts(place: Place) -> list[str]:
 
 
 def main() -> int:
-    """Runs all parts in a folder that is removed again."""
+    """Run all parts in a new folder and delete the folder; return the exit code."""
     home = machine_cache().parent
     home.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()

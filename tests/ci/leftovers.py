@@ -1,7 +1,8 @@
-"""What a run left: processes, mounts and files that bear the name of its folder.
+"""Processes, mounts and files that a run left, found by the name of the run's folder.
 
-Everything that a run makes lies below one folder (clone, cache, temporary files), so whatever still
-knows that folder is the run's own. What others on the same machine run does not count.
+Everything that a run makes is inside one folder (clone, cache, temporary files). So every process
+that still refers to this folder belongs to the run. Processes of other runs on the same machine are
+ignored.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import time
 from pathlib import Path
 
 CLUSTER = re.compile(r"\.?[a-z0-9-]+-\d+-\d+(\..*)?")
-"""Files of embedded clusters that tests name by their process (tests/guard.py)."""
+"""Pattern for files of embedded clusters that tests name after their process (tests/guard.py)."""
 
 
 def processes(folder: Path) -> dict[int, str]:
-    """Processes with the folder in their command, environment, work folder or mounts.
+    """Return the processes that have the folder in their command, environment, directory or mounts.
 
-    A process in namespaces of the run is found by its mounts: an overlay names its folders. This
-    process and its parents don't count.
+    A process in a mount namespace of the run is found by its mounts, because an overlay mount names
+    its folders. This process and its parents are left out.
     """
     if not Path("/proc/self/environ").exists():
         return {}
@@ -37,13 +38,13 @@ def processes(folder: Path) -> dict[int, str]:
 
 
 def mounts(folder: Path) -> list[str]:
-    """Mount points of this process's namespace that belong to the folder."""
+    """Return the mount points in this process's namespace that belong to the folder."""
     lines = _read(Path("/proc/self/mountinfo")).decode(errors="replace").splitlines()
     return [line.split()[4] for line in lines if str(folder) in line]
 
 
 def files(temporary: Path, cache: Path) -> list[str]:
-    """Temporary files beyond pytest's own folders, and folders of clusters that tests made."""
+    """Return the temporary files except pytest's own, and the folders of clusters made by tests."""
     left = [path for path in _entries(temporary) if not path.name.startswith("pytest-of-")]
     for name in ("embedded", "tmp"):
         left += [path for path in _entries(cache / name) if CLUSTER.fullmatch(path.name)]
@@ -51,7 +52,12 @@ def files(temporary: Path, cache: Path) -> list[str]:
 
 
 def await_none(folder: Path, seconds: float) -> dict[int, str]:
-    """What still runs after at most so many seconds: processes need a moment to end."""
+    """Wait until no process of the run is left; return those that are left after the time limit.
+
+    Args:
+        folder: The folder of the run.
+        seconds: The time limit in seconds.
+    """
     deadline = time.monotonic() + seconds
     while (left := processes(folder)) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -59,7 +65,7 @@ def await_none(folder: Path, seconds: float) -> dict[int, str]:
 
 
 def end(pids: dict[int, str]) -> None:
-    """Ends processes of the run, so that the machine stays clean though the run failed."""
+    """Kill processes of the run, so that the machine stays clean even if the run failed."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -75,7 +81,8 @@ def _told(entry: Path) -> bytes:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # it ended, or it is somebody else's
+    # A process's files in /proc can't be read if it has ended or belongs to another user.
+    except OSError:
         return b""
 
 

@@ -1,4 +1,4 @@
-"""The programs that a machine of README has: Python, git, make and the shell's own tools."""
+"""The programs of a minimal machine as README.md requires: Python, git, make, shell tools."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
-#: What README asks for.
+# Programs that README.md requires.
 ASKED = ("git", "make")
 
-#: Debian's essential packages and procps, as far as a shell script of an engineer uses them.
+# Programs of Debian's essential packages and of procps that shell scripts use.
 SHELL_TOOLS = """
 [ awk base64 basename bash cat chgrp chmod chown chroot cksum clear cmp comm cp cut dash date dd
 df diff dir dirname dmesg du echo egrep env expand expr false fgrep find findmnt flock fold free
@@ -24,12 +24,12 @@ zcat
 
 
 def link_programs(folder: Path) -> None:
-    """Fills a folder that is to be the whole ``PATH``; what this machine lacks is left out."""
+    """Create a folder with links to these programs, for use as ``PATH``; skip missing programs."""
     folder.mkdir()
     for name in (*ASKED, *SHELL_TOOLS.split()):
         if program := shutil.which(name):
             (folder / name).symlink_to(program)
-    # A link would make Python look for its library beside it.
+    # With a symbolic link, Python would look for its library next to the link.
     python = folder / "python3"
     python.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" "$@"\n')
     python.chmod(0o755)

@@ -1,4 +1,7 @@
-"""The scheduled change: opened when a version passes its end, and not a day before."""
+"""Tests of the scheduled pull request that marks versions whose support has ended.
+
+It must be opened the day after a version's end of support, not earlier.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ printf '%s\\n' "$@" >> '{told}'
 
 
 class Checkout:
-    """A copy of the tree with a remote; `make facts` runs there on a day, and `gh` only notes."""
+    """A copy of the project with a git remote.
+
+    `make facts` runs there with a chosen date, and a fake `gh` only records its arguments.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.tree, self.programs = folder / "tree", folder / "programs"
@@ -69,7 +75,7 @@ class Checkout:
         ).stdout
 
     def facts(self, day: date) -> None:
-        """Write the tables of a day."""
+        """Write the tables as of a date."""
         text = MAKE.format(python=sys.executable, tree=str(self.tree), day=day.isoformat())
         self._program("make", text)
         self.run("make", "facts")

@@ -1,4 +1,4 @@
-"""The check of a fresh machine: its PATH, what it takes for left over, and what it reports."""
+"""Tests of the fresh machine check: its PATH, its search for leftovers and its report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ perl pip pulumi rpm shellcheck ssh ssh-agent sshd wget
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that knows the folder by its environment alone."""
+    """Start a process that only refers to the folder in its environment variables."""
     with subprocess.Popen(
         ["sleep", "600"], env={**os.environ, "GIVEN": str(tmp_path / "cache")}, cwd="/"
     ) as process:

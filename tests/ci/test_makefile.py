@@ -1,4 +1,4 @@
-"""The order of what `make` does."""
+"""Tests of the Makefile: the order of steps, and the output of `make help`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
 
 
 def help_groups() -> dict[str, list[str]]:
-    """Return the targets of `make help` by the first word of their group's heading."""
+    """Return the targets in `make help` by the heading of their group."""
     shown = subprocess.run(
         ["make", "--no-print-directory", "help"],
         cwd=ROOT,
@@ -64,14 +64,17 @@ def test_help_lists_each_target_once_and_the_users_first() -> None:
 
 
 def person() -> dict[str, str]:
-    """The environment of a person's shell: nothing that an outer make or pytest sets."""
+    """Return the environment of a user's shell, without variables of an outer make or pytest."""
     kept = ("HOME", "PATH", "GPU_CHARTS")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     return {**environment, "GPU_CLUSTER_CACHE": str(toolchain.cache_dir())}
 
 
 def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
-    """What follows the target is a comment to the shell, whatever quotes and signs it has."""
+    """A user can paste a line of help: the text after the target is a shell comment.
+
+    This must hold whatever quotes and special characters the text has.
+    """
     script = """
         make() {
             test $# = 1 && command make --dry-run --old-file=venv/.complete "$1" >/dev/null
@@ -96,7 +99,8 @@ def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
 def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> None:
     project = tmp_path / "project"
     copy_project(project)
-    os.utime(project / "requirements.lock", (0, 0))  # the environment is there
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    os.utime(project / "requirements.lock", (0, 0))
     script = """
         line=$(make help | sed -n 's/^make env .*plain pulumi: //p')
         echo "$line"

@@ -1,4 +1,4 @@
-"""`make test` says how long it takes and what it has reached."""
+"""Tests of the progress output of `make test`."""
 
 from __future__ import annotations
 

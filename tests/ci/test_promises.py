@@ -1,4 +1,4 @@
-"""docs/promises.md is what the tests' marks say."""
+"""Tests of docs/promises.md, which is generated from the marks of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Workflows: pinned, least permissions, no secret for a fork, shell parts that run."""
+"""Tests of the GitHub workflows.
+
+Actions are pinned, permissions are minimal, forks get no secrets, and the shell steps can run.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
 @pytest.mark.parametrize("name", JOBS, ids=by_name)
 def test_every_job_ends_and_keeps_no_credentials_in_its_checkout(name: str) -> None:
     job = JOBS[name]
-    if "uses" in job:  # the called workflow's jobs have limits of their own
+    if "uses" in job:  # The jobs of a called workflow have their own time limits.
         assert job["uses"].startswith("./.github/workflows/")
         return
     assert job["timeout-minutes"] <= 120
@@ -154,9 +157,9 @@ def test_a_shell_part_is_short_and_has_no_expression_pasted_in(name: str) -> Non
 
 @pytest.mark.parametrize("name", RUNS, ids=by_name)
 def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: str) -> None:
-    """The targets themselves are run by hand, by this suite's caller and by the other tests."""
+    """A shell step must be a command that other tests or CI run, so that it is tested."""
     if name.startswith("release.publish."):
-        return  # has no checkout: nothing of the repository runs there
+        return  # The release.publish job has no checkout, so it runs nothing of the repository.
     program, *arguments = RUNS[name]["run"].split()
     if program == "make":
         done = subprocess.run(
@@ -201,7 +204,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_what_was_changed_between_build_and_signature_is_not_signed(
     tmp_path: Path, changed: str
 ) -> None:
-    """The publishing job's own step runs, after the building job's own."""
+    """The step of the publishing job must detect a file that was changed after the build job."""
     dist = tmp_path / "dist"
     dist.mkdir()
     (dist / "a.tar.gz").write_text("archive")
@@ -216,7 +219,7 @@ def test_what_was_changed_between_build_and_signature_is_not_signed(
         (dist / "a.tar.gz").write_text("other")
     (step,) = [step for step in JOBS["release.publish"]["steps"] if "sums" in step.get("name", "")]
     done = subprocess.run(
-        ["bash", "-e", "-c", step["run"]],  # as a runner does
+        ["bash", "-e", "-c", step["run"]],  # GitHub's runner also starts a step with `bash -e`.
         cwd=dist,
         env={**os.environ, "SUMS": output.read_text().strip().removeprefix("sums=")},
         capture_output=True,
@@ -232,7 +235,11 @@ def test_the_documents_name_who_may_push_tags_and_what_protects_a_release() -> N
 
 
 def run_environment(tmp_path: Path, **given: str) -> tuple[int, str, dict[str, str]]:
-    """Runs the script as a workflow's step does: exit status, all output, what it handed on."""
+    """Run the script as a workflow's step does.
+
+    Returns:
+        The exit status, all output, and the variables that the script wrote to GITHUB_ENV.
+    """
     handed_on = tmp_path / "github_env"
     handed_on.touch()
     kept = {"PATH", "HOME", "LANG", "GPU_CLUSTER_CACHE"}

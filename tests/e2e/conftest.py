@@ -1,4 +1,4 @@
-"""One project for all end-to-end tests: its cluster is started once."""
+"""Fixture with one project for all end-to-end tests, whose embedded cluster is started once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.guard import own_name
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project whose embedded cluster and hosts run and whose stack is not up yet."""
+    """Start a project's embedded cluster and hosts; its stack is not up yet."""
     with started(Project.make(tmp_path_factory.mktemp("e2e"), own_name("e2e"))) as made:
         yield made

@@ -1,7 +1,7 @@
-"""SIGKILL at random moments: of which command, of which of its processes, and when.
+"""Random kills: choose a command, one of its processes and a moment, and send SIGKILL.
 
-All is drawn from one seed, which a run prints. Two runs of one seed kill the same commands at the
-same moments; what the engine does at that moment depends on the machine, too.
+All choices come from one seed, which a run prints. Two runs with the same seed kill the same
+commands at the same moments. What the engine is doing at that moment also depends on the machine.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ from components.release import helm_record
 from tests.e2e.project import LIMIT, Project, figures
 
 MARK = "GPU_CLUSTER_KILLED"
-"""Environment variable that all processes of a command that will be killed inherit."""
+"""Environment variable that all processes inherit from a command that will be killed."""
 COMMANDS = ("up", "up", "up", "destroy", "validate", "preview")
-"""What is killed: `up`, which changes most, as often as all others together."""
+"""Commands to kill; `up`, which changes most, is as frequent as the others together."""
 VICTIMS = ("all", "engine", "command")
-"""All processes of the command, as when the machine is lost; the engine; or what a person started,
-as by `kill -9` of `make up`."""
+"""Processes to kill.
+
+`all`: all processes of the command, as when the machine fails. `engine`: only the engine.
+`command`: only the command that a user started, as with `kill -9` of `make up`.
+"""
 FIRST = 12.0
-"""Seconds that a command is thought to take as long as none of its kind has ended."""
+"""Assumed duration of a command in seconds, until a command of that kind has finished once."""
 
 Json = dict[str, Any]
 Edit = Callable[[Json], None]
 
 
 def chance(seed: str) -> random.Random:
-    """Return the source of all chance of one run."""
+    """Return the random number generator for all choices of one run."""
     return random.Random(seed)  # noqa: S311 - it makes runs repeatable, and nothing secret
 
 
 def edits(number: int) -> tuple[Edit, ...]:
-    """Return the edits of a stack of which a kill comes after one; ``number`` makes them differ."""
+    """Return edits of a stack, one of which is made before a kill; ``number`` makes them differ."""
 
     def label(cluster: Json) -> None:
         cluster["pools"][0]["labels"] = {"example.com/edit": f"e{number}"}
@@ -71,15 +74,15 @@ def edits(number: int) -> tuple[Edit, ...]:
 
 @dataclass
 class Kill:
-    """One kill, and what the two runs after it said.
+    """A kill and the state after it.
 
     Attributes:
-        command: the command that was killed.
-        victim: which of its processes.
-        share: when, as a part of the time that the command takes.
-        edit: name of the edit before it.
-        output: what the command had printed.
-        faults: what was wrong afterwards; empty where the kill was healed and is forgotten.
+        command: The command that was killed.
+        victim: Which of its processes were killed.
+        share: Moment of the kill, as a part of the command's usual duration.
+        edit: Name of the edit before the kill.
+        output: Output of the killed command.
+        faults: Faults that were found afterwards; empty if the next `up` repaired everything.
     """
 
     command: str
@@ -96,12 +99,12 @@ class Kill:
 
 @dataclass
 class Killer:
-    """Kills commands of a project one after the other, and looks what is left of it.
+    """Kills commands of a project one after the other, and checks what is left.
 
     Attributes:
-        project: of which the stack is up.
-        source: where all chance comes from.
-        took: seconds that a command took, by its name.
+        project: The project; its stack is up.
+        source: The random number generator.
+        took: Duration of each command in seconds, by name.
     """
 
     project: Project
@@ -109,7 +112,7 @@ class Killer:
     took: dict[str, float] = field(default_factory=dict)
 
     def kills(self, count: int) -> Iterator[Kill]:
-        """Kill so many commands; yield each kill with what was wrong after it."""
+        """Kill this many commands; yield each kill with the faults after it."""
         for number in range(1, count + 1):
             edit = self.source.choice(edits(number))
             command, victim = self.source.choice(COMMANDS), self.source.choice(VICTIMS)
@@ -118,12 +121,12 @@ class Killer:
             self._until_killed(kill)
             self._heal(kill)
             yield kill
-            if kill.faults:  # the next one starts from good order
+            if kill.faults:  # The next kill must start with a stack that is up and without faults.
                 self.project.command("destroy")
                 self.project.up()
 
     def _until_killed(self, kill: Kill) -> None:
-        """Kill a command; where it ended before its kill, again and earlier."""
+        """Kill a command; if it finished before the kill, run it again and kill it earlier."""
         while not self._killed(kill):
             kill.share /= 2
             if kill.command == "destroy":
@@ -155,7 +158,7 @@ class Killer:
         return process.returncode != 0
 
     def _heal(self, kill: Kill) -> None:
-        """Run `up` twice: the first heals, the second has nothing to do."""
+        """Run `up` twice: the first run repairs the stack, the second must not change anything."""
         started = time.monotonic()
         healing = self.project.command("up")
         self.took.setdefault("up", time.monotonic() - started)
@@ -195,7 +198,7 @@ class Killer:
 
 
 def _victims(victim: str, command: int, mark: str) -> list[int]:
-    """Return the processes to kill, the command's own last."""
+    """Return the processes to kill; the command's own process is the last."""
     if victim == "engine":
         return engines(mark) or [command]
     others = [pid for pid in _marked(mark) if pid != command]
@@ -203,7 +206,7 @@ def _victims(victim: str, command: int, mark: str) -> list[int]:
 
 
 def engines(mark: str) -> list[int]:
-    """Return the engines of the command that bears a mark."""
+    """Return the engines of the command whose processes have this mark."""
     return [pid for pid in _marked(mark) if _name(pid) == "pulumi"]
 
 

@@ -1,4 +1,4 @@
-"""A copy of the project with a stack, an embedded cluster and a state of its own."""
+"""A copy of the project with its own stack, embedded cluster and state."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from policies.faults import ConfigError
 from tests.simulated import declared_hardware
 
 LIMIT = 900
-"""Seconds for any one command."""
+"""Time limit of one command in seconds."""
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
 LAST = re.compile(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed, \d+ s")
 DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
-"""On a prepared host, below its root."""
+"""Path of a file on a prepared host, relative to the host's root."""
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -43,16 +43,16 @@ T = TypeVar("T")
 
 @dataclass
 class Project:
-    """The copy, and the commands that a person would type in it."""
+    """A copy of the project, and the commands that a user types in it."""
 
     root: Path
     state: Path
     stack: str
     environment: dict[str, str] = field(default_factory=dict)
     around: tuple[str, ...] = ()
-    """A command that runs its arguments where this project's commands are to run."""
+    """Command put before all commands; it runs its arguments, for example in a namespace."""
     limit: int = LIMIT
-    """Seconds for one command."""
+    """Time limit of one command in seconds."""
 
     @classmethod
     def make(cls, folder: Path, stack: str) -> Project:
@@ -75,7 +75,7 @@ class Project:
         return project
 
     def declared(self) -> Json:
-        """The configuration that the tests start from: 4 nodes of 8 GPUs, 2 of them hosts."""
+        """Return the initial settings of the tests: 4 nodes with 8 GPUs each, 2 of them hosts."""
         ports = free_ports(2)
         return {
             "version": "v1",
@@ -104,10 +104,11 @@ class Project:
         return content
 
     def write(self, cluster: Json, *, hardware: bool = True) -> None:
-        """Write the stack file, and the hardware that it needs, or leave the hardware as it is."""
+        """Write the stack file, and by default a matching hardware file."""
         self.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": cluster}}))
         if hardware:
-            with suppress(ConfigError):  # the commands refuse it
+            # Some tests write invalid settings on purpose; the commands must report the faults.
+            with suppress(ConfigError):
                 write_hardware(self.hardware_file, self.stack, declared_hardware(load(cluster)))
 
     @property
@@ -120,7 +121,7 @@ class Project:
         self.write(cluster, hardware=hardware)
 
     def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """`make NAME`, without make: its output and exit code."""
+        """Run the command of `make NAME` without make; return its output and exit code."""
         return subprocess.run(
             [*self.around, "venv/bin/python", "-m", f"commands.{name}"],
             cwd=self.root,
@@ -134,14 +135,14 @@ class Project:
         )
 
     def up(self) -> str:
-        """`make up` that must succeed; gives back its last line."""
+        """Run `make up`, which must succeed; return the last line of its output."""
         done = self.command("up")
         assert done.returncode == 0, done.stdout
         assert not PRIVATE.search(done.stdout)
         return done.stdout.strip().splitlines()[-1]
 
     def shell_environment(self) -> dict[str, str]:
-        """What `eval "$(make env)"` gives a shell."""
+        """Return the environment variables that `eval "$(make env)"` sets in a shell."""
         done = subprocess.run(
             ["sh", "-c", 'eval "$(venv/bin/python -m commands.environment)" && env -0'],
             cwd=self.root,
@@ -154,7 +155,7 @@ class Project:
         return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
 
     def pulumi(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Plain pulumi, as anyone types it."""
+        """Run plain pulumi, as a user types it."""
         return subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.root,
@@ -168,7 +169,7 @@ class Project:
         )
 
     def kill_during(self, command: str, text: str) -> str:
-        """Starts a command and sends SIGKILL to its engine as soon as ``text`` is printed."""
+        """Start a command, and send SIGKILL to its engine as soon as ``text`` is printed."""
         process = subprocess.Popen(
             ["venv/bin/python", "-m", f"commands.{command}"],
             cwd=self.root,
@@ -199,11 +200,11 @@ class Project:
         simulator.set_fault(self.stack, node, *faults)
 
     def request(self, method: str, url: str, **options: Any) -> Any:
-        """One request to the embedded cluster's API server."""
+        """Send a request to the embedded cluster's API server; return the response."""
         return self.ask(lambda client: client.request(method, url, **options))
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Runs a coroutine that gets a client for the embedded cluster's API server."""
+        """Run a coroutine with a client of the embedded cluster's API server; return its result."""
 
         async def run() -> T:
             async with connect(f"gpu-cluster-{self.stack}") as client:
@@ -215,13 +216,16 @@ class Project:
             return asyncio.run(run())
 
     def checkpoint(self) -> str:
-        """The state file's text."""
+        """Return the text of the state file."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path.read_text()
 
 
 def figures(line: str) -> tuple[int, ...]:
-    """Of the last line of `make up`: GPUs simulated, GPUs declared, resources changed."""
+    """Return the numbers in the last line of `make up`.
+
+    These are: GPUs simulated, GPUs declared, resources changed.
+    """
     match = LAST.fullmatch(line)
     assert match, line
     return tuple(int(number) for number in match.groups())
@@ -229,7 +233,7 @@ def figures(line: str) -> tuple[int, ...]:
 
 @contextmanager
 def started(project: Project) -> Iterator[Project]:
-    """The project with its embedded cluster and hosts running; nothing of it is left afterwards."""
+    """Run a project's embedded cluster and hosts while the block runs; then remove all of it."""
     try:
         done = project.command("start")
         assert done.returncode == 0, done.stdout
@@ -239,7 +243,7 @@ def started(project: Project) -> Iterator[Project]:
 
 
 def _children(parent: int, name: str) -> list[int]:
-    """Processes below ``parent`` whose program has this name; waits until there is one."""
+    """Return the child processes with this program name; wait up to 10 s for the first."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         children = [

@@ -1,4 +1,4 @@
-"""What a cluster and a host hold, to be compared before and after."""
+"""Snapshots of a cluster's objects and of a host's files, for comparisons."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from tests.e2e.project import Project
 
 Json = dict[str, Any]
 
-#: Kinds that the control plane writes by itself as time goes by.
+# Kinds of objects that the control plane changes without a request.
 MOVING = {"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"}
-#: Set on Nodes by kube-controller-manager, by how many of them there are (pkg/controller/ttl).
+# Annotation that kube-controller-manager writes on Nodes; its value depends on the number of Nodes
+# (pkg/controller/ttl).
 CLUSTER_SIZE = "node.alpha.kubernetes.io/ttl"
-#: Written by daemons and by the kernel, or by the log-in itself.
+# Folders of a host that daemons, the kernel or the SSH login itself change.
 ELSEWHERE = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/lib/containerd", "var/cache")
 
 
 def cluster(project: Project) -> dict[str, Json]:
-    """All objects of all kinds by path, with what their makers say of them.
+    """Return all objects in the cluster by path, without what changes continuously.
 
-    Left out: ``status``, which the simulated kubelets keep writing, resource versions, and of Nodes
-    the annotations by which the simulator marks what it simulates, and the one that follows the
-    cluster's size.
+    Left out are the ``status``, which the simulated kubelets keep writing, and the resource
+    versions. Of Nodes, also the simulator's annotations and the annotation that depends on the
+    cluster's size are left out.
     """
     return project.ask(partial(_objects, moving=MOVING, keep=_kept))
 
 
 def versions(project: Project) -> dict[str, Json]:
-    """All objects of all kinds by path, with their resource versions.
+    """Return all objects in the cluster by path, with their resource versions.
 
-    Left out: Events and Leases, and of Nodes the version and the status, which heartbeats change.
+    Left out are Events and Leases, and of Nodes the version and the status, which heartbeats
+    change.
     """
     return project.ask(partial(_objects, moving={"Event", "Lease"}, keep=_version))
 
@@ -93,7 +95,7 @@ def _kept(kind: str, item: Json) -> Json:
 
 
 def host(root: Path) -> dict[str, str]:
-    """A host's files by path: kind, mode, owner, and the digest of the bytes."""
+    """Return a host's files by path, with type, mode, owner and SHA-256 of the content."""
     result = {}
     for folder, folders, files in os.walk(root):
         inside = Path(folder).relative_to(root)

@@ -1,4 +1,4 @@
-"""The first start of the simulated hosts, cut off by SIGKILL at several points."""
+"""Tests of the first start of simulated hosts, interrupted by SIGKILL at several points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.guard import own_name
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 200
-"""For any one start, on a busy machine."""
+"""Time limit of one start in seconds, on a busy machine."""
 FILES = (
     "overlay-trial",
     "hosts.lock",
@@ -36,7 +36,7 @@ FILES = (
     "hosts/gpu-2/spec.json",
     "hosts/gpu-2/pid",
 )
-"""Files of a first start, below the cluster's folder, in their order."""
+"""Files that a first start writes into the cluster's folder, in this order."""
 START = """
 import sys
 from tests.e2e.test_first_hosts import up
@@ -45,7 +45,7 @@ up(sys.argv[1], [int(port) for port in sys.argv[2:]])
 
 
 def up(name: str, ports: list[int]) -> list[hosts.HostStatus]:
-    """Bring up a host at each port."""
+    """Start a simulated host for each port."""
     declared = [
         Host(
             name=(host := f"gpu-{number}"),
@@ -60,7 +60,7 @@ def up(name: str, ports: list[int]) -> list[hosts.HostStatus]:
 
 
 class First:
-    """Two hosts that don't exist yet."""
+    """Two simulated hosts that don't exist yet."""
 
     def __init__(self) -> None:
         self.name = own_name("hosts")
@@ -74,7 +74,7 @@ class First:
         return processes.find(hosts_dir(self.name) / host)
 
     def assert_whole(self) -> None:
-        """The next start heals them, and the one after it leaves them alone."""
+        """Check that the next start repairs the hosts and that the one after changes nothing."""
         status = up(self.name, self.ports)
         assert [host.running for host in status] == [True, True]
         assert [host.pid for host in up(self.name, self.ports)] == [host.pid for host in status]
@@ -97,7 +97,7 @@ def first() -> Iterator[First]:
 
 
 def when(holds: Callable[[], object], run: subprocess.Popen[bytes]) -> None:
-    """Wait until something is there, while the run lasts."""
+    """Wait until a condition is true or the process has ended."""
     deadline = time.monotonic() + SECONDS
     while not holds() and run.poll() is None:
         assert time.monotonic() < deadline

@@ -1,4 +1,7 @@
-"""Nothing is granted by the stack file: each of these alone fails the run and names the node."""
+"""Tests that `up` verifies GPUs instead of trusting the stack file.
+
+Each fault on its own must fail the run, with an error that names the node.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def stack(project: Project) -> Iterator[None]:
-    """The stack is up, and gone afterwards."""
+    """Bring the stack up for the tests of this module, and destroy it afterwards."""
     assert figures(project.up())[:2] == (32, 32)
     yield
     done = project.command("destroy")
@@ -23,7 +26,7 @@ def stack(project: Project) -> Iterator[None]:
 
 @pytest.fixture
 def healed(project: Project) -> Iterator[None]:
-    """After a fault has gone, one run brings all GPUs back."""
+    """Check that, after a fault is gone, a single run brings all GPUs back."""
     yield
     validated, declared, _ = figures(project.up())
     assert (validated, declared) == (32, 32)
@@ -50,8 +53,8 @@ def test_one_unhealthy_gpu_fails_the_run(project: Project, healed: None) -> None
 
 def test_a_log_without_test_passed_fails_the_run(project: Project, healed: None) -> None:
     project.fault("gpu-2", "validation-silent")
-    # What was validated once is not validated again without a cause: a new timeout is none, another
-    # image is one.
+    # A node that was validated is only validated again for a reason. A new timeout is not a reason,
+    # but a new image is.
     project.edit(lambda cluster: cluster["validation"].update(image="example.com/cuda:vectoradd"))
     try:
         fails(project, "gpu-2", "log has no line 'Test PASSED'")

@@ -1,4 +1,7 @@
-"""SIGKILL in the middle of runs, at chosen and at random moments: the next run converges."""
+"""Tests of SIGKILL in the middle of runs, at fixed and at random moments.
+
+The next run must complete what the killed run left.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ POINTS = [
     pytest.param("gpu-cluster-validation-a100", id="validation", marks=pytest.mark.full),
 ]
 FEW, MORE = 10, 30
-"""Random kills of `make test`, and those that `make test-promises` adds to them."""
+"""Number of random kills in `make test`, and the number that `make test-promises` adds."""
 
 
 def plugins(stack: str) -> set[int]:
-    """Plugin processes of a stack's engines; other tests have theirs at the same time."""
+    """Return the plugin processes of this stack's engines; other tests run plugins in parallel."""
     result = set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -48,7 +51,7 @@ def plugins(stack: str) -> set[int]:
 def kill_at_random(
     project: Project, count: int, source: random.Random, note: Callable[[str, object], None]
 ) -> None:
-    """Kill so many runs; fail with all that was not healed."""
+    """Kill this many runs; fail with all faults that the next `up` did not repair."""
     declared = project.read()
     try:
         project.up()
@@ -90,7 +93,8 @@ def test_a_killed_up_and_a_killed_destroy_converge(project: Project, resource: s
 
     project.kill_during("up", f"{resource} creating")
     healing = project.command("up")
-    assert "it is removed" in healing.stdout  # the killed run's lock
+    # `up` must report that it removed the lock of the killed run.
+    assert "it is removed" in healing.stdout
     assert figures(healing.stdout.strip().splitlines()[-1])[:2] == (32, 32)
     assert figures(project.up()) == (32, 32, 0)
 
@@ -115,7 +119,8 @@ def test_an_upgrade_that_was_killed_is_done_by_the_next_up(project: Project) -> 
     def newest() -> Json:
         return project.ask(lambda client: secrets_of(client, name, space))[-1]
 
-    # As Helm is killed in the middle of an upgrade: its record is there, no object has changed.
+    # Imitate Helm being killed in the middle of an upgrade: the release record exists, but no
+    # object has changed.
     before = newest()
     release = decode_release(before)
     release["version"] += 1
@@ -134,7 +139,7 @@ def test_an_upgrade_that_was_killed_is_done_by_the_next_up(project: Project) -> 
     annotations = {"podAnnotations": {"example.com/edit": "new"}}
     try:
         project.edit(lambda cluster: cluster.update(devicePlugin={"extraValues": annotations}))
-        # The refresh that follows a killed update reads the values of the pending record.
+        # A refresh after a killed update reads the values of the pending release record.
         assert project.pulumi("refresh", "--yes", "--skip-preview").returncode == 0
         done = project.command("up")
         assert done.returncode == 0, done.stdout
@@ -163,7 +168,8 @@ def test_a_cluster_made_anew_gets_everything_again(project: Project) -> None:
 
 
 def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Project) -> None:
-    assert project.command("destroy").returncode == 0  # so that there is a state
+    # `destroy` creates the state file that this test needs.
+    assert project.command("destroy").returncode == 0
     assert list(project.state.rglob("*.attrs")) == []
     (path,) = (project.state / ".pulumi" / "stacks").rglob(f"{project.stack}.json")
     path.with_name(f"{path.name}.attrs").touch()
@@ -174,7 +180,8 @@ def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Proje
 
 def test_no_plugin_outlives_its_engine(project: Project) -> None:
     project.kill_during("up", "gpu-cluster-host-preparation-gpu-1 creating")
-    assert plugins(project.stack)  # they wait for an engine that is gone
+    # The plugins of the killed engine wait for an engine that no longer exists.
+    assert plugins(project.stack)
     assert project.command("up").returncode == 0
     assert project.pulumi("destroy", "--yes", "--skip-preview").returncode == 0
     assert plugins(project.stack) == set()

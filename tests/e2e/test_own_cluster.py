@@ -1,6 +1,7 @@
-"""README's "Your own cluster", word for word, against a second kubeconfig and without a terminal.
+"""Test of the section "Your own cluster" in README.md, word for word.
 
-Only what no example can know is replaced: addresses and host keys.
+It uses a second kubeconfig and no terminal. Only addresses and host keys are replaced, because no
+example can know them.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ BLOCK = re.compile(r"^ *```(yaml|sh)\n(.*?)^ *```$", re.M | re.S)
 
 
 def section() -> str:
-    """The section of README."""
+    """Return the text of the section in README.md."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return text.partition("## Your own cluster\n")[2].partition("\n## ")[0]
 
 
 def blocks(kind: str) -> list[str]:
-    """The section's code blocks of one language, without their indentation."""
+    """Return the section's code blocks of one language, without their indentation."""
     bodies = [body for language, body in BLOCK.findall(section()) if language == kind]
     return [re.sub(r"^ {3}", "", body, flags=re.M) for body in bodies]
 
@@ -45,13 +46,13 @@ OF_MAKE = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 @dataclass
 class Shell:
-    """A person's shell in a copy of the project: what one block exports serves the next."""
+    """A user's shell in a copy of the project; variables that a block exports are kept."""
 
     folder: Path
     environment: dict[str, str]
 
     def run(self, script: str) -> str:
-        """Runs lines without a terminal; the output, after success."""
+        """Run a script without a terminal; it must succeed. Return its output."""
         done = subprocess.run(
             ["bash", "-euc", f"{script}\nenv -0 >environment.txt"],
             cwd=self.folder,
@@ -70,7 +71,7 @@ class Shell:
 
 
 def stack_file(project: Project) -> dict[str, Any]:
-    """README's stack file, with the one host's real address and key."""
+    """Return the stack file of README.md, with the real address and host key of its host."""
     (text,) = blocks("yaml")
     content: dict[str, Any] = yaml.safe_load(text)
     (host,) = content["config"]["gpu-cluster:cluster"]["hosts"]
@@ -80,7 +81,7 @@ def stack_file(project: Project) -> dict[str, Any]:
 
 
 def home(project: Project, folder: Path) -> Path:
-    """A home with a kubeconfig of the cluster, under another name, and with the SSH key."""
+    """Create a home folder with the SSH key and with a kubeconfig whose context is renamed."""
     kubeconfig = toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
     content = yaml.safe_load(kubeconfig.read_text())
     content["contexts"][0]["name"] = content["current-context"] = "my-cluster"
@@ -94,7 +95,7 @@ def home(project: Project, folder: Path) -> Path:
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Another cluster of four nodes, one of them a host that can be logged in to."""
+    """Start another cluster with four nodes, of which one is a host with SSH."""
     made = Project.make(tmp_path_factory.mktemp("own"), own_name("own"))
     made.edit(lambda declared: declared.update(hosts=declared["hosts"][:1]))
     with started(made):
@@ -104,9 +105,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture
 def shell(cluster: Project, tmp_path: Path) -> Iterator[Shell]:
     (cluster.root / "Pulumi.lab.yaml").write_text(yaml.safe_dump(stack_file(cluster)))
-    os.utime(cluster.root / "requirements.lock", (0, 0))  # the environment is there
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    os.utime(cluster.root / "requirements.lock", (0, 0))
     environment = {
-        # What an outer make sets would make the inner one talk: a person's shell has none of it.
+        # Variables of an outer make would make the inner make print more; a user's shell has none.
         **{key: text for key, text in cluster.environment.items() if key not in OF_MAKE},
         "HOME": str(home(cluster, tmp_path)),
         "GPU_CLUSTER_CACHE": str(toolchain.cache_dir()),

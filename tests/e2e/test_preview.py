@@ -1,4 +1,7 @@
-"""A preview reads: it starts, stops and changes nothing, and finds what isn't there."""
+"""Tests that a preview only reads: it starts, stops and changes nothing.
+
+A preview must also report declared nodes and hosts that don't exist.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ HOLDER = "namespaces/default/pods/holder"
 
 
 def everything(project: Project) -> dict[str, Any]:
-    """What runs, and what the API server and the hosts hold."""
+    """Return the running processes, all objects of the API server and all files of the hosts."""
     return {
         "processes": simulator.status(project.stack).running,
         "hosts": {host.name: host.pid for host in simulated_hosts.status(project.stack)},
@@ -36,7 +39,7 @@ def everything(project: Project) -> dict[str, Any]:
 
 @contextmanager
 def holder(project: Project, node: str) -> Iterator[None]:
-    """A pod of somebody's on a node, as long as the block runs."""
+    """Run a user's pod on a node while the block runs."""
     body = {
         "metadata": {"name": "holder"},
         "spec": {"nodeName": node, "containers": [{"name": "train", "image": "train"}]},

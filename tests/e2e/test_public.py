@@ -1,4 +1,4 @@
-"""A program of one's own: it imports `GpuCluster`, and its cluster is made in the same run."""
+"""Test of a user's own program that imports `GpuCluster` and also creates the cluster."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ site = GpuCluster(
 pulumi.export("nodes", site.nodes)
 pulumi.export("charts", site.charts)
 """
-"""A resource of the same program says the kubeconfig, so the first preview can't know it."""
+"""A program in which another resource outputs the kubeconfig; the first preview can't know it."""
 UNKNOWN = f"{NAME}: its kubeconfig is known as soon as its cluster exists"
 
 
 @dataclass
 class Program:
-    """The program in a folder of its own, beside the components that it imports."""
+    """The user's program in a separate folder, with links to the components that it imports."""
 
     folder: Path
     stack: str
@@ -71,7 +71,7 @@ class Program:
         return done.stdout
 
     def declare(self, cluster: Json) -> None:
-        """Write the settings; what the engine wrote into the stack's file stays."""
+        """Write the settings into the stack file; keep what the engine wrote there."""
         file = self.folder / f"Pulumi.{self.stack}.yaml"
         kept = yaml.safe_load(file.read_text()) if file.exists() else {}
         file.write_text(yaml.safe_dump({**(kept or {}), "config": {"site:cluster": cluster}}))
@@ -79,7 +79,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A running embedded cluster, of which no kubeconfig of this machine knows."""
+    """Start an embedded cluster that is in no kubeconfig of this machine."""
     made = Project.make(tmp_path_factory.mktemp("public"), own_name("public"))
     made.write({**made.declared(), "hosts": []})
     with started(made):
@@ -114,7 +114,7 @@ def kubeconfig(project: Project) -> Path:
 
 
 def secrets_of(path: Path) -> list[str]:
-    """What a kubeconfig keeps secret."""
+    """Return the secret values in a kubeconfig."""
     kept = {"client-key-data", "token", "password"}
     users = yaml.safe_load(path.read_text())["users"]
     return [value for user in users for key, value in user["user"].items() if key in kept]

@@ -1,6 +1,6 @@
-"""The whole stack by the real engine on the embedded cluster, over real SSH.
+"""Tests of the whole stack with the real engine, an embedded cluster and real SSH.
 
-The tests share one cluster and run in the order of the file: from an empty cluster to an empty
+The tests share one cluster and depend on the order in this file: from an empty cluster to an empty
 cluster.
 """
 
@@ -26,7 +26,7 @@ Before = tuple[dict[str, Json], dict[str, dict[str, str]]]
 
 @pytest.fixture(scope="module")
 def before(project: Project) -> Before:
-    """Cluster and hosts before the first run."""
+    """Return a snapshot of the cluster and the hosts before the first run."""
     hosts = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
     return snapshot.cluster(project), hosts
 
@@ -58,8 +58,9 @@ def test_a_second_up_changes_nothing(project: Project) -> None:
 
 @pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
 def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
-    """In a shell that has none of our variables, after another stack was selected."""
-    os.utime(project.root / "requirements.lock", (0, 0))  # the environment is there
+    """The lines must work in a shell without our variables, after another stack was selected."""
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    os.utime(project.root / "requirements.lock", (0, 0))
     done = project.command("up")
     lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
     assert lines[-1].endswith("&& pulumi preview"), done.stdout
@@ -126,7 +127,7 @@ def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> No
 
 def test_no_temporary_file_outlives_a_run(project: Project) -> None:
     scratch = toolchain.cache_dir() / "tmp" / project.stack
-    before = set(scratch.iterdir())  # tests that kill an engine leave what it had
+    before = set(scratch.iterdir())  # Tests that kill an engine leave its temporary files.
     assert project.command("preview").returncode == 0
     assert project.pulumi("up", "--yes", "--skip-preview").returncode == 0
     assert set(scratch.iterdir()) == before
@@ -150,12 +151,12 @@ ROLES = Path(__file__).resolve().parents[2] / "policies" / "roles"
 
 @pytest.fixture
 def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
-    """A kubeconfig of a user with the committed roles for previews, which can only read."""
+    """Make a kubeconfig for a user with the committed, read-only roles for previews."""
     made = []
     for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
         namespace = declared["metadata"].get("namespace")
         if namespace not in (None, "nvidia-device-plugin"):
-            continue  # of a platform that this stack doesn't have
+            continue  # Skip the Roles of platforms that this stack doesn't use.
         kind, base = declared["kind"], "/apis/rbac.authorization.k8s.io"
         place = f"namespaces/{namespace}/" if namespace else ""
         subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
@@ -281,7 +282,7 @@ def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project)
 
 
 def destroy(project: Project, before: Before) -> None:
-    """Destroys the stack and compares what is left, object by object and byte by byte."""
+    """Destroy the stack; compare all objects and files with those before the first run."""
     done = project.pulumi("destroy", "--yes", "--skip-preview")
     assert done.returncode == 0, done.stdout
     objects, hosts = before

@@ -1,4 +1,4 @@
-"""`make up` in odd shells and folders, without room; `down` in the middle of it."""
+"""Tests of `make up` in unusual shells and folders and on full disks, and of `down` during it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOBODY = "http://127.0.0.1:9"
 
 
 class Surrounded(Project):
-    """The project, its commands typed as `make` in an odd shell."""
+    """The project, with its commands run by `make` in an unusual shell."""
 
     def make_command(self, name: str, *before: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -41,7 +41,7 @@ class Surrounded(Project):
         )
 
     def comes_up(self, *before: str) -> int:
-        """`make up` counts all GPUs; gives the number of changed resources."""
+        """Run `make up`, which must count all GPUs; return the number of changed resources."""
         done = self.make_command("up", *before)
         assert done.returncode == 0, done.stdout
         assert "Traceback" not in done.stdout
@@ -50,7 +50,7 @@ class Surrounded(Project):
         return changed
 
     def goes_down(self, *before: str) -> None:
-        """`make down` leaves nothing."""
+        """Run `make down` and check that nothing is left running."""
         done = self.make_command("down", *before)
         assert done.returncode == 0, done.stdout
         assert simulator.status(self.stack).running == {}
@@ -58,7 +58,7 @@ class Surrounded(Project):
 
 @pytest.fixture
 def surrounded(tmp_path: Path) -> Iterator[Surrounded]:
-    """A project in a folder with blanks and letters of other languages; nothing runs yet."""
+    """Create a project in a folder whose name has spaces and non-ASCII letters; start nothing."""
     if shutil.which("make") is None:
         pytest.skip("make: not on PATH")
     project = Surrounded.make(tmp_path / "mein Prójekt", own_name("e2e"))
@@ -100,7 +100,10 @@ def test_a_machine_without_a_network(surrounded: Surrounded) -> None:
 @pytest.mark.full
 @pytest.mark.promise("`make up` works while the clock that its programs see jumps by hours.")
 def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
-    """The language host, the program, its plugins and commands; not the engine, which is static."""
+    """The clock jumps for all dynamically linked programs: language host, plugins and commands.
+
+    The engine is linked statically, so it keeps the real clock.
+    """
     if (compiler := shutil.which("cc")) is None:
         pytest.skip("no C compiler on PATH")
     library, source = tmp_path / "clock.so", Path(__file__).with_name("jumping_clock.c")
@@ -117,7 +120,8 @@ def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
         text=True,
     )
     assert seen.stdout == "True\n"
-    assert figures(surrounded.up())[:2] == (32, 32)  # make would end with a line about the clock
+    # Run without make, which would print a warning about the clock as its last line.
+    assert figures(surrounded.up())[:2] == (32, 32)
 
 
 JUMPS = """
@@ -131,7 +135,7 @@ print(max(seen) - min(seen) > 3000)
 
 
 def own_cache(folder: Path) -> Path:
-    """An empty cache with the toolchain and the hosts' roots of the real one."""
+    """Create an empty cache that shares the toolchain and root file systems of the real cache."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("tools", "roots"):
         (folder / name).symlink_to((toolchain.cache_dir() / name).resolve())

@@ -1,6 +1,7 @@
-"""Each command that a user has is run twice: the second run ends as the first.
+"""Test that each command for users can be run twice with the same result.
 
-By `make` itself, on an embedded cluster with simulated hosts, in a copy that is a git repository.
+The commands are run by `make`, on an embedded cluster with simulated hosts, in a copy of the
+project that is a git repository.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from tests.guard import own_name
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
-#: In the order in which they are run: what needs the stack comes while it is up.
+# Targets for users, in the order of the test; those that need the stack run while it is up.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
     *("start", "preview", "up", "validate", "probe-key", "preview-state", "preview-secrets"),
     *("forget", "destroy", "down"),
 )
-#: Of those who change the project: its tests, and what is generated from it.
-DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|language|check|bench|lock|clean|house")
-#: What a second run says and the first doesn't, with exit code 1.
+# Targets for developers: tests, and files generated from the project.
+DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|check|bench|lock|clean|house")
+# Commands that fail when they are run a second time, with a part of their message.
 REFUSED = {"forget": "of which the state holds nothing"}
-#: The probe isn't on the simulated hosts, and the command says so in each run.
+# Commands that fail each time, with a part of their message; the probe is not on simulated hosts.
 NOT_READY = {"probe-key": "0 of 2 hosts run the probe"}
 
 
@@ -50,7 +51,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
         (project.root / ".git" / "info" / "exclude").write_text("venv\nvenv-audit\n")
     complete = project.root / "venv-audit" / ".complete"
     complete.parent.mkdir()
-    complete.touch()  # its programs come by the network
+    # An empty .complete file keeps `make` from downloading the programs for `make audit`.
+    complete.touch()
     (tmp_path / "previews").mkdir()
     project.environment |= {
         "HOST": "gpu-2",
@@ -60,13 +62,13 @@ def project(tmp_path: Path) -> Iterator[Project]:
         "GOPROXY": "off",
         "GOFLAGS": "-mod=mod",
     }
-    with started(project):  # so that all of it is removed, whatever fails
+    with started(project):  # Whatever fails, the cluster is removed at the end.
         yield project
 
 
 def run(project: Project, target: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        # The copy's virtual environment is a link to one that is made.
+        # The copy's virtual environment is a link to a complete one, so `make` must not rebuild it.
         ["make", "--silent", "--old-file=venv/.complete", target],
         cwd=project.root,
         env=project.environment,
@@ -92,5 +94,7 @@ def test_each_command_of_a_user_can_be_run_again(project: Project) -> None:
             assert said in done.stdout
             assert "Traceback" not in done.stdout
         if target == "preview-secrets":
-            project.file.write_bytes(stack_file)  # only a preview's checkout keeps placeholders
+            # Restore the stack file: only the checkout of a preview keeps the placeholders for
+            # secrets.
+            project.file.write_bytes(stack_file)
         assert project.file.read_bytes() == stack_file, target

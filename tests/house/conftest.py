@@ -1,4 +1,4 @@
-"""Trees of modules: small ones, and the project's own."""
+"""Fixtures with trees of modules: small ones for tests, and the project's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def grow(tmp_path: Path) -> Callable[..., Tree]:
-    """Write files of a package `components` and read them."""
+    """Return a function that writes files of a package `components` and reads them as a tree."""
 
     def written(**files: str) -> Tree:
         for name, text in files.items():
@@ -30,6 +30,6 @@ def grow(tmp_path: Path) -> Callable[..., Tree]:
 
 @pytest.fixture(scope="session")
 def ours() -> Tree:
-    """Read all packages of the project and its `__main__.py`."""
+    """Return the tree of all packages of the project and its `__main__.py`."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     return Tree(ROOT, settings["importlinter"]["root_packages"])

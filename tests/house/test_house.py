@@ -1,4 +1,4 @@
-"""The measures of `make house`, on small trees whose answers are known."""
+"""Tests of the measurements of `make house`, on small trees with known results."""
 
 from __future__ import annotations
 

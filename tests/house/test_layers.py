@@ -1,4 +1,8 @@
-"""The contract of layers: over all modules, each kind of import, and in docs/architecture.md."""
+"""Tests of the layers contract in pyproject.toml.
+
+All modules must obey the contract, imports at run time too, and docs/architecture.md must describe
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,12 @@ CONTRACTS = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]
 PROGRAM = "__main__"
 
 FOREIGN = {
-    "lab.benchmarks.empty_stack.__main__",  # runs a file of its own layer
-    "toolchain.plugins.language_host.child",  # both run the program of whoever uses Pulumi
+    # The benchmark of an empty stack runs a file of its own layer.
+    "lab.benchmarks.empty_stack.__main__",
+    "toolchain.plugins.language_host.child",  # The language host runs the program of a Pulumi user.
     "toolchain.plugins.language_host.program",
 }
-"""Modules that run what their text doesn't name."""
+"""Modules that run code whose name is not in their text."""
 
 
 def layers() -> Layers:
@@ -102,4 +107,6 @@ def test_the_page_of_architecture_has_the_contract_as_its_table() -> None:
     assert table == list(contract.groups)
     together = [group for i, group in enumerate(table) if i not in contract.independent]
     known = {name.partition(".")[0] for group in together if len(group) > 1 for name in group}
-    assert known == {"policies"}  # that modules of one number know each other, as the page says
+    # As docs/architecture.md says, only modules of `policies` may share a number and import each
+    # other.
+    assert known == {"policies"}

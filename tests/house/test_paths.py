@@ -1,4 +1,4 @@
-"""The pages, the Makefile and the code name files and modules that exist."""
+"""Tests that the files and modules exist that documents, Makefile, comments and code name."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("commands", "components", "lab", "policies", "toolchain")
 READERS = ("README.md", "SECURITY.md", "Makefile", "__main__.py", "pyproject.toml", ".github/")
 WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules/")
-"""Generated pages: their words come from what is read here."""
+"""Generated pages, which are not checked because their sources are."""
 FOLDERS = "|".join((*PACKAGES, "tests"))
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./{{}},*-]*[\w}}*]/?")
 DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
 EXAMPLES = {
-    "components/base/image.py:tests/gpu-pod.yaml",  # a sample in a site's own repository
+    # An example of a file in a user's own repository.
+    "components/base/image.py:tests/gpu-pod.yaml",
     "Makefile:lab/hardware/STACK.yaml",
 }
 BEGINNINGS = ("toolchain/plugins/pulumi",)
-"""Of names of files."""
+"""Beginnings of file names that are no complete path."""
 MADE = ("tests/results", "lab/benchmarks/results")
-"""What runs write, beside the code."""
+"""Folders that runs create inside the project."""
 ENDINGS = ("md", "py", "yaml", "sh", "toml")
-"""After a package's name these make a file's name, not a module's."""
+"""File name endings: after a package's name, they mean a file and not a module."""
 
 
 def with_folders(files: Iterable[str]) -> set[str]:
@@ -45,7 +46,7 @@ def broken_paths(text: str, there: Set[str]) -> Iterator[str]:
 
 
 def _each(path: str) -> Iterator[str]:
-    """Yield what a path with braces stands for."""
+    """Yield the paths that a path with braces stands for."""
     braces = re.search(r"\{([^{}]*)\}", path)
     if braces is None:
         yield path
@@ -55,7 +56,7 @@ def _each(path: str) -> Iterator[str]:
 
 
 def broken_names(text: str, tree: Tree) -> Iterator[str]:
-    """Yield the dotted names in a text that no module has, nor a name in one."""
+    """Yield the dotted names in a text that are neither a module nor a name in a module."""
     packages = {name.rpartition(".")[0] for name in tree.modules}
     for match in DOTTED.finditer(text):
         name = match[0]
@@ -74,7 +75,7 @@ def _exists(name: str, tree: Tree, packages: set[str]) -> bool:
 
 
 def texts() -> dict[str, str]:
-    """Return what is read: pages whole, without the blocks of code of the newcomer's page."""
+    """Return the checked texts by file name; code blocks in docs/contributing.md are left out."""
     found = {}
     for name in project_files():
         if not name.startswith((*READERS, "docs/", *(f"{each}/" for each in PACKAGES))):

@@ -1,4 +1,4 @@
-"""A real sshd, the plugins' own processes, and the real engine."""
+"""Fixtures with a real sshd, processes of the plugins, and projects for the real engine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def _public(key: asyncssh.SSHKey) -> str:
 
 
 def _sshd(folder: Path) -> list[str]:
-    """The machine's sshd, or the one of simulated hosts on the machine's own files.
+    """Return the command that starts sshd.
 
-    The latter's loader and libraries are those of its root; the user whose rights it drops to
-    exists in its own mount namespace only.
+    It is the machine's own sshd or, if there is none, the sshd of simulated hosts, started on the
+    files of this machine. The latter needs the loader and the libraries of its own root file
+    system. The unprivileged user that it switches to exists only in a separate mount namespace.
     """
     program = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
     if program is not None:
@@ -50,7 +51,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RigHost]:
     folder = tmp_path_factory.mktemp("sshd")
     sshd = _sshd(folder)
     if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own privilege separation folder
+        # sshd needs the folder /run/sshd for its privilege separation.
+        Path("/run/sshd").mkdir(exist_ok=True)
     host_key = asyncssh.generate_private_key("ssh-ed25519")
     user_key = asyncssh.generate_private_key("ssh-ed25519")
     host_key.write_private_key(folder / "host_key")
@@ -88,7 +90,7 @@ Subsystem sftp internal-sftp
 
 @pytest.fixture
 def plugin() -> Iterator[Plugin]:
-    """A fresh plugin process."""
+    """Start a new plugin process for each test."""
     started = Plugin()
     yield started
     started.close()

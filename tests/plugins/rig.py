@@ -1,4 +1,4 @@
-"""The plugins' own processes, a host with sshd, and projects for the real engine."""
+"""Helpers: processes of the command plugin, a host with sshd, projects for the real engine."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ sys.path.insert(0, str(PLUGINS))
 from command_provider import values  # noqa: E402
 
 LIMIT = 30
-"""Seconds for any one wait."""
+"""Time limit of each wait in seconds."""
 
 
 def until(condition: Any, what: str) -> Any:
-    """The first true value of `condition()`, or a failure that names `what`."""
+    """Wait until `condition()` is true and return its value; fail with the text `what`."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         if result := condition():
@@ -40,7 +40,7 @@ def until(condition: Any, what: str) -> Any:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs (a zombie does not)."""
+    """Return whether a process is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class RigHost:
-    """An sshd on loopback that takes one key."""
+    """An sshd on loopback that accepts one key."""
 
     port: int
     host_key: str
@@ -76,7 +76,7 @@ class RigHost:
 
 
 class _Engine(engine_pb2_grpc.EngineServicer):
-    """Takes the messages that a plugin sends to its engine."""
+    """Fake engine that stores the log messages of a plugin."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -92,7 +92,7 @@ class Failed(Exception):
 
 @dataclass
 class Plugin:
-    """The command plugin's own process, spoken to as the engine does."""
+    """A process of the command plugin, called over gRPC as the engine does."""
 
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -139,7 +139,8 @@ class Plugin:
     def check(self, token: str, **inputs: Any) -> tuple[dict[str, Any], dict[str, str]]:
         request = provider_pb2.CheckRequest(urn=self.urn(token), news=values.encode(inputs))
         answer = self._call("Check", request)
-        assert not any(failure.property for failure in answer.failures)  # values would be shown
+        # A failure must not name its property in this field, or the engine would print its value.
+        assert not any(failure.property for failure in answer.failures)
         reasons = (failure.reason.split(": ", 1) for failure in answer.failures)
         return values.decode(answer.inputs), {path: reason for path, reason in reasons}
 
@@ -179,7 +180,7 @@ class Plugin:
 
 
 class Background:
-    """Runs a call in a thread and keeps its result or exception."""
+    """Runs a call in a thread and stores its exception."""
 
     def __init__(self, call: Any) -> None:
         self.error: Exception | None = None
@@ -201,7 +202,7 @@ class Background:
 
 @dataclass(frozen=True)
 class Project:
-    """A Pulumi project in a folder of its own, run by the real engine."""
+    """A Pulumi project in a separate folder, run by the real engine."""
 
     folder: Path
     environment: dict[str, str]

@@ -1,4 +1,4 @@
-"""Both plugins under the real engine, over a real sshd."""
+"""Tests of the language host and the command plugin with the real engine and a real sshd."""
 
 from __future__ import annotations
 
@@ -227,7 +227,8 @@ def test_a_killed_engine_leaves_no_process(project: Project, tmp_path: Path) -> 
     try:
         until(mark.exists, "the command runs")
         children = _children(engine.pid)
-        assert len(children) >= 4  # language host, policy pack, command plugin, command
+        # The processes are the language host, the policy pack, the command plugin and the command.
+        assert len(children) >= 4
         engine.send_signal(signal.SIGKILL)
         engine.communicate(timeout=LIMIT)
         for pid in children:

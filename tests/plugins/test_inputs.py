@@ -1,4 +1,4 @@
-"""Checks, defaults, differences and previews: what the plugin says before anything runs."""
+"""Tests of the command plugin before it runs anything: checks, defaults, diffs and previews."""
 
 from __future__ import annotations
 

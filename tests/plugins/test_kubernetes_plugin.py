@@ -1,4 +1,7 @@
-"""The Kubernetes plugin that the toolchain builds registers manifests as the official one does."""
+"""Tests that the Kubernetes plugin built by the toolchain works like the official one.
+
+The build replaces the SDK's function that registers the objects of a manifest.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from tests.plugins.rig import Project
 
 pytestmark = pytest.mark.slow
 
-#: Manifests of many groups, and the type that each is registered as.
+# Kinds of many API groups, each with the apiVersion of its manifest and the group in its Pulumi
+# type.
 KINDS = {
     "ConfigMap": ("v1", "core/v1"),
     "Secret": ("v1", "core/v1"),

@@ -1,4 +1,4 @@
-"""`command:local:Command` and `command:local:run` in the plugin's own process."""
+"""Tests of `command:local:Command` and `command:local:run` in a process of the plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A plugin starts with the SDK's messages alone; a program has the SDK with those same messages."""
+"""Tests of importing the SDK's gRPC messages without the SDK.
+
+A plugin starts with only the messages. A Pulumi program then imports the whole SDK, which must use
+the same message classes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What heals by taking over what exists heals under the next Kubernetes plugin, too.
+"""Tests of recovery with a future Kubernetes plugin, which refuses to create existing objects.
 
-That plugin refuses to create what exists (`lab.next_provider`). A lost state and a killed run leave
-objects that the state doesn't know.
+`lab.next_provider` imitates that plugin. A lost state or a killed run leaves objects that are not
+in the state, so recovery must take them over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ for name in os.environ["TEST_NAMES"].split():
         opts=pulumi.ResourceOptions(provider=provider),
     )
 """
-"""Objects by their names, under the SDK's own provider or the program's."""
+"""Declares ConfigMaps, with the SDK's provider or with the program's."""
 SPACE = """
 import os
 import pulumi
@@ -64,7 +64,7 @@ if os.environ["TEST_AGE"] == "older":
 else:
     Manifest("space", space, opts)
 """
-"""A namespace as earlier versions of the program declared it, or as it does now."""
+"""Declares a namespace as earlier versions of the program did, or as it does now."""
 MAPS = "/api/v1/namespaces/default/configmaps"
 TEAM = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
 GPUS = 16
@@ -72,12 +72,12 @@ GPUS = 16
 
 @dataclass
 class Site:
-    """A project of which each engine attaches to a plugin of the test's.
+    """A project whose engine connects to a plugin process of the test.
 
     Attributes:
         plugin: `pinned` or `next`.
-        project: two nodes, guardrails and a quota.
-        provider: the plugin.
+        project: The project, with two nodes, guardrails and a quota.
+        provider: The plugin process.
     """
 
     plugin: str
@@ -85,12 +85,12 @@ class Site:
     provider: NextProvider
 
     def up(self) -> None:
-        """`make up` twice: the first heals, the second has nothing to do."""
+        """Run `make up` twice: the first run recovers, the second must not change anything."""
         assert figures(self.project.up())[:2] == (GPUS, GPUS)
         assert figures(self.project.up()) == (GPUS, GPUS, 0)
 
     def killed(self, name: str) -> None:
-        """Kill the engine of an `up` when an object is made and the engine doesn't know of it."""
+        """Kill the engine of an `up` after an object is created, before the engine records it."""
         if any(self.project.state.rglob(f"{self.project.stack}.json")):
             assert self.project.command("destroy").returncode == 0
         mark = os.urandom(8).hex()
@@ -140,7 +140,8 @@ def killed_at_the_guardrails(site: Site) -> None:
 
 
 HEALS: tuple[Callable[[Site], None], ...] = (
-    killed_at_the_guardrails,  # while there is nothing yet
+    # killed_at_the_guardrails must be first, because it needs an empty cluster.
+    killed_at_the_guardrails,
     lost_state,
     lost_release,
     killed_at_a_namespace,
@@ -154,7 +155,7 @@ HEALS: tuple[Callable[[Site], None], ...] = (
     ]
 )
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """A site under the pinned plugin, and under the next."""
+    """Start a site with the pinned plugin or with the next one."""
     made = Project.make(tmp_path, own_name("next"))
     declared = made.declared() | {
         "hosts": [],
@@ -209,7 +210,7 @@ def server() -> Iterator[ApiServer]:
 
 @pytest.fixture
 def attached(server: ApiServer, project: rig.Project) -> Iterator[tuple[rig.Project, NextProvider]]:
-    """A project whose engine attaches to the next plugin."""
+    """Return a project whose engine connects to the next plugin."""
     executable = toolchain.ensure(PLUGIN)[PLUGIN].path
     context = yaml.safe_load(server.kubeconfig.read_text())["current-context"]
     environment = project.environment
@@ -221,7 +222,7 @@ def attached(server: ApiServer, project: rig.Project) -> Iterator[tuple[rig.Proj
 
 
 def managers(server: ApiServer, path: str) -> set[tuple[str, str]]:
-    """Return who manages fields of an object, and by which operation."""
+    """Return the field managers of an object, each with its operation."""
     fields = server.client.get(path).json()["metadata"]["managedFields"]
     return {(entry["manager"], entry["operation"]) for entry in fields}
 
@@ -236,7 +237,8 @@ def test_the_next_plugin_refuses_what_exists_and_the_program_takes_it_over(
     project.write(PROGRAM)
     left = {"metadata": {"name": "left"}, "data": {"made": "by hand"}}
     assert server.client.post(MAPS, json=left).status_code == 201
-    project.run("preview")  # it shows what exists as created
+    # A preview does not find out that the object exists; it shows a creation.
+    project.run("preview")
     refused = project.up(succeeds=False)
     assert 'configmaps "left" already exists' in refused
     assert all(line.strip() in refused for line in EXISTS.splitlines())

@@ -1,4 +1,4 @@
-"""A run ends what a killed engine left behind, and nothing that belongs to another run."""
+"""Tests that a run stops the plugins of a killed engine, but no plugin of another run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def executable() -> Path:
 def running(
     executable: Path, engine: str, around: tuple[str, ...] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """The Kubernetes plugin, once it serves."""
+    """Run the Kubernetes plugin while the block runs."""
     with subprocess.Popen(
         [*around, str(executable), engine],
         stdout=subprocess.PIPE,
@@ -68,7 +68,7 @@ def test_a_plugin_in_another_network_is_not_ended(executable: Path) -> None:
 def test_another_run_does_not_stop_a_policy_pack_from_rendering_a_chart(
     executable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once its plugin was ended here, and the release passed without being judged."""
+    """A policy pack that lost its plugin would pass the release without checking it."""
     monkeypatch.setenv("PATH", f"{executable.parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 1.0.0\n")

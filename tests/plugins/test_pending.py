@@ -1,4 +1,4 @@
-"""Operations that a killed engine left unfinished, on the real engine."""
+"""Tests of operations that a killed engine left unfinished, with the real engine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pulumi_command.local.Command("one", create=line, update=line)
 """
 SLOW = "touch begun; sleep 60"
 STACK: Any = SimpleNamespace(replaced=lambda: False)
-"""All that is asked of the stack here: its cluster is the same as before."""
+"""Fake stack whose embedded cluster was not recreated."""
 
 
 @pytest.fixture
 def selected(
     tmp_path: Path, pulumi_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> automation.Stack:
-    """A stack of one command."""
+    """Create a Pulumi stack with one command."""
     monkeypatch.setenv("PATH", pulumi_env["PATH"])
     (tmp_path / "Pulumi.yaml").write_text("name: pending\nruntime: python\n")
     (tmp_path / "__main__.py").write_text(PROGRAM)
@@ -42,7 +42,7 @@ def selected(
 
 
 def pending(selected: automation.Stack) -> list[str]:
-    """Return the kinds of the unfinished operations that the state holds."""
+    """Return the kinds of the unfinished operations in the state."""
     operations = (selected.export_stack().deployment or {}).get("pending_operations") or []
     return [operation["type"] for operation in operations]
 
@@ -66,14 +66,15 @@ def killed(selected: automation.Stack) -> None:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    selected.cancel()  # its lock
+    selected.cancel()  # Remove the lock of the killed engine.
 
 
 @pytest.mark.promise("After a killed `up` at most one later run refreshes.")
 def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> None:
     killed(selected)
     assert pending(selected) == ["creating"]
-    assert not stale(selected, STACK)  # there is nothing to read of what the state doesn't hold
+    # The state contains no resource for an unfinished creation, so a refresh would read nothing.
+    assert not stale(selected, STACK)
     assert not settle(selected, STACK)
     assert pending(selected) == []
     selected.up()
@@ -82,7 +83,8 @@ def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> N
     assert pending(selected) == ["updating"]
     assert stale(selected, STACK)
     assert settle(selected, STACK)
-    assert pending(selected) == ["updating"]  # as long as no run has refreshed
+    # A pending update stays in the state until a run refreshes.
+    assert pending(selected) == ["updating"]
     selected.up(refresh=True)
     assert pending(selected) == []
     assert not settle(selected, STACK)

@@ -1,4 +1,4 @@
-"""`command:remote:Command` over a real sshd."""
+"""Tests of `command:remote:Command` with a real sshd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a remote command logs in: host keys, keys, agents, passwords, proxies, limits of dialling."""
+"""Tests of SSH logins: host keys, keys, agents, passwords, jump hosts and retry limits."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_dead_agent_fails_only_where_nothing_else_can_log_in(
 
 
 class _PasswordServer(asyncssh.SSHServer):
-    """AsyncSSH's server with the one login method that it is asked for."""
+    """SSH server of AsyncSSH that supports only the given login method."""
 
     def __init__(self, method: str) -> None:
         self._method = method

@@ -1,4 +1,7 @@
-"""The engine ends plugins by a signal, waits 5 s, then kills: each second of that is the user's."""
+"""Tests that plugins end on a signal.
+
+The engine sends a signal, waits 5 s and then kills the plugin; a user has to wait that long.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tests.plugins.rig import LIMIT, PLUGINS, until
 from toolchain.plugin import NO_ENGINE
 
 TGKILL = {"x86_64": 234, "aarch64": 131}
-"""Number of tgkill(2), which the C library gives no function for (Linux, unistd.h)."""
+"""System call number of tgkill(2), for which the C library has no function (Linux, unistd.h)."""
 
 
 def _send(process: int, thread: int, number: int) -> None:
@@ -27,11 +30,15 @@ def _send(process: int, thread: int, number: int) -> None:
 def test_a_signal_that_does_not_wake_the_main_thread_ends_a_plugin(
     name: str, number: signal.Signals
 ) -> None:
-    """As one does that comes just before the main thread waits: 1 of 70 runs took 5 s longer."""
+    """Send the signal to another thread, which does not wake the main thread.
+
+    A signal that arrives just before the main thread waits has the same effect: 1 of 70 runs took 5
+    s longer.
+    """
     command = [str(PLUGINS / name), NO_ENGINE]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:  # which waits and closes
+    ) as process:  # On exit, Popen waits for the process and closes its pipe.
         try:
             assert process.stdout is not None
             assert int(process.stdout.readline()) > 0

@@ -1,10 +1,11 @@
-"""Who calls a plugin: the engine, or another user of this machine.
+"""Check that a call to a plugin comes from a process of the same user.
 
-A plugin listens on a port of 127.0.0.1, which every local user can dial, and does what it is told
-with its own user's rights. The engine can't be asked for a password, but the kernel knows whose
-socket a call comes from: by a question for this one (sock_diag(7)), else by the table of all
-(proc_net_tcp.rst in the kernel's documentation), which costs a hundred times as much. A system that
-has neither, such as macOS, isn't protected.
+A plugin listens on a port of 127.0.0.1, which every local user can connect to, and executes
+commands with its own user's rights. The engine has no way to send a password. But the kernel knows
+which user owns the socket at the other end of a connection. That user is read with a request for
+this one socket (sock_diag(7)). If that is not available, the user is read from the table of all
+sockets (proc_net_tcp.rst in the kernel's documentation), which takes a hundred times as long. A
+system that has neither, such as macOS, is not protected.
 """
 
 from __future__ import annotations
@@ -16,28 +17,37 @@ import sys
 from pathlib import Path
 
 TABLES = {Path("/proc/net/tcp"): "", Path("/proc/net/tcp6"): "0000000000000000FFFF0000"}
-"""Each with what stands before an IPv4 address: Go dials by IPv4, gRPC's C core by IPv6 sockets."""
+"""The kernel's socket tables, each with the prefix of an IPv4 address in that table.
+
+Go uses IPv4 sockets for 127.0.0.1; gRPC's C core uses IPv6 sockets.
+"""
 _ESTABLISHED = "01"
 _NONE = "0"
-"""Inode of a socket that its process has closed, whose user is shown as root."""
+"""Inode number of a socket that its process has closed; the table shows root as its user."""
 
 _SOCK_DIAG, _REQUEST, _BY_FAMILY = 4, 1, 20
-"""NETLINK_SOCK_DIAG, NLM_F_REQUEST, SOCK_DIAG_BY_FAMILY: linux/netlink.h, linux/sock_diag.h."""
+"""The values of NETLINK_SOCK_DIAG, NLM_F_REQUEST and SOCK_DIAG_BY_FAMILY.
+
+Source: linux/netlink.h, linux/sock_diag.h.
+"""
 _HEADER = struct.Struct("=IHHII")
-"""nlmsghdr: length, type, flags, sequence, port."""
+"""The struct nlmsghdr: length, type, flags, sequence number, port id."""
 _QUESTION = struct.Struct("=4BI4s16s16sI8s")
-"""inet_diag_req_v2 (linux/inet_diag.h): family, protocol, extensions, padding, states; then of the
-socket its ports, its two addresses, interface and cookie."""
+"""The struct inet_diag_req_v2, a request for information about one socket.
+
+Its fields (linux/inet_diag.h): family, protocol, extensions, padding, states; then ports, the two
+addresses, interface and cookie of the socket.
+"""
 _ANSWER = struct.Struct("=BB2x48x12xII")
-"""inet_diag_msg: family, state; then user and inode."""
+"""The struct inet_diag_msg; only family, state, user id and inode number are read."""
 
 
 def refusal(peer: str, port: int) -> str:
-    """Why a call isn't answered; empty where it is.
+    """Return why a call must be refused; empty if the call is allowed.
 
     Args:
-        peer: as gRPC names who calls, such as ``ipv4:127.0.0.1:40000``.
-        port: the plugin's own, on 127.0.0.1.
+        peer: The caller's address as gRPC writes it, for example ``ipv4:127.0.0.1:40000``.
+        port: The port of the plugin on 127.0.0.1.
     """
     if not any(table.exists() for table in TABLES):
         return ""
@@ -62,7 +72,12 @@ def _judged(user: int) -> str:
 
 
 def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
-    """The user of a living socket; None where the kernel doesn't tell of it."""
+    """Return the user id that owns a connected socket; None if the kernel doesn't return it.
+
+    Args:
+        near: Address and port of the socket.
+        far: Address and port of the other end.
+    """
     ports = struct.pack("!HH", near[1], far[1])
     ends = (socket.inet_aton(near[0]), socket.inet_aton(far[0]))
     question = _QUESTION.pack(
@@ -74,7 +89,7 @@ def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
             kernel.send(header + question)
             answer = kernel.recv(8192)
-    except (AttributeError, OSError):  # another system, or a kernel without it
+    except (AttributeError, OSError):  # The system is not Linux, or its kernel has no sock_diag.
         return None
     if len(answer) < _HEADER.size + _ANSWER.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
         return None
@@ -83,10 +98,13 @@ def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
 
 
 def _entry(host: str, port: int) -> str:
-    """An address as the table writes it: the word as the machine reads it, in hexadecimal."""
+    """Return an address as the kernel's socket table writes it.
+
+    The IPv4 address is a hexadecimal number in the byte order of this machine.
+    """
     return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
 
 
 def message(reason: str) -> str:
-    """What a refused caller is told."""
+    """Return the error message for a caller that was refused."""
     return f"{reason}; wanted: the engine's, by user {os.geteuid()}; nothing was run"

@@ -1,4 +1,7 @@
-"""The SDK's messages without the SDK, which takes longer to import than all else of a plugin."""
+"""Import of the Pulumi SDK's gRPC messages without the rest of the SDK.
+
+Importing the whole SDK takes longer than all other imports of a plugin together.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from pathlib import Path
 from types import ModuleType
 
 _PACKAGES = {"pulumi": ".", "pulumi.runtime": "runtime"}
-"""Above the messages, with their folders."""
+"""The packages that contain the messages, with their folders in the SDK."""
 
 
 def alone() -> None:
-    """Has ``pulumi.runtime.proto`` imported without what the packages above it import."""
+    """Make ``pulumi.runtime.proto`` importable without running ``__init__`` of its parents."""
     found = importlib.util.find_spec("pulumi")
     for root in found.submodule_search_locations or () if found else ():
         for name, folder in _PACKAGES.items():
@@ -21,7 +24,7 @@ def alone() -> None:
 
 
 def with_sdk() -> None:
-    """Imports the SDK around the messages that are imported already."""
+    """Import the whole SDK; the messages that are already imported stay the same objects."""
     for name in _PACKAGES:
         del sys.modules[name]
     import pulumi

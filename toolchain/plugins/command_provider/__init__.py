@@ -1,22 +1,24 @@
-"""The project's own Pulumi command plugin, standing in for `pulumi-resource-command` 1.2.1.
+"""The project's own Pulumi command plugin, a replacement for `pulumi-resource-command` 1.2.1.
 
-Used only where release downloads are refused, because no Go module of the official plugin is
-served. Types, inputs, outputs, defaults and replace rules are those of pulumi-command 1.2.1
-(github.com/pulumi/pulumi-command, provider/pkg/provider). It is stricter in these points, and
-nothing in a stack may depend on them:
+It is only used if releases can't be downloaded, because no Go module of the official plugin is
+published. Types, inputs, outputs, defaults and replacement rules are those of pulumi-command 1.2.1
+(github.com/pulumi/pulumi-command, provider/pkg/provider). The following points are stricter, and no
+stack may depend on them:
 
-- `connection.hostKey` (and `connection.proxy.hostKey`) is required; the official plugin takes any
-  key when it is absent. `ssh-keyscan -t ed25519 -p PORT HOST` prints the key to compare and pin.
-- A host key that does not match is refused at once; the official plugin dials again up to
-  `dialErrorLimit`.
-- A cancelled update ends its commands: SIGTERM, 5 s later SIGKILL, to the remote process group
-  or the local one. The official plugin leaves remote commands running.
-- A resource's `customTimeouts` bound its commands. A connection that is silent for 60 s is lost.
-- `perDialTimeout` bounds a whole attempt (TCP, key exchange, log-in), not only TCP.
-- Error texts name the host and the exit status and end with the last output, without the command;
-  values of secret inputs and of `environment` are blanked there, secrets in logged lines too.
-- Outputs of an earlier run longer than 128 KiB are not passed on as `PULUMI_COMMAND_STDOUT`
-  (Linux refuses such a variable: MAX_ARG_STRLEN); a warning says so.
+- `connection.hostKey` (and `connection.proxy.hostKey`) is required; the official plugin accepts any
+  key if it is absent. `ssh-keyscan -t ed25519 -p PORT HOST` prints the key to compare and pin.
+- A wrong host key is an error immediately; the official plugin connects again up to
+  `dialErrorLimit` times.
+- A cancelled update ends its commands: SIGTERM, 5 s later SIGKILL, to the remote or local process
+  group. The official plugin leaves remote commands running.
+- A resource's `customTimeouts` limit its commands. A connection without an answer for 60 s is
+  regarded as lost.
+- `perDialTimeout` limits a whole attempt (TCP, key exchange, login), not only TCP.
+- Error texts contain the host, the exit status and the last output, but not the command. Values of
+  secret inputs and of `environment` are replaced there, and secrets in logged lines too.
+- Outputs of an earlier run that are longer than 128 KiB are not passed on as
+  `PULUMI_COMMAND_STDOUT` (Linux rejects such a variable: MAX_ARG_STRLEN); the plugin prints a
+  warning.
 """
 
 VERSION = "1.2.1"

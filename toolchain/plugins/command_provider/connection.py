@@ -1,4 +1,4 @@
-"""SSH connections: authentication, pinned host keys, dial limits, one jump host."""
+"""SSH connections: authentication, pinned host keys, connection attempts, a jump host."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ from .output import CommandError
 
 KEEPALIVE_INTERVAL = 15
 KEEPALIVE_COUNT = 4
-"""A connection that answers nothing for 15 s × 4 is lost."""
+"""Number of unanswered keepalive messages after which a connection is lost: 15 s × 4 = 60 s."""
 
 MODERN = {"kex_algs": "-*sha1,gss-*", "mac_algs": "-hmac-sha1*", "signature_algs": "-ssh-rsa"}
-"""What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
+"""The algorithms that a connection may use: AsyncSSH's defaults without SHA-1.
+
+OpenSSH has disabled SHA-1 signatures too since version 8.8.
+"""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 
 _FIRST_DELAY, _DELAY_FACTOR, _LONGEST_DELAY = 0.1, 1.5, 5.0
-"""Seconds between dials, as in pulumi/pulumi sdk/go/common/util/retry."""
+"""Seconds between connection attempts, as in pulumi/pulumi sdk/go/common/util/retry.
+
+The values are the first delay, the factor for each further delay, and the longest delay.
+"""
 
 Note = Callable[[str], None]
 Dial = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
@@ -30,7 +36,7 @@ Dial = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One host to log in to; the inputs of `connection` or `connection.proxy`."""
+    """A host to log in to, from the inputs of `connection` or `connection.proxy`."""
 
     host: str
     port: int
@@ -44,15 +50,16 @@ class Endpoint:
     private_key_password: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
+        """Return ``host:port``, with an IPv6 address in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
 
 def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> Endpoint:
-    """The endpoint that checked inputs name; by what it logs in.
+    """Return the endpoint for checked inputs, with its login methods.
 
     Raises:
-        CommandError: no host key (a state written by the official plugin can lack it).
+        CommandError: The inputs contain no host key (possible in a state from the official plugin).
     """
     if not connection.get("hostKey"):
         raise CommandError(f"connection.hostKey: {inputs.missing_host_key(connection)}")
@@ -72,10 +79,11 @@ def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> E
 
 
 def _agent_socket(given: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
-    """The agent that may log in: the declared one, or where nothing else is declared the user's.
+    """Return the socket of the SSH agent to log in with; None for a login without agent.
 
-    A key of the user's that nobody declared for a host is not shown to it: a compromised host
-    would learn whose it is, and where else it logs in.
+    It is the declared agent. The user's own agent is only used if neither a key nor a password is
+    declared: otherwise a compromised host would see keys that nobody declared for it, and learn
+    whose they are and where else they log in.
     """
     if declared := given.get("agentSocketPath"):
         return str(declared)
@@ -85,7 +93,10 @@ def _agent_socket(given: Mapping[str, Any], environment: Mapping[str, str]) -> s
 
 
 class _Client(asyncssh.SSHClient):
-    """Answers keyboard-interactive questions with the password; remembers a refused host key."""
+    """SSH client that answers keyboard-interactive prompts with the password.
+
+    It also records the host key that was refused.
+    """
 
     def __init__(self, password: str | None) -> None:
         self._password = password
@@ -114,11 +125,11 @@ class _Client(asyncssh.SSHClient):
 async def connect(
     connection: Mapping[str, Any], environment: Mapping[str, str], note: Note
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A logged-in connection, through `connection.proxy` if there is one; closed at the end.
+    """Open an SSH connection, through `connection.proxy` if declared; close it at the end.
 
     Raises:
-        CommandError: a key cannot be read, a host key does not match, or `dialErrorLimit` is
-            used up; names the host.
+        CommandError: A key can't be read, a host key does not match, or the number of attempts
+            exceeded `dialErrorLimit`. The message names the host.
     """
     async with AsyncExitStack() as stack:
         jump: asyncssh.SSHClientConnection | None = None
@@ -177,14 +188,14 @@ async def _dial(
 
 
 def _modern(trusted: asyncssh.SSHKey) -> dict[str, Any]:
-    """Algorithms for a server: its RSA key must not sign by SHA-1 either."""
+    """Return the allowed algorithms for a server; an RSA host key must not sign with SHA-1."""
     if trusted.get_algorithm() != "ssh-rsa":
         return {**MODERN}
     return {**MODERN, "server_host_key_algs": _RSA}
 
 
 async def _with_retries(target: Endpoint, attempt: Dial, note: Note) -> Any:
-    """Dials until it works or more than `dialErrorLimit` dials failed (-1: without limit)."""
+    """Connect until it works or more than `dialErrorLimit` attempts failed (-1: without limit)."""
     failed, delay = 0, _FIRST_DELAY
     while True:
         try:
@@ -223,9 +234,10 @@ def _private_key(target: Endpoint) -> asyncssh.SSHKey | None:
 
 
 async def _agent_keys(target: Endpoint, stack: AsyncExitStack, *, required: bool) -> list[Any]:
-    """The agent's keys, after the private key as in the official plugin.
+    """Return the keys of the SSH agent, which are tried after the private key.
 
-    An agent that does not answer matters only where nothing else can log in.
+    The official plugin uses the same order. An agent that doesn't answer is only an error if there
+    is no other login method.
     """
     if target.agent_socket is None:
         return []

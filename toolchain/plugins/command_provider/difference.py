@@ -1,4 +1,4 @@
-"""What differs between the old and the new inputs of a resource."""
+"""Comparison of the old and the new inputs of a resource."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Property path to `ADD`, `DELETE` or `UPDATE`; empty when nothing differs.
+    """Return the changed properties: path to `ADD`, `DELETE` or `UPDATE`; empty if nothing changed.
 
-    Paths are written as in the engine's detailed diff: `connection.host`, `triggers[0]`,
-    `environment["a.b"]`. A value that becomes a secret, or stops being one, counts as changed, so
-    that the state does not keep the old form.
+    Paths have the format of the engine's detailed diff: `connection.host`, `triggers[0]`,
+    `environment["a.b"]`. A value that becomes a secret, or stops being a secret, counts as changed,
+    so that the state does not keep the old form.
     """
     differences: dict[str, str] = {}
     _compare_maps("", old, new, differences)

@@ -1,4 +1,4 @@
-"""Messages to the engine."""
+"""Log messages to the Pulumi engine."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 _FLUSH_LIMIT = 5
-"""Seconds that a finished command waits for its last lines to reach the engine."""
+"""Seconds that a finished command waits until its last lines have been sent to the engine."""
 
 _BATCH = 32768
-"""Characters: lines that wait are sent together up to this."""
+"""Maximum number of characters of waiting lines that are sent in one message."""
 
 
 class EngineLog:
-    """The engine's `Log` service; without an address messages are dropped."""
+    """Client of the engine's `Log` service; without an address, messages are dropped."""
 
     def __init__(self, address: str) -> None:
+        """Connect to the engine at an address such as ``127.0.0.1:40000``."""
         self._channel = grpc.aio.insecure_channel(address) if address else None
         self._stub = engine_pb2_grpc.EngineStub(self._channel) if self._channel else None
 
     async def send(self, severity: int, message: str, urn: str, *, ephemeral: bool) -> None:
+        """Send a message to the engine and ignore errors.
+
+        An ephemeral message is only shown while the resource is being worked on.
+        """
         if self._stub is None:
             return
         with suppress(grpc.RpcError):
@@ -38,13 +43,14 @@ class EngineLog:
 
 
 class ResourceLog:
-    """Messages about one resource, sent in order by one task.
+    """Messages about one resource, sent to the engine in order by one task.
 
-    Lines of output are status messages, as in the official plugin: shown while the resource is
-    worked on, not repeated at the end.
+    Lines of output are status messages, as in the official plugin: they are shown while the
+    operation runs and not repeated at the end.
     """
 
     def __init__(self, engine: EngineLog, urn: str) -> None:
+        """Prepare messages for the resource with this URN."""
         self._engine = engine
         self._urn = urn
         self._lines: list[str] = []
@@ -52,10 +58,12 @@ class ResourceLog:
         self._warnings: list[str] = []
 
     def status(self, line: str) -> None:
+        """Queue a line of output as a status message."""
         self._lines.append(line)
         self._wake()
 
     def warning(self, text: str) -> None:
+        """Queue a warning."""
         self._warnings.append(text)
         self._wake()
 
@@ -87,6 +95,7 @@ class ResourceLog:
         return "\n".join(batch)
 
     async def flush(self) -> None:
+        """Wait until the queued messages have been sent, at most `_FLUSH_LIMIT` seconds."""
         if self._sender is not None:
             with suppress(TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(asyncio.shield(self._sender), _FLUSH_LIMIT)

@@ -1,4 +1,4 @@
-"""Files that `assetPaths` and `archivePaths` name after a local command."""
+"""Collection of the files that `assetPaths` and `archivePaths` name, after a local command."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from . import values
 
 
 def pattern(glob: str) -> re.Pattern[str]:
-    """A glob as a regular expression: `*` and `?` stop at `/`, `**` does not; `[…]`, `{a,b}`, `\\`.
+    """Return a regular expression for a glob.
 
-    The syntax is that of github.com/gobwas/glob with the separator `/`.
+    `*` and `?` do not match `/`; `**` does. `[…]`, `{a,b}` and a backslash have their usual
+    meaning. The syntax is that of github.com/gobwas/glob with the separator `/`.
 
     Raises:
-        ValueError: an unclosed `[` or `{`.
+        ValueError: A `[` or `{` is not closed.
     """
     out, depth, index = "", 0, 0
     while index < len(glob):
@@ -65,9 +66,9 @@ def _files(directory: str) -> Iterator[str]:
 
 
 def assets(directory: str, globs: Sequence[str]) -> dict[str, Any]:
-    """File assets by path relative to `directory`; a glob that begins with `!` takes away.
+    """Return the files that match globs, as assets by path relative to `directory`.
 
-    Rules are applied in order, the last that matches a file decides.
+    A glob that begins with `!` excludes files. If several globs match a file, the last one decides.
     """
     rules = [(glob.startswith("!"), pattern(glob.removeprefix("!"))) for glob in globs]
     result = {}
@@ -79,7 +80,7 @@ def assets(directory: str, globs: Sequence[str]) -> dict[str, Any]:
 
 
 def archive(directory: str, globs: Sequence[str]) -> dict[str, Any]:
-    """An asset archive of the files that `globs` name; its hash covers names and contents."""
+    """Return an archive of the files that match globs; its hash covers file names and contents."""
     members = assets(directory, globs)
     total = hashlib.sha256()
     for path, member in members.items():

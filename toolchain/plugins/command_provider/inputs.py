@@ -1,6 +1,6 @@
-"""The inputs of each resource type, their defaults and their checks.
+"""The inputs of each resource type, with their defaults and checks.
 
-Names, types and defaults: schema.json of pulumi-command 1.2.1
+Source of names, types and defaults: schema.json of pulumi-command 1.2.1
 (provider/cmd/pulumi-resource-command).
 """
 
@@ -58,7 +58,7 @@ _ENDPOINT = {
 _ENDPOINT_DEFAULTS = {"port": 22, "user": "root", "dialErrorLimit": 10, "perDialTimeout": 15}
 
 Failures = list[tuple[str, str]]
-"""Property path and reason."""
+"""Faults of inputs, each a pair of property path and reason."""
 
 
 def _is_string(value: Any) -> bool:
@@ -85,10 +85,11 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failures]:
-    """The inputs of a resource with defaults filled in, and what is wrong with them.
+    """Return a resource's inputs with defaults filled in, and the faults of these inputs.
 
-    Inputs that the type does not have are dropped, as by the official plugin. An unknown value
-    passes. No reason holds a value.
+    Inputs that the resource type does not have are dropped, as by the official plugin. A value that
+    is not known yet passes the check. The reasons never contain a value, because values can be
+    secret.
     """
     known = INPUTS[token]
     inputs = {name: value for name, value in news.items() if name in known and value is not None}
@@ -144,6 +145,7 @@ def _check_connection(path: str, endpoint: Mapping[str, Any]) -> Failures:
 
 
 def missing_host_key(endpoint: Mapping[str, Any]) -> str:
+    """Return the error text for a missing host key."""
     return (
         "required by this plugin, which the project uses where the official one cannot be had; "
         f"the official one would take any key. {_keyscan(endpoint)}"
@@ -158,7 +160,7 @@ def _keyscan(endpoint: Mapping[str, Any]) -> str:
 
 
 def _is_public_key(line: str) -> bool:
-    """Whether the line is a key type and a base64 blob that begins with the same type."""
+    """Check that a line is a key type, followed by a base64 blob that starts with the same type."""
     parts = line.split()
     if len(parts) < 2:
         return False

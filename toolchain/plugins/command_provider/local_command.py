@@ -1,4 +1,4 @@
-"""Runs one command on this machine."""
+"""Execution of a command on this machine."""
 
 from __future__ import annotations
 
@@ -27,19 +27,23 @@ async def run(
     stdin: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Runs `command` under `interpreter`, by default `/bin/sh -c`, and feeds what it prints.
+    """Run a command and pass its output to `output`.
 
-    The command has a process group of its own, which ends as a whole when the run is cancelled.
+    The command runs in a new process group, and the whole group is ended if the run is cancelled.
 
     Args:
-        directory: default the plugin's working directory, which is the engine's.
-        environment: added to the plugin's own.
+        command: The command, passed to the interpreter as its last argument.
+        output: Receives standard output and standard error.
+        interpreter: Program and arguments in front of the command; by default `/bin/sh -c`.
+        directory: Working directory; by default that of the plugin, which is the engine's.
+        stdin: Text for standard input.
+        environment: Variables in addition to those of the plugin.
 
     Returns:
-        "" for exit status 0, else what ended the command.
+        An empty text for exit status 0, else the reason, for example `exit status 3`.
 
     Raises:
-        CommandError: the command cannot be started.
+        CommandError: The command can't be started.
     """
     words = [*(interpreter or INTERPRETER), command]
     try:
@@ -72,7 +76,7 @@ async def run(
 
 
 async def _feed(process: asyncio.subprocess.Process, text: str) -> None:
-    """Writes standard input to its end; a command that stops reading is no error."""
+    """Write standard input to the end; a command that stops reading is not an error."""
     if process.stdin is None:
         return
     with suppress(BrokenPipeError, ConnectionError):

@@ -1,4 +1,4 @@
-"""What each resource type does when it is created, updated, deleted or invoked."""
+"""The operations of each resource type: create, update, delete and invoke."""
 
 from __future__ import annotations
 
@@ -12,19 +12,34 @@ from .output import CommandError, Output, Redactor
 
 PREVIOUS = {"stdout": "PULUMI_COMMAND_STDOUT", "stderr": "PULUMI_COMMAND_STDERR"}
 MAX_VARIABLE = 128 * 1024
-"""Bytes of `NAME=value` with its final NUL that Linux passes on: MAX_ARG_STRLEN (execve(2))."""
+"""Maximum size in bytes of `NAME=value`, with its final NUL, that Linux passes to a process.
+
+Source: MAX_ARG_STRLEN (execve(2)).
+"""
 
 
 class Log(Protocol):
-    """Messages to the engine about one resource."""
+    """Interface for messages to the engine about one resource."""
 
-    def status(self, line: str) -> None: ...
-    def warning(self, text: str) -> None: ...
+    def status(self, line: str) -> None:
+        """Send a line of output as a status message."""
+        ...
+
+    def warning(self, text: str) -> None:
+        """Send a warning."""
+        ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """One command: inputs as the engine sent them, and the outputs of the run before."""
+    """One execution of a resource's command.
+
+    Attributes:
+        token: The resource type.
+        properties: The inputs as the engine sent them.
+        previous: The outputs of the previous run.
+        log: Receives messages about the resource.
+    """
 
     token: str
     properties: Mapping[str, Any]
@@ -32,10 +47,14 @@ class Job:
     log: Log
 
     def get(self, name: str) -> Any:
+        """Return an input without its secret marks; None if it is absent."""
         return values.reveal(self.properties.get(name))
 
     def redactors(self) -> tuple[Redactor, Redactor]:
-        """For lines shown while a command runs; and for its error text, without environment."""
+        """Return two redactors: for lines of output, and for error texts.
+
+        The second also replaces the values of `environment`.
+        """
         secret = [*_hidden(self.properties), *_hidden(self.previous)]
         return Redactor(secret), Redactor(
             [*secret, *values.strings(self.properties.get("environment"))]
@@ -43,9 +62,10 @@ class Job:
 
 
 def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
-    """What no text may show: secrets, but of a connection, which is one whole, not where it goes.
+    """Yield the texts that no message may show: all secrets of the properties.
 
-    An address and a user's name are in each host's messages, which would be of no use without.
+    The engine marks a whole connection as secret. The addresses and user names in it are not
+    hidden, because messages about a host would be useless without them.
     """
     for name, value in properties.items():
         if name != "connection":
@@ -60,7 +80,10 @@ def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
 
 
 def command_of(token: str, properties: Mapping[str, Any], step: str) -> str | None:
-    """The command of a step (`create`, `update`, `delete`); `update` falls back to `create`."""
+    """Return the command of a step (`create`, `update`, `delete`); None if there is none.
+
+    Without an `update` command, the `create` command is run for an update.
+    """
     if token == inputs.LOCAL_RUN:
         return str(values.reveal(properties["command"]))
     command = values.reveal(properties.get(step))
@@ -70,10 +93,12 @@ def command_of(token: str, properties: Mapping[str, Any], step: str) -> str | No
 
 
 async def run_command(job: Job, step: str) -> values.Properties:
-    """Runs the step's command; returns its outputs, or those of the run before if there is none.
+    """Run the command of a step and return its outputs.
+
+    If the step has no command, return the outputs of the previous run.
 
     Raises:
-        CommandError: the command could not run or failed.
+        CommandError: The command could not be run, or it failed.
     """
     command = command_of(job.token, job.properties, step)
     if command is None:
@@ -108,7 +133,8 @@ async def _run_local(job: Job, command: str, output: Output) -> tuple[str, str]:
 
 
 async def _run_remote(job: Job, command: str, output: Output) -> tuple[str, str]:
-    from . import connection, remote_command  # AsyncSSH is loaded when first needed
+    # AsyncSSH is imported only when it is needed, because the import is slow.
+    from . import connection, remote_command
 
     parameters = job.get("connection")
     async with connection.connect(parameters, os.environ, job.log.status) as host:

@@ -1,4 +1,4 @@
-"""What a command prints: kept, shown while it runs, and quoted when it fails."""
+"""The output of a command: collected, shown while the command runs, and quoted in errors."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 MAX_LINE = 4096
-"""Characters of one line that are shown while a command runs."""
+"""Maximum number of characters of a line that is shown while a command runs."""
 
 MAX_KEPT = 16 << 20
-"""Bytes of one stream that become an output; a command that prints more fails."""
+"""Maximum number of bytes of an output stream; a command that prints more fails."""
 
 _BUFFER = 65536
 _TAIL_BYTES = 65536
 _TAIL_CHARACTERS = 4096
 _SHORTEST_SECRET = 4
-"""Characters. Shorter values are not blanked: they would blank ordinary words."""
+"""Minimum length in characters of a secret that is replaced in texts.
+
+Replacing shorter values would also replace parts of ordinary words.
+"""
 
 Show = Callable[[str], None]
 
 
 class CommandError(Exception):
-    """A command, copy or connection failed; the text is for the user and holds no secret."""
+    """A command or connection failed; the text is for the user and contains no secret."""
 
 
 _NAMED = re.compile(
     r"""(?=(?P<quote>\\*")(?P<key>[^"\\\n]{1,80})(?P=quote)\s*:"""
     r"""\s*(?P=quote)(?P<value>.*?)(?P=quote))"""
 )
-"""A member of a JSON object, also of one that stands in a string itself.
+"""A pattern for a member of a JSON object, also of a JSON text inside a JSON string.
 
-It takes nothing, so that each quote may begin one: in a string, a value that is a colon would
-otherwise make the quotes around it look like those of names.
+It is a lookahead that consumes no text, so that each quote can start a member. Otherwise, in a JSON
+text inside a string, a value that is a colon would make the quotes around it look like those of a
+name.
 """
 _ASSIGNED = re.compile(
     r"""^\s*(?:export )?(?P<key>\w{1,80})=['"]?(?P<value>[^'"\n]*)""", re.MULTILINE
@@ -41,9 +45,9 @@ _CONFIDENTIAL = re.compile(r"private_?key|passw|passphrase|token|secret|credenti
 
 
 def _named(text: str) -> Iterator[str]:
-    """Values inside a secret document that are secrets on their own, by their names.
+    """Yield the values inside a secret document whose names suggest that they are secret.
 
-    Whoever prints one prints it alone: the token of a JSON document, not the document.
+    A command may print such a value without the document, for example only the token.
     """
     for pattern in (_NAMED, _ASSIGNED):
         for match in pattern.finditer(text):
@@ -55,11 +59,14 @@ _LINE_END = re.compile(r"\\+[nr]")
 
 
 _COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
-"""What GitHub's runner takes for a command (src/Runner.Common/ActionCommand.cs)."""
+"""A pattern for texts that GitHub's runner would execute as a workflow command.
+
+Source: src/Runner.Common/ActionCommand.cs.
+"""
 
 
 def visible(line: str) -> str:
-    """A line that no terminal and no workflow takes for an instruction."""
+    """Escape a line so that neither a terminal nor a workflow executes it as a command."""
 
     def escaped(match: re.Match[str]) -> str:
         return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
@@ -74,12 +81,14 @@ def visible(line: str) -> str:
 
 
 class Redactor:
-    """Blanks known values in text. A value of several lines is blanked line by line.
+    """Replacement of secret values in texts.
 
-    Of a document, such as JSON, the members that are named as secrets are blanked alone, too.
+    A value of several lines is replaced line by line. If a value is a document, such as JSON, the
+    members with secret names are also replaced on their own.
     """
 
     def __init__(self, hidden: Iterable[str]) -> None:
+        """Prepare the replacement of these secret values."""
         texts = [part for value in hidden for part in (value, *_named(value))]
         lines = {line.strip() for text in texts for line in text.splitlines()}
         self._hidden = sorted(
@@ -87,13 +96,14 @@ class Redactor:
         )
 
     def __call__(self, text: str) -> str:
+        """Return the text with each secret value replaced by ``[secret]``."""
         for value in self._hidden:
             text = text.replace(value, "[secret]")
         return text
 
 
 class _Lines:
-    """Cuts a byte stream into lines; a line of any length takes bounded memory."""
+    """Splitter of a byte stream into lines, with limited memory for a line of any length."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
@@ -124,9 +134,17 @@ class _Lines:
 
 
 class Output:
-    """Collects standard output and standard error of one command."""
+    """Standard output and standard error of one command."""
 
     def __init__(self, logging: str | None, show: Show, redact: Redactor) -> None:
+        """Prepare the collection of a command's output.
+
+        Args:
+            logging: The input `logging`, which selects the streams to show; by default both.
+            show: Function that shows one line.
+            redact: Replaces secrets in shown lines.
+        """
+
         def shown(line: str) -> None:
             line = redact(line)
             if len(line) > MAX_LINE:
@@ -142,6 +160,7 @@ class Output:
         self._tail = bytearray()
 
     def feed(self, stream: str, data: bytes) -> None:
+        """Add data of a stream, ``stdout`` or ``stderr``."""
         self._length[stream] += len(data)
         self._kept[stream] += data[: max(0, MAX_KEPT - len(self._kept[stream]))]
         self._tail += data
@@ -151,11 +170,12 @@ class Output:
             self._lines[stream].feed(data)
 
     def close(self) -> None:
+        """Show the last lines that have no final newline."""
         for lines in self._lines.values():
             lines.close()
 
     def properties(self) -> dict[str, Any]:
-        """Outputs `stdout` and `stderr`, each without one final newline, as UTF-8 text."""
+        """Return the outputs `stdout` and `stderr` as UTF-8 text without one final newline."""
         return {
             stream: data.decode("utf-8", "replace").removesuffix("\n")
             for stream, data in self._kept.items()
@@ -163,7 +183,7 @@ class Output:
 
     @property
     def failure(self) -> str:
-        """Why the output can't be kept; empty where it can."""
+        """Return which streams of the output are too long; empty if none is."""
         return "; ".join(
             f"found {length} bytes of {stream}, wanted at most {MAX_KEPT}"
             for stream, length in self._length.items()
@@ -171,7 +191,7 @@ class Output:
         )
 
     def tail(self, redact: Redactor) -> str:
-        """The last output of both streams in the order it came, at most 4096 characters."""
+        """Return the last 4096 characters of both streams, in the order of arrival."""
         lines = redact(self._tail.decode("utf-8", "replace")).rstrip("\n").split("\n")
         text = "\n".join(visible(line.rstrip("\r")) for line in lines)
         if len(text) > _TAIL_CHARACTERS:

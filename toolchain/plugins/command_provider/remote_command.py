@@ -1,4 +1,4 @@
-"""Runs one command on a remote host."""
+"""Execution of a command on a remote host."""
 
 from __future__ import annotations
 
@@ -37,15 +37,19 @@ visit() { case "$leaders" in *" $2 "*) end "$pid" ;; esac; }
 each
 [ "$leaders" != " " ]
 """
-"""The sessions of one SSH connection are children of one sshd process, and each is a session
-(setsid) of its own; so this finds all processes of the sessions beside it, and no others. What a
-user started by `sudo` is root's, so it is ended by `sudo` too."""
+"""Shell script that sends a signal to all processes of an SSH connection's other sessions.
+
+The sessions of an SSH connection are children of the same sshd process, and each runs in its own
+process session (setsid). The script therefore finds all processes of these sessions and no others.
+A process that was started with `sudo` belongs to root, so `sudo` is also needed to signal it.
+"""
 
 
 class VariableRefused(CommandError):
     """The SSH server does not accept an environment variable."""
 
     def __init__(self, host: str, name: str) -> None:
+        """Write the message for a host and the name of the variable."""
         super().__init__(
             f"{host}: the SSH server refuses the environment variable {name!r}. Allow it with "
             f"`AcceptEnv {name}` in sshd_config, or put `{name}=… ` before the command."
@@ -53,9 +57,10 @@ class VariableRefused(CommandError):
 
 
 class _Channel(SSHClientChannel):  # type: ignore[type-arg]
-    """Asks for a reply to each `env` request and starts nothing before all are granted.
+    """SSH channel that starts the command only after the server has accepted all variables.
 
-    AsyncSSH sends `env` without asking, so a refusal would go unseen (RFC 4254, section 6.4).
+    AsyncSSH sends `env` requests without requesting a reply, so a refusal would go unnoticed (RFC
+    4254, section 6.4).
     """
 
     def __init__(self, *args: Any, host: str, required: frozenset[str], **kwargs: Any) -> None:
@@ -69,7 +74,9 @@ class _Channel(SSHClientChannel):  # type: ignore[type-arg]
         if request == b"env":
             waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             self._request_waiters.append(waiter)
-            self._asked.append((args[0][4:].decode(), waiter))  # SSH string: length, then name
+            # The first argument of an env request is an SSH string: 4 bytes of length, then the
+            # name.
+            self._asked.append((args[0][4:].decode(), waiter))
             want_reply = True
         super()._send_request(request, *args, want_reply=want_reply)
 
@@ -135,19 +142,23 @@ async def run(
     environment: Mapping[str, str] | None = None,
     previous: Mapping[str, str] | None = None,
 ) -> tuple[str, list[str]]:
-    """Runs `command` and feeds what it prints to `output`.
+    """Run a command on a host and pass its output to `output`.
 
     Args:
-        host: for messages.
-        environment: must be accepted by the server.
-        previous: variables that the server may refuse.
+        connection: The SSH connection.
+        host: Name of the host for messages.
+        command: The command.
+        output: Receives standard output and standard error.
+        stdin: Text for standard input.
+        environment: Variables that the server must accept.
+        previous: Variables that the server may refuse.
 
     Returns:
-        "" for exit status 0, else what ended the command (`exit status 3`, `signal KILL`, …); and
-        the names in `previous` that were refused.
+        The reason why the command failed (`exit status 3`, `signal KILL`, …), empty for exit status
+            0; and the names in `previous` that the server refused.
 
     Raises:
-        CommandError: the session cannot be opened or a variable is refused; nothing ran.
+        CommandError: The session can't be opened or a variable is refused; nothing was run.
     """
     try:
         process, refused = await _start(
@@ -175,7 +186,7 @@ async def run(
 
 
 async def _feed(process: asyncssh.SSHClientProcess[bytes], text: str) -> None:
-    """Writes standard input to its end; a command that stops reading is no error."""
+    """Write standard input to the end; a command that stops reading is not an error."""
     with suppress(BrokenPipeError, ConnectionError, asyncssh.Error):
         if text:
             process.stdin.write(text.encode())
@@ -191,7 +202,7 @@ async def _drain(reader: asyncssh.SSHReader[bytes], stream: str, output: Output)
 async def _end(
     connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]
 ) -> None:
-    """Ends every process of the remote session: SIGTERM, and SIGKILL after `GRACE` seconds."""
+    """End all processes of the remote session: SIGTERM, and SIGKILL after `GRACE` seconds."""
     for name in ("TERM", "KILL"):
         with suppress(OSError, asyncssh.Error, TimeoutError):
             if not await asyncio.wait_for(_sweep(connection, name), GRACE):
@@ -203,10 +214,11 @@ async def _end(
 
 
 async def _sweep(connection: asyncssh.SSHClientConnection, name: str) -> bool:
-    """Signals the connection's other sessions from one more session; whether there were any.
+    """Send a signal to the connection's other sessions; return whether there were any.
 
-    OpenSSH does not serve the `signal` request of RFC 4254, section 6.9, when root is logged in
-    (session.c: it needs privilege separation), and a closed channel ends nothing by itself.
+    The signal is sent by a script in another session. OpenSSH does not support the `signal` request
+    of RFC 4254, section 6.9, for a login as root (session.c: it needs privilege separation), and
+    closing a channel doesn't end the processes.
     """
     done = await connection.run(
         "exec sh", input=_SWEEP.replace("SIGNAL", name), check=False, timeout=GRACE

@@ -1,4 +1,4 @@
-"""The plugin's gRPC server: one event loop, every resource a task of its own."""
+"""The gRPC server of the command plugin: one event loop, one task for each operation."""
 
 from __future__ import annotations
 
@@ -22,42 +22,48 @@ from .engine_log import EngineLog, ResourceLog
 from .output import CommandError
 
 _PARENT_POLL = 0.5
-"""Seconds between two looks at whether the engine still lives."""
+"""Seconds between two checks that the engine is still running."""
 
 _SHUTDOWN_LIMIT = 8
-"""Seconds for running commands to end; the engine kills a plugin 10 s after SIGINT."""
+"""Seconds that running commands have to end; the engine kills a plugin 10 s after SIGINT."""
 
 _OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
-"""The engine's own limit for a message (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
+"""The same maximum message size as the engine's (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
 
 T = TypeVar("T")
 
 
 def token_of(urn: str) -> str:
-    """The type of a resource, last of its types: `urn:pulumi:stack::project::A$command:…::name`."""
+    """Return the type of a resource from its URN.
+
+    This is the last type in `urn:pulumi:stack::project::A$command:…::name`.
+    """
     return urn.split("::")[2].rsplit("$", 1)[-1]
 
 
 class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
-    """Serves one engine."""
+    """The plugin's implementation of Pulumi's ResourceProvider service, for one engine."""
 
     def __init__(self, engine_address: str) -> None:
+        """Prepare the service for the engine at an address; empty if unknown."""
         self._engine_address = engine_address
         self._log: EngineLog | None = None
         self._running: set[asyncio.Future[Any]] = set()
         self._cancelled = False
 
     async def Handshake(self, request: Any, context: Any) -> Any:
+        """Store the engine's address and return the plugin's features."""
         self._engine_address = request.engine_address or self._engine_address
         return provider_pb2.ProviderHandshakeResponse(
             accept_secrets=True, accept_resources=True, accept_outputs=False
         )
 
     async def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        """Return the plugin's version."""
         return plugin_pb2.PluginInfo(version=VERSION)
 
     async def GetSchema(self, request: Any, context: Any) -> Any:
-        """Names and types of inputs only: enough for tools that look a resource type up."""
+        """Return a schema with only the names of the inputs, which is enough to look up a type."""
         resources: dict[str, Any] = {
             token: {"inputProperties": {name: {"type": "object"} for name in names}}
             for token, names in inputs.INPUTS.items()
@@ -67,17 +73,21 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.GetSchemaResponse(schema=json.dumps(schema))
 
     async def CheckConfig(self, request: Any, context: Any) -> Any:
+        """Accept the provider's configuration, which is empty."""
         return provider_pb2.CheckResponse(inputs=request.news)
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:
+        """Return that the provider's configuration never changes."""
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     async def Configure(self, request: Any, context: Any) -> Any:
+        """Return the plugin's features."""
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True, acceptResources=True, acceptOutputs=False, supportsPreview=True
         )
 
     async def Check(self, request: Any, context: Any) -> Any:
+        """Check a resource's inputs and fill in defaults."""
         token = token_of(request.urn)
         if token not in inputs.INPUTS:
             await context.abort(
@@ -90,9 +100,10 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Diff(self, request: Any, context: Any) -> Any:
+        """Compare the old and the new inputs; a change of `triggers` replaces the resource."""
         token = token_of(request.urn)
         old = values.decode(request.old_inputs)
-        if not old:  # an engine that sends no old inputs: they are among the outputs
+        if not old:  # An engine may send no old inputs; they are then taken from the old outputs.
             known = inputs.INPUTS[token]
             old = {k: v for k, v in values.decode(request.olds).items() if k in known}
         new = values.decode(request.news)
@@ -119,6 +130,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Create(self, request: Any, context: Any) -> Any:
+        """Run the command for `create`; in a preview return unknown outputs."""
         new = values.decode(request.properties)
         if request.preview:
             return provider_pb2.CreateResponse(
@@ -131,6 +143,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Update(self, request: Any, context: Any) -> Any:
+        """Run the command for `update`; in a preview return unknown outputs."""
         new, old = values.decode(request.news), values.decode(request.olds)
         for name in request.ignoreChanges:
             if name in old:
@@ -143,17 +156,20 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.UpdateResponse(properties=values.encode(new | outputs))
 
     async def Delete(self, request: Any, context: Any) -> Any:
+        """Run the command for `delete`, if there is one."""
         old = values.decode(request.properties)
         if old.get("delete") is not None:
             await self._apply(request, context, old, old, "delete")
         return empty_pb2.Empty()
 
     async def Read(self, request: Any, context: Any) -> Any:
+        """Return the resource unchanged, because a command has no state that could be read."""
         return provider_pb2.ReadResponse(
             id=request.id, properties=request.properties, inputs=request.inputs
         )
 
     async def Invoke(self, request: Any, context: Any) -> Any:
+        """Run the function `command:local:run`."""
         if request.tok != inputs.LOCAL_RUN:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"{request.tok}: not a function")
         arguments, failures = inputs.check(request.tok, values.decode(request.args))
@@ -165,17 +181,18 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.InvokeResponse(**{"return": values.encode(arguments | outputs)})
 
     async def Cancel(self, request: Any, context: Any) -> Any:
+        """End all running commands, as the engine requests."""
         self.cancel()
         return empty_pb2.Empty()
 
     def cancel(self) -> None:
-        """Ends every running command and refuses new ones."""
+        """End all running commands and refuse new ones."""
         self._cancelled = True
         for task in self._running:
             task.cancel()
 
     async def idle(self) -> None:
-        """Returns when no command runs any more."""
+        """Wait until no command is running."""
         if self._running:
             await asyncio.wait(self._running)
 
@@ -198,7 +215,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return await self._guarded(operations.run_command(job, step), log, request.timeout, context)
 
     async def _guarded(self, work: Awaitable[T], log: ResourceLog, limit: float, context: Any) -> T:
-        """Runs `work` as a task that `Cancel` and the resource's own timeout end."""
+        """Run `work` as a task that is ended by `Cancel` or by the resource's timeout."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         if self._cancelled:
@@ -212,7 +229,8 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         except CommandError as error:
             message = str(error)
         except asyncio.CancelledError:
-            if not self._cancelled:  # the engine dropped the call
+            # If the plugin was not cancelled, the engine has dropped this call.
+            if not self._cancelled:
                 raise
         finally:
             self._running.discard(task)
@@ -222,9 +240,10 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def _failures(failures: inputs.Failures) -> list[Any]:
-    """As the engine's messages: the path stands in the reason.
+    """Return the faults as messages for the engine, with the property path in the reason.
 
-    For a failure that names its property the engine prints the value too, secret or not.
+    If a message names its property in the field for it, the engine also prints the property's
+    value, even a secret one.
     """
     return [provider_pb2.CheckFailure(reason=f"{path}: {reason}") for path, reason in failures]
 
@@ -234,7 +253,7 @@ def _top(path: str) -> str:
 
 
 def _kind(path: str, kind: str) -> str:
-    """`triggers` replaces, anything else updates."""
+    """Return the kind of a change for the engine; a change of `triggers` is a replacement."""
     return f"{kind}_REPLACE" if _top(path) == "triggers" else kind
 
 
@@ -246,7 +265,11 @@ def _unknown_outputs(properties: Mapping[str, Any]) -> values.Properties:
 
 
 class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Answers calls of this process's own user only. ``port``: the server's."""
+    """Interceptor that refuses calls of other users.
+
+    Attributes:
+        port: Port of the server.
+    """
 
     port = 0
 
@@ -290,7 +313,7 @@ async def _serve(engine_address: str) -> None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Serves until the engine ends this process or is gone; then ends what still runs."""
+    """Run the server until the engine ends this process or has ended; then end all commands."""
     asyncio.run(_serve(arguments[-1] if arguments else ""))
     sys.stdout.flush()
-    os._exit(0)  # gRPC's threads are not worth waiting for
+    os._exit(0)  # End the process without waiting for gRPC's threads.

@@ -1,8 +1,9 @@
-"""Property values as they travel between engine and plugin.
+"""Property values in the format of the messages between engine and plugin.
 
-A value is plain Python data (what a protobuf `Struct` holds); secrets, assets and archives are
-dicts marked by a signature, unknowns are one reserved string: pulumi/pulumi v3.250.0,
-sdk/go/common/resource/sig and plugin/rpc.go. The SDK has a reader for programs only.
+A value is plain Python data (the content of a protobuf `Struct`). Secrets, assets and archives are
+mappings with a special key (signature); a value that is not known yet is one reserved text. Source:
+pulumi/pulumi v3.250.0, sdk/go/common/resource/sig and plugin/rpc.go. The Pulumi SDK can only read
+these values inside a program.
 """
 
 from __future__ import annotations
@@ -22,28 +23,30 @@ Properties = dict[str, Any]
 
 
 def decode(struct: struct_pb2.Struct) -> Properties:
-    """A `Struct` as a dict; whole numbers become int."""
+    """Return a `Struct` as a dict; whole numbers become int."""
     decoded: Properties = json_format.MessageToDict(struct)
     return decoded
 
 
 def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Return a mapping as a `Struct`."""
     struct = struct_pb2.Struct()
     struct.update(dict(properties))
     return struct
 
 
 def is_secret(value: Any) -> bool:
+    """Return whether a value is marked secret."""
     return isinstance(value, dict) and value.get(SIGNATURE) == SECRET
 
 
 def secret(value: Any) -> Any:
-    """`value` marked as a secret, once."""
+    """Return the value with a secret mark; a secret is returned unchanged."""
     return value if is_secret(value) else {SIGNATURE: SECRET, "value": value}
 
 
 def reveal(value: Any) -> Any:
-    """`value` without its secret marks, at any depth."""
+    """Return the value without its secret marks, at any depth."""
     while is_secret(value):
         value = value.get("value")
     if isinstance(value, dict):
@@ -54,6 +57,7 @@ def reveal(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
+    """Return whether a value contains a value that is not known yet, at any depth."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):
@@ -62,7 +66,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every string leaf of `value`."""
+    """Yield every text in a value, at any depth."""
     value = reveal(value)
     if isinstance(value, str):
         yield value
@@ -75,7 +79,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def secret_strings(value: Any) -> Iterator[str]:
-    """Every string leaf inside a secret."""
+    """Yield every text inside the secrets of a value, at any depth."""
     if is_secret(value):
         yield from strings(value)
     elif isinstance(value, dict):

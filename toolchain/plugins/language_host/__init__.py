@@ -1,11 +1,11 @@
 """The project's own Pulumi language host for Python.
 
-It stands in for `pulumi-language-python` where release downloads are refused, because no Go
-module of the official host is served. The program runs inside the host's own process when the
-host already runs under the project's virtual environment; otherwise, and for plugins such as
-policy packs, in a child process under the interpreter that the project names.
+It replaces `pulumi-language-python` if releases can't be downloaded, because no Go module of the
+official host is published. If the host already runs in the project's virtual environment, the
+Pulumi program runs inside the host's process. Otherwise the program runs in a child process with
+the interpreter that the project names, and so do plugins such as policy packs.
 
-Where it differs from the official host: `GetRequiredPackages` names nothing (the engine loads a
-plugin when a resource first needs it), code generation is not served, and only `pip` installs
-dependencies.
+Differences from the official host: `GetRequiredPackages` returns nothing (the engine loads a plugin
+when a resource needs it), code generation is not supported, and dependencies are only installed
+with `pip`.
 """

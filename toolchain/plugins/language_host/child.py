@@ -1,9 +1,9 @@
-"""Starts a module or script in a child process that ends when the language host ends.
+"""Child process that runs a module or script, and ends when the language host ends.
 
-`python -u child.py module|path|program <name> [arguments…]`. Standard input is a pipe whose
-other end only the host holds: its end of file means that the host is gone, even by SIGKILL.
-`program <engine address> <descriptor>` reads a serialized `RunRequest` from that pipe first and
-writes the `RunResponse` to the descriptor.
+Usage: `python -u child.py module|path|program <name> [arguments…]`. Standard input is a pipe whose
+other end only the host holds. The end of file on it means that the host has ended, even by SIGKILL.
+`program <engine address> <descriptor>` first reads a serialized `RunRequest` from that pipe, and
+writes the `RunResponse` to the file descriptor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 def watch(descriptor: int) -> None:
-    """Ends this process when `descriptor` reaches its end of file."""
+    """Start a thread that ends this process when the descriptor reaches its end of file."""
 
     def wait() -> None:
         while os.read(descriptor, 4096):
@@ -54,6 +54,7 @@ def _exactly(descriptor: int, size: int) -> bytes:
 
 
 def main() -> None:
+    """Run the module, script or program that the command line names."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     del sys.path[0]
     kind, name, *arguments = sys.argv[1:]
@@ -63,7 +64,7 @@ def main() -> None:
     watch(0)
     sys.argv = [name, *arguments]
     if kind == "module":
-        sys.path.insert(0, "")  # as `python -m` does
+        sys.path.insert(0, "")  # `python -m` also puts the current folder first.
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(name, run_name="__main__")

@@ -1,4 +1,4 @@
-"""Child processes of the language host: plugins, and programs under another interpreter."""
+"""Child processes of the language host: plugins, and programs with another interpreter."""
 
 from __future__ import annotations
 
@@ -21,15 +21,24 @@ _CHILD = str(Path(__file__).with_name("child.py"))
 
 
 class Children:
-    """Every child runs in a process group of its own and ends with the host."""
+    """The running child processes; each has its own process group and ends with the host."""
 
     def __init__(self) -> None:
+        """Start without child processes."""
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
 
     def start(
         self, python: str, arguments: list[str], cwd: str, **options: Any
     ) -> subprocess.Popen[bytes]:
+        """Start `child.py` in a new process group.
+
+        Args:
+            python: Path of the interpreter.
+            arguments: Arguments for `child.py`.
+            cwd: Working directory.
+            options: Other arguments for `subprocess.Popen`.
+        """
         child = subprocess.Popen(
             [python, "-u", _CHILD, *arguments],
             cwd=cwd,
@@ -42,7 +51,7 @@ class Children:
         return child
 
     def finish(self, child: subprocess.Popen[bytes]) -> int:
-        """Ends the child's group and returns its exit status."""
+        """Kill the child's process group; return the child's exit status."""
         with suppress(OSError):
             os.killpg(child.pid, signal.SIGKILL)
         status = child.wait()
@@ -54,6 +63,7 @@ class Children:
         return status
 
     def end_all(self) -> None:
+        """Kill all child processes and their process groups."""
         with self._lock:
             running = list(self._running)
         for child in running:
@@ -68,7 +78,7 @@ def _send(child: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def run_program(children: Children, python: str, request: Any, engine_address: str) -> Any:
-    """Runs the program of a `RunRequest` under another interpreter; returns the `RunResponse`."""
+    """Run the program of a `RunRequest` with another interpreter; return its `RunResponse`."""
     read, write = os.pipe()
     with os.fdopen(read, "rb") as answer:
         child = children.start(
@@ -90,11 +100,11 @@ def run_program(children: Children, python: str, request: Any, engine_address: s
 
 
 def plugin_arguments(request: Any) -> list[str]:
-    """What `child.py` runs for a `RunPluginRequest`.
+    """Return the arguments that make `child.py` run the plugin of a `RunPluginRequest`.
 
-    A policy pack is given to `pulumi.policy`, a package plugin to `pulumi.run.plugin`, as by the
-    official host (sdk/python/cmd/pulumi-language-python/main.go, RunPlugin); any other plugin is
-    its own script or folder.
+    A policy pack is run by `pulumi.policy` and a package plugin by `pulumi.run.plugin`, as by the
+    official host (sdk/python/cmd/pulumi-language-python/main.go, RunPlugin). Any other plugin is
+    run as a script or folder.
     """
     info = request.info
     if request.kind == "analyzer":
@@ -107,7 +117,7 @@ def plugin_arguments(request: Any) -> list[str]:
 
 
 def run_plugin(children: Children, request: Any, context: Any) -> Iterator[Any]:
-    """Runs a plugin, yields its output as `RunPluginResponse`s and at last its exit status."""
+    """Run a plugin; yield its output as `RunPluginResponse`s, and its exit status at the end."""
     environment = dict(os.environ)
     environment.update(pair.split("=", 1) for pair in request.env if "=" in pair)
     child = children.start(

@@ -1,4 +1,4 @@
-"""What is installed under an interpreter, and its installation with pip."""
+"""The packages that are installed for an interpreter, and their installation with pip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from . import interpreter
 
 _LIMIT = 60
-"""Seconds for a question to another interpreter."""
+"""Time limit in seconds for a short script that another interpreter runs."""
 
 _INSTALLED = (
     "import importlib.metadata as m, json;"
@@ -30,22 +30,27 @@ def _ask(python: str, question: str) -> str:
 
 
 def python_version(python: str) -> str:
-    """Without a process where `python` is this one: every run asks."""
+    """Return the version of an interpreter.
+
+    If it is the interpreter of this process, no child process is started, because this is called in
+    every run.
+    """
     return platform.python_version() if interpreter.is_own(python) else _ask(python, _VERSION)
 
 
 def installed(python: str) -> list[tuple[str, str]]:
-    """Name and version of each distribution that `python` sees, sorted by name."""
+    """Return the sorted names and versions of the distributions that an interpreter can import."""
     return [(name, version) for name, version in json.loads(_ask(python, _INSTALLED))]
 
 
 def install(info: Any) -> Iterator[bytes]:
-    """Makes the virtual environment if it is missing and installs `requirements.txt`, if any.
+    """Create the virtual environment if it is missing, and install `requirements.txt` if it exists.
 
-    Yields the output by lines.
+    Yields:
+        The output, line by line.
 
     Raises:
-        subprocess.CalledProcessError: a step failed.
+        subprocess.CalledProcessError: A step failed.
     """
     folder = interpreter.virtualenv(info)
     if folder is not None and not (folder / "bin" / "python").exists():

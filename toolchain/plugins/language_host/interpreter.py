@@ -1,4 +1,4 @@
-"""Which Python interpreter a project names."""
+"""Selection of the Python interpreter for a Pulumi project."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from google.protobuf import json_format
 
 
 class InterpreterNotFound(Exception):
-    """The project names a virtual environment that is not there."""
+    """The virtual environment that the project names does not exist."""
 
 
 def options(info: Any) -> dict[str, Any]:
-    """`runtime.options` of a `ProgramInfo` message as a plain dict."""
+    """Return `runtime.options` of a `ProgramInfo` message as a dict."""
     decoded: dict[str, Any] = json_format.MessageToDict(info.options)
     return decoded
 
 
 def virtualenv(info: Any) -> Path | None:
-    """The folder of the virtual environment that `runtime.options.virtualenv` names, or None.
+    """Return the virtual environment's folder from `runtime.options.virtualenv`, or None.
 
-    A relative path is taken from the folder of `Pulumi.yaml` (or `PulumiPolicy.yaml`), as by the
+    A relative path starts at the folder of `Pulumi.yaml` (or `PulumiPolicy.yaml`), as in the
     official host (sdk/python/toolchain/pip.go of pulumi/pulumi).
     """
     named = options(info).get("virtualenv")
@@ -32,12 +32,13 @@ def virtualenv(info: Any) -> Path | None:
 
 
 def find(info: Any) -> str:
-    """The path of the interpreter for a program.
+    """Return the path of the interpreter for a program.
 
-    `runtime.options.virtualenv`, else `$VIRTUAL_ENV`, else `python3` on PATH, else the host's own.
+    It is that of `runtime.options.virtualenv`, else of `$VIRTUAL_ENV`, else `python3` on PATH, else
+    the host's own interpreter.
 
     Raises:
-        InterpreterNotFound: the named environment has no interpreter.
+        InterpreterNotFound: The virtual environment of the project has no interpreter.
     """
     folder = virtualenv(info)
     if folder is not None:
@@ -55,7 +56,7 @@ def find(info: Any) -> str:
 
 
 def is_own(python: str) -> bool:
-    """Whether `python` belongs to the environment that this process runs in."""
+    """Return whether an interpreter belongs to the environment of this process."""
     prefix = Path(python).parent.parent
     try:
         return prefix.samefile(sys.prefix)

@@ -1,4 +1,4 @@
-"""Runs a user's Pulumi program in this process."""
+"""Execution of a user's Pulumi program in this process."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ from pulumi.runtime import reset_options, run_in_stack, set_all_config
 from pulumi.runtime.proto import language_pb2
 
 _THREADS_PER_OPERATION = 4
-"""As in the SDK's own executor (pulumi.automation._server): RPC threads per parallel operation."""
+"""Threads for RPCs per parallel operation, as in the SDK (pulumi.automation._server)."""
 
 
 def entry(info: Any) -> Path:
-    """The folder or file to run: `entry_point` below `program_directory`, `.py` added if needed."""
+    """Return the path to run: `entry_point` in `program_directory`, with `.py` if needed."""
     path = Path(info.program_directory, info.entry_point or ".")
     module = path.with_name(path.name + ".py")
     return module if not path.exists() and module.exists() else path
 
 
 _LIBRARIES = (Path(__file__).parent, Path(sys.prefix))
-"""Folders of the host and of its libraries, which may lie below the program's folder."""
+"""Folders of the host and of its libraries; they may be inside the program's folder."""
 
 
 def user_trace(error: BaseException, directory: str) -> str:
-    """Return the traceback of `error` from the program's first frame on, else all of it.
+    """Return the traceback of an error, starting at the program's first frame.
+
+    If no frame belongs to the program, return the whole traceback.
 
     Args:
-        error: what the program raised.
-        directory: the program's folder.
+        error: The error that the program raised.
+        directory: The program's folder.
     """
     others = [folder for folder in _LIBRARIES if folder.is_relative_to(directory)]
     frame: TracebackType | None = error.__traceback__
@@ -55,9 +57,9 @@ def user_trace(error: BaseException, directory: str) -> str:
 
 
 def run(request: Any, engine_address: str) -> Any:
-    """Runs the program of a `RunRequest`; returns a `RunResponse`.
+    """Run the program of a `RunRequest`; return a `RunResponse`.
 
-    An error that was shown to the user is answered by `bail`, as by the official host.
+    If an error was already shown to the user, the response has `bail` set, as in the official host.
     """
     return contextvars.copy_context().run(_run, request, engine_address)
 
@@ -75,7 +77,7 @@ def _run(request: Any, engine_address: str) -> Any:
         organization=request.organization or "organization",
     )
     set_all_config(dict(request.config), list(request.configSecretKeys))
-    # Rejected tasks are reported below, once; asyncio would repeat them on standard error.
+    # Errors of tasks are reported below, once; asyncio would repeat them on standard error.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     os.chdir(directory)
     program = str(entry(request.info))
@@ -110,7 +112,7 @@ def _report(error: BaseException, directory: str) -> Any:
             error=f"Program exited with non-zero exit code: {error.code}"
         )
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-        # The engine ends this run: it has said why.
+        # The engine is ending this run and has printed the reason.
         return language_pb2.RunResponse(bail=True)
     if isinstance(error, KeyboardInterrupt):
         return language_pb2.RunResponse(bail=True)
@@ -133,7 +135,7 @@ def _stop_on_rpc_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what the program left running, so that asyncio prints nothing about it."""
+    """Cancel the tasks that the program left running, so that asyncio prints nothing about them."""
     pending = asyncio.all_tasks(loop)
     for task in pending:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The language host's gRPC server."""
+"""The gRPC server of the language host."""
 
 from __future__ import annotations
 
@@ -23,46 +23,60 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 from . import children, dependencies, interpreter
 
 _PARENT_POLL = 0.5
-"""Seconds between two looks at whether the engine still lives."""
+"""Seconds between two checks that the engine is still running."""
 _SIGNAL_POLL = 0.1
-"""Seconds between two looks of the waiting main thread at signals: handlers run in it alone, and a
-signal that comes just before it waits, or to another thread, does not wake it."""
+"""Seconds after which the waiting main thread wakes up to handle signals.
+
+Python runs signal handlers only in the main thread. A signal that arrives just before the main
+thread waits, or in another thread, does not wake it.
+"""
 
 _Task = tuple[Any, "Future[Any]"]
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """Serves one engine. A program of the host's own interpreter runs in the main thread."""
+    """The host's implementation of Pulumi's LanguageRuntime service, for one engine.
+
+    A program for the interpreter of this process runs in the main thread.
+    """
 
     def __init__(self, engine_address: str) -> None:
+        """Prepare the service for the engine at an address; empty if unknown."""
         self.engine_address = engine_address
         self.children = children.Children()
         self.programs: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._used = threading.Event()
 
     def Handshake(self, request: Any, context: Any) -> Any:
+        """Store the engine's address."""
         self.engine_address = request.engine_address or self.engine_address
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        """Return the version of the Pulumi SDK as the host's version."""
         return plugin_pb2.PluginInfo(version=_sdk_version())
 
     def GetRequiredPackages(self, request: Any, context: Any) -> Any:
+        """Return no packages; the engine loads a plugin when a resource needs it."""
         return language_pb2.GetRequiredPackagesResponse()
 
     def GetRequiredPlugins(self, request: Any, context: Any) -> Any:
+        """Return no plugins; the engine loads a plugin when a resource needs it."""
         return language_pb2.GetRequiredPluginsResponse()
 
     def RuntimeOptionsPrompts(self, request: Any, context: Any) -> Any:
+        """Return no prompts for `pulumi new`."""
         return language_pb2.RuntimeOptionsResponse()
 
     def About(self, request: Any, context: Any) -> Any:
+        """Return the path and version of the program's interpreter."""
         python = _interpreter(request.info, context)
         return language_pb2.AboutResponse(
             executable=python, version=dependencies.python_version(python)
         )
 
     def GetProgramDependencies(self, request: Any, context: Any) -> Any:
+        """Return the packages that are installed for the program's interpreter."""
         packages = dependencies.installed(_interpreter(request.info, context))
         return language_pb2.GetProgramDependenciesResponse(
             dependencies=[
@@ -72,6 +86,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def InstallDependencies(self, request: Any, context: Any) -> Iterator[Any]:
+        """Install the program's dependencies; yield the output line by line."""
         try:
             for line in dependencies.install(request.info):
                 yield language_pb2.InstallDependenciesResponse(stdout=line)
@@ -79,6 +94,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             context.abort(grpc.StatusCode.INTERNAL, f"{error.cmd}: exit status {error.returncode}")
 
     def Run(self, request: Any, context: Any) -> Any:
+        """Run the program, the first time in the main thread if its interpreter is the host's.
+
+        A further program, or one with another interpreter, runs in a child process.
+        """
         python = _interpreter(request.info, context)
         if not interpreter.is_own(python) or self._used.is_set():
             return children.run_program(self.children, python, request, self.engine_address)
@@ -88,12 +107,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return done.result()
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
+        """Run a plugin such as a policy pack; yield its output and exit status."""
         try:
             yield from children.run_plugin(self.children, request, context)
         except interpreter.InterpreterNotFound as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
     def Cancel(self, request: Any, context: Any) -> Any:
+        """End all child processes, as the engine requests."""
         from google.protobuf import empty_pb2
 
         self.children.end_all()
@@ -109,7 +130,11 @@ def _interpreter(info: Any, context: Any) -> str:
 
 
 class _OwnUser(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Answers calls of this process's own user only. ``port``: the server's."""
+    """Interceptor that refuses calls of other users.
+
+    Attributes:
+        port: Port of the server.
+    """
 
     port = 0
 
@@ -137,9 +162,9 @@ def _sdk_version() -> str:
 
 
 def _watch_parent(host: LanguageHost) -> None:
-    """Ends the host when the engine is gone, also by SIGKILL: then this process gets a new parent.
+    """Start a thread that ends the host when the engine has ended, even by SIGKILL.
 
-    Raises nothing; the process ends by `os._exit`.
+    If the engine ends, this process gets another parent process.
     """
     engine = os.getppid()
 
@@ -158,11 +183,11 @@ def _end(host: LanguageHost) -> NoReturn:
 
 
 def main(arguments: list[str]) -> None:
-    """Serves until the engine ends this process.
+    """Run the server until the engine ends this process.
 
-    The engine starts plugins in process groups of their own, so a Ctrl-C does not come here; it
-    ends a plugin by SIGINT, waits 5 s for that, and then kills. Both SIGINT and SIGTERM end the
-    host and its children without a word.
+    The engine starts plugins in separate process groups, so Ctrl-C in a terminal does not reach
+    them. To end a plugin, the engine sends SIGINT, waits 5 s and then sends SIGKILL. Both SIGINT
+    and SIGTERM end the host and its children without any output.
     """
     host = LanguageHost(arguments[-1] if arguments else "")
     _watch_parent(host)
@@ -185,7 +210,7 @@ def main(arguments: list[str]) -> None:
     own_user.port = port
     server.start()
     print(port, flush=True)
-    messages.with_sdk()  # while the engine gets ready
+    messages.with_sdk()  # Import the SDK now, while the engine is still starting the run.
     from . import program
 
     while True:
