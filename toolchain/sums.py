@@ -1,9 +1,9 @@
 """Pinned SHA-256 sums of official downloads by file name, as they were reviewed.
 
 The published list of checksums is on the same host as the download, so an attacker who can change
-one can change the other too. Source for
-actionlint: the same sums that several other projects pin. Files that are not in this table have no
-second source: they are checked with the publisher's own list, and the program prints that.
+one can change the other too. Source for actionlint: the same sums that several other projects pin.
+Files that are not in this table have no second source: they are checked with the publisher's own
+list, and the program prints that.
 """
 
 from __future__ import annotations
