@@ -1,1 +1,1 @@
-"""What we deploy: one ComponentResource per file, values and scripts from pure functions."""
+"""What is deployed: one folder per feature, with its component; values and scripts from pure functions."""
