@@ -1,1 +1,1 @@
-"""What is deployed: one folder per feature, with its component; values and scripts from pure functions."""
+"""What is deployed: one folder per feature; values and scripts come from pure functions."""
