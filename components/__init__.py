@@ -1,1 +1,1 @@
-"""Pulumi components: one ComponentResource per file; pure functions compute values and scripts."""
+"""What is deployed: one folder per feature; values and scripts come from pure functions."""

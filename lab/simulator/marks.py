@@ -1,6 +1,6 @@
 """Names by which the simulator marks what it makes, and knows what it must act on.
 
-They are part of the contract in ``docs/architecture.md``: tables, outputs and reports recognise
+They are listed in ``docs/commands.md``: tables, outputs and reports recognise
 what is simulated by them.
 """
 
