@@ -184,6 +184,7 @@ keep_settings() {
 find_settings() {
     declaration=
     for name in ${GC_PLAIN-}; do
+        words=
         eval "words=\$GC_$name" # The names come from the declaration, which also has the values.
         declaration="$declaration$name $words
 "
