@@ -21,11 +21,11 @@ import pulumi_kubernetes as k8s
 from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.guardrails.component import Guardrails, GuardrailsArgs
-from policies.guard import hold
+from policies.guard import enforce
 from tests.desired_host import guarded
 
 cluster = load(pulumi.Config("gpu-cluster").require_object("cluster"))
-hold(resolve(cluster, "dev").rules)
+enforce(resolve(cluster, "dev").rules)
 provider = k8s.Provider("kubernetes", kubeconfig=open("kubeconfig").read())
 args = guarded(cluster)
 Guardrails("guardrails", args, pulumi.ResourceOptions(providers=[provider]))

@@ -28,8 +28,8 @@ import pulumi_kubernetes as k8s
 if pulumi.Config("rules").get_bool("hold"):
     from components.desired.resolve import resolve
     from components.loading.loader import load
-    from policies.guard import hold
-    hold(resolve(load(pulumi.Config("gpu-cluster").require_object("cluster")), "dev").rules)
+    from policies.guard import enforce
+    enforce(resolve(load(pulumi.Config("gpu-cluster").require_object("cluster")), "dev").rules)
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
 
