@@ -26,7 +26,7 @@ from components.inspection.difference import Difference
 from components.inspection.observe import inspect
 from components.kubernetes.kubeconfig_contexts import given, missing_context
 from components.loading.inventory import origins
-from components.loading.loader import check, load
+from components.loading.loader import check, is_loaded, load
 from components.loading.warnings import warnings
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
@@ -357,7 +357,8 @@ def _settings(args: GpuClusterArgs) -> Cluster:
     try:
         if not isinstance(args.settings, Cluster):
             return load(args.settings)
-        check(args.settings.parts())
+        if not is_loaded(args.settings):
+            check(args.settings.parts())
     except ConfigError as error:
         raise pulumi.RunError(f"{args.source}: {error}") from None
     return args.settings

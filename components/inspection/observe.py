@@ -16,7 +16,6 @@ from components.desired.host import DesiredHost, working
 from components.desired.question import Question
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
-from components.findings import Finding
 from components.host_facts import HostFacts
 from components.hosts.kubeadm.component import UNKNOWN
 from components.hosts.kubeadm.kubeconfig import is_there
@@ -26,8 +25,9 @@ from components.inspection.bounds import bounded, completed
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
-from components.inspection.plans import planned_mig_layouts, planned_rollout, show, show_mig_layouts
+from components.inspection.plans import planned_mig_layouts, planned_rollout, show
 from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
+from components.rollout import mig_layouts_plan, plan
 from components.rollout.inspect import NodesSeen, observe_nodes
 from policies.faults import FaultError
 
@@ -67,10 +67,7 @@ def inspect(
     differing = replace(inspection.difference, context=there, unknown=reason)
     inspection = replace(inspection, difference=differing)
     if extent is not Extent.OFF and there:
-        inspection = with_rollout(
-            desired.hosts, desired.rollout, inspection, seen.cluster.cordoned, extent
-        )
-        inspection = with_mig_layouts(desired.rollout, inspection, seen.cluster.layouts)
+        inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
     _show(desired.hosts, desired.maintenance, inspection, origins)
     if inspection.problems:
         raise pulumi.RunError("\n".join(inspection.problems))
@@ -149,39 +146,29 @@ def require_context(context: str, stack: str, source: str = "") -> None:
         raise pulumi.RunError(str(fault))
 
 
-def with_rollout(
+def with_plans(
     hosts: Sequence[DesiredHost],
     rollout: DesiredRollout,
     inspection: Inspection,
-    cordoned: tuple[str, ...],
+    cluster: ClusterSeen,
     extent: Extent,
 ) -> Inspection:
-    """Add the plan of the rollout to the result, and log the plan."""
-    ask = nodes_of(rollout) if extent is Extent.ALL else _unseen
-    made, reason = planned_rollout(hosts, rollout, inspection.hosts, cordoned, ask)
-    show(made)
+    """Add the plans of the rollout and of the MIG layout changes, and log them."""
+    ask = nodes_of(rollout)
+    pods = ask if extent is Extent.ALL else _unseen
+    waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
+    show("rollout", plan.words(waves), plan.blockers(waves))
+    layouts, reason = planned_mig_layouts(rollout, cluster.layouts, ask)
+    show("layouts", mig_layouts_plan.words(layouts), mig_layouts_plan.blockers(layouts))
     return replace(
         inspection,
-        unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
-        difference=replace(inspection.difference, rollout=made),
+        unreachable="; ".join(filter(None, (inspection.unreachable, why, reason))),
+        difference=replace(inspection.difference, rollout=waves, layouts=layouts),
     )
 
 
 def _unseen(_: list[str]) -> NodesSeen:
     return NodesSeen(unreachable="the pods of nodes that change were not inspected")
-
-
-def with_mig_layouts(
-    rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, Finding]
-) -> Inspection:
-    """Add the plan of the MIG layout changes to the result, and log the plan."""
-    made, reason = planned_mig_layouts(rollout, found, nodes_of(rollout))
-    show_mig_layouts(made)
-    return replace(
-        inspection,
-        unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
-        difference=replace(inspection.difference, layouts=made),
-    )
 
 
 def nodes_of(rollout: DesiredRollout) -> Callable[[list[str]], NodesSeen]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import pulumi
 
@@ -10,11 +10,10 @@ from components.desired.host import DesiredHost, Upgrade
 from components.desired.rollout import DesiredRollout
 from components.findings import Finding
 from components.host_facts import HostFacts
-from components.rollout import mig_layouts_plan
 from components.rollout.inspect import NodesSeen
 from components.rollout.mig_layouts_plan import MigLayoutsPlan
 from components.rollout.pending import changes
-from components.rollout.plan import Plan, blockers, plan, words
+from components.rollout.plan import Plan, plan
 from components.rollout.skew import ControlPlane
 from policies.printable import printable_lines
 
@@ -82,17 +81,9 @@ def planned_mig_layouts(
     return made, printable_lines(seen.unreachable)
 
 
-def show_mig_layouts(made: MigLayoutsPlan) -> None:
-    """Log the plan of MIG layout changes in the preview and in the run."""
-    if lines := list(mig_layouts_plan.words(made)):
-        pulumi.log.info("layouts\n" + "\n".join(lines))
-    for blocker in mig_layouts_plan.blockers(made):
-        pulumi.log.warn(blocker)
-
-
-def show(made: Plan) -> None:
-    """Log the rollout's plan in the preview and in the run."""
-    if lines := list(words(made)):
-        pulumi.log.info("rollout\n" + "\n".join(lines))
-    for blocker in blockers(made):
+def show(title: str, words: Iterable[str], blockers: Iterable[str]) -> None:
+    """Log a plan in the preview and in the run."""
+    if lines := list(words):
+        pulumi.log.info(f"{title}\n" + "\n".join(lines))
+    for blocker in blockers:
         pulumi.log.warn(blocker)

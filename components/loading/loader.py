@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -25,6 +26,9 @@ from components.settings.nodes.pool import Pool
 from components.settings.platform import NAMES
 from components.settings.valid_sections import SECTIONS, ValidSections
 from policies.faults import ConfigError, Fault, fault, show
+
+_loaded: WeakValueDictionary[int, Cluster] = WeakValueDictionary()
+"""What `load` returned, by identity: a changed copy is another object, and not checked yet."""
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
 
@@ -51,7 +55,13 @@ def load(document: Mapping[str, Any]) -> Cluster:
     faults += validate(_parts(document) if cluster is None else cluster.parts())
     if cluster is None or faults:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
+    _loaded[id(cluster)] = cluster
     return cluster
+
+
+def is_loaded(settings: object) -> bool:
+    """Check whether `load` returned this object, so that the rules between parts hold."""
+    return _loaded.get(id(settings)) is settings
 
 
 def check(sections: ValidSections) -> None:

@@ -1,14 +1,18 @@
 """Follows one parameter through the calls that pass it on.
 
-A *room* is a file in which the value arrives. A *stay* is a run of calls that arrive in one room; a
-*return* is a stay in a room that the value has left before. Calls count in the order in which they
-are written, callees depth first. A function is followed once, and the calls that one file makes of
-it count once.
+A value *passes* a file if a call hands it, or an object that holds it, to a function of the file,
+or if a function of the file reads it from an attribute of another object. Each function counts
+once, at the first call, in the order in which the calls are written, callees depth first. A *stay*
+is a run of such functions in one file. A *return* is a stay in a file that the value has left
+before.
 
-The value is followed through names, attributes, items and containers. An object that is made of it
-carries it where it is passed on at once, not under a name of its own; what a function computes of
-it is another value. Where the callee is chosen as the program runs, among methods that override
-each other, the route ends.
+The value is the whole: the parameter, and a `Cluster` or `Desired` that a function makes of it. It
+is followed through names, items, containers, fields of data classes, and attributes: `self.whole =
+whole` in one method is read as `self.whole` in another one, and as `made.whole` in any function or
+module that has an instance. A call of a method that others override enters each of the others.
+
+A part of the whole is another value: an attribute whose annotation names no class of the whole. So
+is what a function computes of the whole. `--value` follows a part from the function that takes it.
 """
 
 from __future__ import annotations
@@ -24,8 +28,13 @@ Classes = tuple[Definition, ...]
 WHOLE = frozenset({"Cluster", "Desired"})
 """Classes of the whole: a function that makes one of the value hands the value on."""
 
+Fields = dict[tuple[Definition, str], Classes]
+"""Attributes that hold the value, by class and name, with the classes of what they hold."""
+
 SAME = frozenset({"replace", "sorted", "list", "tuple"})
 """Functions that return what they are given, or its parts."""
+
+PROPERTIES = ("property", "cached_property")
 
 VIEWS = frozenset({"items", "values", "get", "pop"})
 """Methods of containers that return parts."""
@@ -36,7 +45,9 @@ class Route:
     """Where a value arrived, in order: a function and the names that it bears there."""
 
     arrivals: list[tuple[Definition, tuple[str, ...]]] = field(default_factory=list)
-    calls: dict[tuple[Module | None, Definition], None] = field(default_factory=dict)
+    entered: set[Definition] = field(default_factory=set)
+    whole: frozenset[Definition] = frozenset()
+    fields: Fields = field(default_factory=dict)
 
     @property
     def stays(self) -> list[tuple[Definition, tuple[str, ...]]]:
@@ -59,21 +70,58 @@ class Route:
 
 def follow(tree: Tree, start: Definition, name: str) -> Route:
     """Follow a function's parameter through the tree."""
-    route = Route()
-    _enter(tree, route, start, (name,), None)
-    return route
+    given = [one.annotation for one in parameters(start.function) if one.arg == name]
+    whole = frozenset(one for part in given for one in tree.classes(start.module, part))
+    fields: Fields = {}
+    while True:  # an attribute may be read in a method that was entered before it was assigned
+        route = Route(whole=whole, fields=dict(fields))
+        _enter(tree, route, start, (name,))
+        _readers(tree, route)
+        if route.fields.keys() == fields.keys():
+            return route
+        fields = route.fields
 
 
-def _enter(
-    tree: Tree, route: Route, where: Definition, names: tuple[str, ...], caller: Module | None
-) -> None:
-    """Count an arrival, and go on through a function that is new to the value."""
-    known = any(where == entered for _, entered in route.calls)
-    if (caller, where) not in route.calls:
+def _enter(tree: Tree, route: Route, where: Definition, names: tuple[str, ...]) -> None:
+    """Count an arrival in a function that is new to the value, and go on through the function."""
+    if where not in route.entered:
+        route.entered.add(where)
         route.arrivals.append((where, names))
-        route.calls[caller, where] = None
-    if not known:
         _Walk(tree, route, where, names).block(where.node.body)
+
+
+def _readers(tree: Tree, route: Route) -> None:
+    """Enter the functions, and the modules, that read the value from an attribute of an object."""
+    for where in [*tree.functions(), *map(_top, tree.modules.values())]:
+        if names := _reads(tree, route, where):
+            _enter(tree, route, where, names)
+
+
+def _reads(tree: Tree, route: Route, where: Definition) -> tuple[str, ...]:
+    """Return the attributes that hold the value and that a function reads, if it is a new one."""
+    known = {name for _, name in route.fields}
+    read = {one.attr for one in ast.walk(where.node) if isinstance(one, ast.Attribute)}
+    if where in route.entered or not known & read:
+        return ()
+    walk = _Walk(
+        tree,
+        Route(entered=set(route.entered), whole=route.whole, fields=dict(route.fields)),
+        where,
+        (),
+    )
+    walk.dry = True
+    walk.block(where.node.body)
+    return tuple(dict.fromkeys(walk.read))
+
+
+def _top(module: Module) -> Definition:
+    """Return a module's own statements as a function without parameters."""
+    if module.top is None:
+        text = ast.parse("def module(): ...")
+        made = next(node for node in text.body if isinstance(node, ast.FunctionDef))
+        made.body = [node for node in module.syntax.body if not isinstance(node, Function)]
+        module.top = Definition(module, made)
+    return module.top
 
 
 class _Walk:
@@ -88,6 +136,8 @@ class _Walk:
     ) -> None:
         self.tree, self.route, self.where = tree, route, where
         self.held = set(names)
+        self.read: list[str] = []
+        self.dry = False
         self.types: dict[str, Classes] = {}
         for one in parameters(where.function):
             self.types[one.arg] = tuple(tree.classes(where.module, one.annotation))
@@ -136,6 +186,11 @@ class _Walk:
                 self.block(node.body)
             case ast.ClassDef():
                 pass
+            case ast.Attribute():
+                if isinstance(node.ctx, ast.Load) and self.noted(node) is not None:
+                    self.read.append(ast.unparse(node))
+                self.visit(node.value)
+                self.computed(node)
             case ast.Call():
                 self.block(ast.iter_child_nodes(node))
                 self.call(node)
@@ -152,9 +207,13 @@ class _Walk:
                 self.bind(one, part)
         elif isinstance(target, ast.Starred):
             self.bind(target.value, value)
+        elif isinstance(target, ast.Attribute):
+            if self.holds(value):
+                for owner in self.typed(target.value):
+                    self.route.fields[owner, target.attr] = self.typed(value)
         elif isinstance(target, ast.Name):
             self.types[target.id] = self.typed(value)
-            if self.holds(value) and not self.makes(value):
+            if self.holds(value):
                 self.held.add(target.id)
             else:
                 self.held.discard(target.id)
@@ -164,7 +223,11 @@ class _Walk:
         match node:
             case ast.Name():
                 return node.id in self.held
-            case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.Await() | ast.NamedExpr():
+            case ast.Attribute():
+                if self.noted(node) is not None:
+                    return True
+                return self.holds(node.value) and not self.is_part(node)
+            case ast.Subscript() | ast.Starred() | ast.Await() | ast.NamedExpr():
                 return self.holds(node.value)
             case ast.BoolOp():
                 return any(map(self.holds, node.values))
@@ -182,23 +245,60 @@ class _Walk:
                 return self.carries(node)
         return False
 
+    def noted(self, node: ast.Attribute) -> Classes | None:
+        """Return the classes of what an attribute holds of the value; None: it holds nothing."""
+        for owner in self.typed(node.value):
+            for one in self.tree.bases(owner):
+                found = self.route.fields.get((one, node.attr))
+                if found is not None:
+                    return found
+        return None
+
+    def is_part(self, node: ast.Attribute) -> bool:
+        """Check whether an attribute is annotated, and not with a class of the whole."""
+        fields = [self.tree.field(owner, node.attr) for owner in self.typed(node.value)]
+        known = [noted for noted in fields if noted is not None]
+        return bool(known) and not any(map(self.is_whole, self.typed(node)))
+
+    def is_whole(self, found: Definition) -> bool:
+        return found in self.route.whole or found.name in WHOLE
+
     def carries(self, node: ast.Call) -> bool:
         """Check whether what a call returns carries the value; what it computes is another."""
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
             return self.holds(node.func.value)
+        whole = any(map(self.is_whole, self.typed(node)))
+        if isinstance(node.func, ast.Attribute) and whole and self.holds(node.func.value):
+            return True
         if not any(map(self.holds, parts)):
             return False
         if isinstance(node.func, ast.Name) and node.func.id in SAME:
             return True
-        return self.makes(node) or any(one.name in WHOLE for one in self.typed(node))
+        return whole or self.makes(node) is not None
 
-    def makes(self, node: ast.expr) -> bool:
-        """Check whether an expression makes an object of a class of the tree."""
+    def makes(self, node: ast.expr) -> Definition | None:
+        """Return the data class of the tree of which an expression makes an object."""
         if not isinstance(node, ast.Call):
-            return False
+            return None
         found = self.tree.resolve(self.where.module, node.func)
-        return isinstance(found, Definition) and isinstance(found.node, ast.ClassDef)
+        if not isinstance(found, Definition) or not isinstance(found.node, ast.ClassDef):
+            return None
+        return found if self.tree.method(found, "__init__") is None else None
+
+    def fill(self, node: ast.Call) -> None:
+        """Note the fields of a data class that get the value, as an object is made or replaced."""
+        given = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+        owners: Classes = ()
+        if (made := self.makes(node)) is not None:
+            owners = (made,)
+            given += zip(self.tree.field_names(made), node.args, strict=False)
+        elif isinstance(node.func, ast.Name) and node.func.id == "replace" and node.args:
+            owners = self.typed(node.args[0])
+        for name, value in given:
+            if self.holds(value):
+                for owner in owners:
+                    self.route.fields[owner, name] = self.typed(value)
 
     def typed(self, node: ast.expr) -> Classes:
         """Return the classes of the tree that an expression's value may have."""
@@ -210,7 +310,7 @@ class _Walk:
                 for owner in self.typed(node.value):
                     noted = self.tree.field(owner, node.attr)
                     found += self.tree.classes(*noted) if noted else []
-                return tuple(found)
+                return tuple(found) or self.noted(node) or ()
             case ast.Call():
                 return tuple(self.returned(node))
             case ast.BoolOp():
@@ -257,21 +357,33 @@ class _Walk:
                     yield method
 
     def call(self, node: ast.Call) -> None:
-        callees = list(dict.fromkeys(self.callees(node)))
-        if len(callees) != 1 or self.chosen(callees[0]):
+        self.fill(node)
+        if self.dry:
             return
-        names = self.passed_on(node, callees[0])
-        if names:
-            _enter(self.tree, self.route, callees[0], names, self.where.module)
+        callees = list(dict.fromkeys(self.callees(node)))
+        if len(callees) != 1:
+            return
+        for callee in list(self.overriding(callees[0])) or callees:
+            names = self.passed_on(node, callee) or _reads(self.tree, self.route, callee)
+            if names:
+                _enter(self.tree, self.route, callee, names)
 
-    def chosen(self, callee: Definition) -> bool:
-        """Check whether another class of the tree overrides a method: then nobody knows which."""
+    def computed(self, node: ast.Attribute) -> None:
+        """Enter a property that reads the value from its object."""
+        for owner in () if self.dry else self.typed(node.value):
+            found = self.tree.method(owner, node.attr)
+            if found is None or not any(decorated(found.node, kind) for kind in PROPERTIES):
+                continue
+            if names := _reads(self.tree, self.route, found):
+                _enter(self.tree, self.route, found, names)
+
+    def overriding(self, callee: Definition) -> Iterator[Definition]:
+        """Yield the methods that override a method: the tree doesn't tell which one is called."""
         if callee.owner is None or callee.node.name == "__init__":
-            return False
+            return
         for other in self.tree.methods.get(callee.node.name, []):
             if other != callee and other.owner and callee.owner in self.tree.bases(other.owner):
-                return True
-        return False
+                yield other
 
     def passed_on(self, node: ast.Call, callee: Definition) -> tuple[str, ...]:
         """Return the callee's parameters that take the value or a part of it."""

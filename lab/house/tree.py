@@ -58,6 +58,7 @@ class Module:
     syntax: ast.Module
     package: bool = False
     imported: dict[str, str] = field(default_factory=dict)
+    top: Definition | None = None
 
     @cached_property
     def defined(self) -> dict[str, Definition]:
@@ -216,6 +217,15 @@ class Tree:
                 elif isinstance(node, Function) and node.name == name and node.returns:
                     return holder.module, node.returns
         return None
+
+    def field_names(self, owner: Definition) -> list[str]:
+        """Return the names of a data class's fields in order, the inherited ones first."""
+        return [
+            node.target.id
+            for holder in reversed(list(self.bases(owner)))
+            for node in holder.node.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        ]
 
     @cached_property
     def methods(self) -> dict[str, list[Definition]]:

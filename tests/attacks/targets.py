@@ -76,7 +76,6 @@ def channel(name: str) -> Callable[[str], None]:
 
     Any output must give a printable value or a one-line error.
     """
-
     read = CHANNELS[name].read
 
     def check(text: str) -> None:

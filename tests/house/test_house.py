@@ -62,8 +62,12 @@ def test_a_value_that_comes_back_is_a_return(grow) -> None:
         "hosts.prepare([*cluster.hosts])",
         "hosts.prepare({'cluster': cluster})",
         "hosts.prepare(Args(cluster=cluster))",
+        "made = Args(cluster=cluster); hosts.prepare(made)",
+        "made = Args(cluster); hosts.prepare(made.cluster)",
+        "made = replace(Args(1), cluster=cluster); hosts.prepare(made)",
         "hosts.prepare(replace(cluster, name='x'))",
-        "desired = resolve(cluster); hosts.prepare(desired.host)",
+        "desired = resolve(cluster); hosts.prepare(desired)",
+        "desired = resolve(cluster); hosts.prepare(desired.unknown)",
         "Begin().go(cluster)",
         "from components.hosts import prepare as other; other(cluster)",
         "def inner(): hosts.prepare(cluster)",
@@ -81,7 +85,8 @@ def test_the_value_arrives(grow, body: str) -> None:
         "hosts.prepare(len(cluster.hosts))",
         "hosts.prepare(cluster is None)",
         "cluster = None; hosts.prepare(cluster)",
-        "made = Args(cluster=cluster); hosts.prepare(made)",
+        "made = Args(cluster=cluster); hosts.prepare(made.name)",
+        "desired = resolve(cluster); hosts.prepare(desired.host)",
     ],
 )
 def test_another_value_is_not_followed(grow, body: str) -> None:
@@ -96,8 +101,10 @@ from components import hosts
 @dataclass(frozen=True)
 class Args:
     cluster: object
+    name: str = ""
 
-class Desired: ...
+class Desired:
+    host: Args
 
 def resolve(cluster) -> Desired: ...
 
@@ -110,7 +117,68 @@ def begin(cluster):
 """
 
 
-def test_a_method_that_is_chosen_as_the_program_runs_ends_the_route(grow) -> None:
+ATTRIBUTE = """
+from components import hosts
+class Built:
+    def __init__(self, cluster):
+        self.name = 'a'
+        self.kept, self.other = cluster, 1
+        {call}
+    def later(self): hosts.prepare({passed})
+    @property
+    def first(self): return hosts.prepare({passed})
+"""
+
+
+@pytest.mark.parametrize("call", ["self.later()", "print(self.first)", "pass"])
+@pytest.mark.parametrize(
+    ("passed", "rooms"),
+    [("self.kept", ["start", "hosts"]), ("self.other", ["start"]), ("self.name", ["start"])],
+)
+def test_an_attribute_of_self_is_followed_into_other_methods(
+    grow, call: str, passed: str, rooms: list[str]
+) -> None:
+    tree = grow(start=ATTRIBUTE.format(call=call, passed=passed), hosts=HOSTS)
+    assert trip(tree, "components/start.py:Built.__init__:cluster")[0] == rooms
+
+
+def test_a_method_may_read_an_attribute_before_another_one_assigns_it(grow) -> None:
+    tree = grow(
+        start="""
+            from components import hosts
+            class Built:
+                def begin(self, cluster):
+                    self.show()
+                    self.kept = cluster
+                def show(self): hosts.prepare(self.kept)
+            """,
+        hosts=HOSTS,
+    )
+    assert trip(tree, "components/start.py:Built.begin:cluster") == (["start", "hosts"], 0)
+
+
+@pytest.mark.parametrize(
+    ("reader", "rooms"),
+    [
+        ("def export(built: Built): print(built.kept.name)", ["start", "export"]),
+        ("built = Built(1)\nprint(built.kept)", ["start", "export"]),
+        ("def export(built: Built): hosts.prepare(built.kept)", ["start", "export", "hosts"]),
+        ("def export(built: Built): print(built.other)", ["start"]),
+        ("def export(built): print(built.kept)", ["start"]),
+    ],
+)
+def test_an_attribute_of_an_instance_is_followed_where_it_is_read(
+    grow, reader: str, rooms: list[str]
+) -> None:
+    tree = grow(
+        start=ATTRIBUTE.format(call="pass", passed="1"),
+        export=f"from components import hosts\nfrom components.start import Built\n{reader}",
+        hosts=HOSTS,
+    )
+    assert trip(tree, "components/start.py:Built.__init__:cluster") == (rooms, 0)
+
+
+def test_a_call_of_a_method_that_others_override_enters_the_others(grow) -> None:
     tree = grow(
         start="""
             from components.base import Base
@@ -130,10 +198,10 @@ def test_a_method_that_is_chosen_as_the_program_runs_ends_the_route(grow) -> Non
             """,
     )
     found = route.follow(tree, *route.start(tree, "components/start.py:begin:cluster"))
-    assert [where.name for where, _ in found.arrivals] == ["begin", "Base.name"]
+    assert [where.name for where, _ in found.arrivals] == ["begin", "Other.parts", "Base.name"]
 
 
-def test_calls_of_one_function_by_one_file_count_once_and_recursion_ends(grow) -> None:
+def test_a_function_counts_once_and_recursion_ends(grow) -> None:
     tree = grow(
         start="""
             from components import hosts, nodes
@@ -146,7 +214,7 @@ def test_calls_of_one_function_by_one_file_count_once_and_recursion_ends(grow) -
         hosts=HOSTS,
         nodes="def label(cluster): return 1",
     )
-    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts", "nodes"], 1)
+    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts", "nodes"], 0)
 
 
 def test_an_unknown_value_is_refused(grow) -> None:

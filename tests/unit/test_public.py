@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pulumi
@@ -17,9 +17,13 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.inspection.bounds import completed
 from components.kubernetes.api import ClusterError, connect
 from components.kubernetes.kubeconfig_contexts import given, given_kubeconfig, missing_context
+from components.loading.cross import validate
+from components.loading.loader import load
 from components.program import main
 from components.requests import Enclosed, opened, write
 from components.settings.cluster import Cluster
+from components.settings.valid_sections import ValidSections
+from policies.faults import Fault
 from tests.unit.fixtures.clusters import cluster
 from tests.unit.mocks import Recorded, Recorder, declare
 from tests.unit.test_components import without_secrets
@@ -155,6 +159,38 @@ def test_bad_settings_are_refused_by_their_paths_all_at_once() -> None:
     assert text.startswith("settings: ")
     assert "pools[0].gpusPerNode" in text
     assert "validation.timeoutSeconds" in text
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("kind", ["document", "loaded", "copied"])
+def test_the_rules_between_parts_run_once_in_a_program(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[ValidSections] = []
+
+    def counting(sections: ValidSections) -> Iterator[Fault]:
+        checked.append(sections)
+        return validate(sections)
+
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": "test"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+    }
+    copied = load(document).model_copy()
+    monkeypatch.setattr("components.loading.loader.validate", counting)
+    settings = {"document": lambda: document, "loaded": lambda: load(document)}
+    build(None, settings=settings.get(kind, lambda: copied)())
+    assert len(checked) == 1
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_a_changed_copy_of_what_was_loaded_is_checked() -> None:
+    loaded = cluster(hosts=[])
+    pools = (*loaded.pools, *loaded.pools)
+    with pytest.raises(pulumi.RunError, match="each pool name once"):
+        build(None, settings=loaded.model_copy(update={"pools": pools}))
 
 
 @pytest.mark.usefixtures("no_hooks")
