@@ -163,7 +163,7 @@ class ControlPlane:
 
     @property
     def controller_ready(self) -> Path:
-        """Return the path of the file with the controller's pid, written when all nodes are known.
+        """Return the path of the file with the controller's pid, written when all nodes are listed.
         """
         return self.directory / "controller.ready"
 
@@ -226,8 +226,7 @@ class ControlPlane:
         return process_ids
 
     def is_ready(self) -> bool:
-        """Check that the cluster is fully created, all components run and the API server is ready.
-        """
+        """Check that the cluster is fully created and running, and that the API server responds."""
         return self.made.exists() and len(self.pids()) == len(COMPONENTS) and self._answers()
 
     def ended(self, *components: str) -> str:

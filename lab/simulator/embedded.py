@@ -284,8 +284,7 @@ async def _wait_ready(plane: ControlPlane, client: api.Api, wanted: set[str]) ->
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
-    """Check that a node is Ready and has no not-ready taint, which the controller manager removes.
-    """
+    """Check that a node is Ready and no longer has the controller manager's not-ready taint."""
     if any(taint["key"] == NOT_READY for taint in node["spec"].get("taints") or []):
         return False
     conditions = node["status"].get("conditions") or []

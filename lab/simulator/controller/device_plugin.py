@@ -169,8 +169,7 @@ class DevicePlugins:
                 await self._validations.work(node, pod, devices, problem)
 
     def _refusal(self, node: judge.Node, pod: judge.Pod) -> str | None:
-        """Return the error with which a device plugin exits because of its configuration, else None.
-        """
+        """Return the configuration error with which a device plugin exits, or None."""
         file = self._configuration(node, pod) if pod.is_plugin else {}
         return judge.mig_message(node, pod.plugin, file)
 

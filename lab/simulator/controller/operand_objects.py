@@ -120,8 +120,7 @@ def _containers(operand: Operand, spec: Json, section: Json) -> list[Json]:
 
 
 def _environment(operand: Operand, spec: Json, section: Json) -> list[Json]:
-    """Return the environment of an operand: the policy's variables and those that the operator adds.
-    """
+    """Return an operand's environment: the policy's variables and those of the operator."""
     # The MPS daemon uses the plugin's section of the policy, but doesn't get its variables.
     given = [] if operand.also else section.get("env") or []
     values = {item["name"]: item for item in given}

@@ -79,7 +79,9 @@ def _outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
 
 
 class Platforms:
-    """Keep the resources that nodes advertise consistent with the pods that would advertise them.
+    """Keep the resources that nodes advertise consistent with their pods.
+
+    The pods are those of gpu-manager, the DRA driver and the driver installer.
     """
 
     def __init__(self, api: Api) -> None:

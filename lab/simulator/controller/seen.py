@@ -6,7 +6,9 @@ from typing import Protocol, TypeVar
 
 
 class Versioned(Protocol):
-    """Object as stored by the API server at resource version `version`; equality ignores `version`.
+    """Object as stored by the API server at resource version `version`.
+
+    Two objects that differ only in `version` are equal.
     """
 
     version: int
