@@ -55,7 +55,6 @@ class Plugin:
     """Process of a plugin to which an engine attaches."""
 
     def __init__(self, executable: Path, folder: Path, environment: Mapping[str, str]) -> None:
-        """Start the plugin and connect to the port that it prints."""
         self._process = subprocess.Popen(
             [str(executable)],
             cwd=folder,
@@ -94,7 +93,6 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
     """
 
     def __init__(self, start: Callable[[], Plugin], *, refuses: bool) -> None:
-        """Store how to start a plugin, and whether to reject existing objects."""
         self.created: Callable[[str], None] = lambda _: None
         self.refused: list[str] = []
         self._start, self._refuses = start, refuses
@@ -135,8 +133,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._both("Attach", request)
 
     def Configure(self, request: bytes) -> bytes:
-        """Configure both plugins, the second one without server-side apply, so that it uses POST.
-        """
+        """Configure both plugins; the second one uses POST because it has no server-side apply."""
         asked = provider_pb2.ConfigureRequest.FromString(request)
         self._upserts = asked.variables.get(f"kubernetes:config:{UPSERT}") == "true"
         asked.variables["kubernetes:config:enableServerSideApply"] = "false"

@@ -1,4 +1,4 @@
-"""Print the shape of the program: `make house`; exit code 1 above the goals."""
+"""Print figures about the program's structure (make house); exit code 1 if a goal is missed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from lab.house.imports import Edge, Layers
 from lab.house.tree import Definition, Tree
 
 VALUE = "components/cluster.py:GpuCluster.__init__:args"
-"""The value that is followed."""
+"""Parameter whose way through the program is measured."""
 
 GOALS = (15, 10, 0, 0, 5)
-"""At most so many files, returns, upward imports, circles, functions that take the whole."""
+"""Maximum numbers of files, returns, upward imports, import cycles, and functions that take the whole configuration.
+"""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What was measured."""
+    """Measured structure of the program."""
 
     route: route.Route
     upward: list[Edge]
@@ -49,7 +50,7 @@ class Shape:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield what stands behind each figure."""
+        """Yield lines with the details behind each figure."""
         yield "The value's stays (<- marks a return):"
         seen: set[str] = set()
         for where, names in self.route.stays:
@@ -67,10 +68,10 @@ class Shape:
 
 
 def measure(root: Path, contract: Path, value: str) -> Shape:
-    """Measure a tree.
+    """Measure a source tree.
 
     Raises:
-        LookupError: the contract's file has no `layers` contract, or the tree has no such value.
+        LookupError: The contract's file has no `layers` contract, or the tree has no such value.
     """
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
     packages = settings["root_packages"]

@@ -1,14 +1,13 @@
-"""Follows one parameter through the calls that pass it on.
+"""Follow one parameter through the calls that pass it on.
 
-A *room* is a file in which the value arrives. A *stay* is a run of calls that arrive in one room; a
-*return* is a stay in a room that the value has left before. Calls count in the order in which they
-are written, callees depth first. A function is followed once, and the calls that one file makes of
-it count once.
-
-The value is followed through names, attributes, items and containers. An object that is made of it
-carries it where it is passed on at once, not under a name of its own; what a function computes of
-it is another value. Where the callee is chosen as the program runs, among methods that override
-each other, the route ends.
+A *room* is a file that the value reaches. A *stay* is a sequence of calls within one room. A
+*return* is a stay in a room that the value has left before. Calls count in the order of the source
+text, callees depth first. A function is followed once, and all calls of it from one file count
+once.
+The value is followed through names, attributes, items and containers. An object that is created
+from the value carries the value if it is passed on immediately, but not if it is assigned to a
+name. The result of a computation is another value. The route ends if the callee is chosen at run
+time between methods that override each other.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ from lab.house.tree import Definition, Function, Module, Tree, decorated, parame
 Classes = tuple[Definition, ...]
 
 WHOLE = frozenset({"Cluster", "Desired"})
-"""Classes of the whole: a function that makes one of the value hands the value on."""
+"""Classes of the whole configuration: a function that creates one from the value returns the value.
+"""
 
 SAME = frozenset({"replace", "sorted", "list", "tuple"})
-"""Functions that return what they are given, or its parts."""
+"""Functions that return their argument, or its parts."""
 
 VIEWS = frozenset({"items", "values", "get", "pop"})
 """Methods of containers that return parts."""
@@ -33,7 +33,7 @@ VIEWS = frozenset({"items", "values", "get", "pop"})
 
 @dataclass
 class Route:
-    """Where a value arrived, in order: a function and the names that it bears there."""
+    """Places that a value reached, in order: a function and the value's names there."""
 
     arrivals: list[tuple[Definition, tuple[str, ...]]] = field(default_factory=list)
     calls: dict[tuple[Module | None, Definition], None] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Route:
 
     @property
     def rooms(self) -> list[str]:
-        """Return the files, in the order in which the value comes to them."""
+        """Return the files in the order in which the value reaches them."""
         return list(dict.fromkeys(where.module.path for where, _ in self.stays))
 
     @property
@@ -67,7 +67,7 @@ def follow(tree: Tree, start: Definition, name: str) -> Route:
 def _enter(
     tree: Tree, route: Route, where: Definition, names: tuple[str, ...], caller: Module | None
 ) -> None:
-    """Count an arrival, and go on through a function that is new to the value."""
+    """Record an arrival, and follow the value through a function that is not yet known."""
     known = any(where == entered for _, entered in route.calls)
     if (caller, where) not in route.calls:
         route.arrivals.append((where, names))
@@ -77,7 +77,7 @@ def _enter(
 
 
 class _Walk:
-    """The way of a value through one function's body."""
+    """Follow a value through one function's body."""
 
     def __init__(
         self,
@@ -99,7 +99,8 @@ class _Walk:
             self.visit(node)
 
     def visit(self, node: ast.AST) -> None:
-        """Take a node's parts in the order of evaluation, then the node itself."""
+        """Process the children of a syntax node in the order of evaluation, then the node itself.
+        """
         match node:
             case ast.Assign():
                 self.visit(node.value)
@@ -143,7 +144,7 @@ class _Walk:
                 self.block(ast.iter_child_nodes(node))
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
-        """Give a target the value of an expression."""
+        """Assign an expression's value to a target."""
         if isinstance(target, ast.Tuple | ast.List):
             parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
             if len(parts) != len(target.elts):
@@ -160,7 +161,7 @@ class _Walk:
                 self.held.discard(target.id)
 
     def holds(self, node: ast.AST) -> bool:
-        """Check whether an expression is the value, a part of it, or an object that carries it."""
+        """Check that an expression is the value, a part of it, or an object that carries it."""
         match node:
             case ast.Name():
                 return node.id in self.held
@@ -183,7 +184,7 @@ class _Walk:
         return False
 
     def carries(self, node: ast.Call) -> bool:
-        """Check whether what a call returns carries the value; what it computes is another."""
+        """Check that the result of a call carries the value; a computed result is another value."""
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
             return self.holds(node.func.value)
@@ -194,14 +195,14 @@ class _Walk:
         return self.makes(node) or any(one.name in WHOLE for one in self.typed(node))
 
     def makes(self, node: ast.expr) -> bool:
-        """Check whether an expression makes an object of a class of the tree."""
+        """Check that an expression creates an object of a class in the tree."""
         if not isinstance(node, ast.Call):
             return False
         found = self.tree.resolve(self.where.module, node.func)
         return isinstance(found, Definition) and isinstance(found.node, ast.ClassDef)
 
     def typed(self, node: ast.expr) -> Classes:
-        """Return the classes of the tree that an expression's value may have."""
+        """Return the classes in the tree that an expression's value may have."""
         match node:
             case ast.Name():
                 return self.types.get(node.id, ())
@@ -236,7 +237,7 @@ class _Walk:
             yield from self.typed(node.func.value)
 
     def callees(self, node: ast.Call) -> Iterator[Definition]:
-        """Yield the functions of the tree that a call may enter."""
+        """Yield the functions in the tree that a call may enter."""
         tree, function = self.tree, node.func
         found = tree.resolve(self.where.module, function)
         if isinstance(function, ast.Name) and function.id in self.types:
@@ -265,7 +266,8 @@ class _Walk:
             _enter(self.tree, self.route, callees[0], names, self.where.module)
 
     def chosen(self, callee: Definition) -> bool:
-        """Check whether another class of the tree overrides a method: then nobody knows which."""
+        """Check that another class in the tree overrides a method, so that the callee is unknown.
+        """
         if callee.owner is None or callee.node.name == "__init__":
             return False
         for other in self.tree.methods.get(callee.node.name, []):
@@ -274,7 +276,7 @@ class _Walk:
         return False
 
     def passed_on(self, node: ast.Call, callee: Definition) -> tuple[str, ...]:
-        """Return the callee's parameters that take the value or a part of it."""
+        """Return the callee's parameters that get the value or a part of it."""
         arguments = callee.function.args
         names = [one.arg for one in [*arguments.posonlyargs, *arguments.args]]
         every = [one.arg for one in parameters(callee.function)]
@@ -302,10 +304,10 @@ class _Walk:
 
 
 def start(tree: Tree, place: str) -> tuple[Definition, str]:
-    """Find `path.py:Class.function:parameter`.
+    """Find the parameter at `path.py:Class.function:parameter`.
 
     Raises:
-        LookupError: the tree has no such function, or it has no such parameter.
+        LookupError: The tree has no such function, or the function has no such parameter.
     """
     path, _, rest = place.partition(":")
     function, _, parameter = rest.partition(":")

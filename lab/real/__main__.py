@@ -90,8 +90,7 @@ def prove(lab: Lab, report: Report) -> int:
 
 
 def prove_stack(lab: Lab, report: Report) -> None:
-    """Run this project's own program on the nodes: each step is a command, followed by its cases.
-    """
+    """Run this project's own program on the nodes: for each step a command and its cases."""
     judge.use(lab, "")
     with stack.project(lab) as project:
         for step in stack_cases.STEPS:

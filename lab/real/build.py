@@ -79,8 +79,7 @@ def build(*modules: str) -> dict[str, Path]:
 
 
 def charts() -> Path:
-    """Return the folder of the device plugin's charts in its Go module; they include NFD's chart.
-    """
+    """Return the folder of the device plugin's charts in its Go module, with NFD's chart."""
     return _files("plugin", PLUGIN_MODULE) / "deployments" / "helm"
 
 

@@ -62,8 +62,7 @@ def seen_by(lab: Lab, pod: Json) -> list[Json]:
 
 
 def allocate(lab: Lab) -> int:
-    """Allocate each GPU of both nodes to its own container; return the number of different UUIDs.
-    """
+    """Allocate each GPU of both nodes to its own container; return the number of UUIDs seen."""
     count = 0
     for name in REAL:
         mock = lab.nodes[name].mock
@@ -115,7 +114,9 @@ def _passed_over(kind: str, xid: int, words: str) -> Callable[[Lab], None]:
 
 
 def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]:
-    """Return a check that a pod keeps its GPUs through a restart, and that no other pod gets them.
+    """Return a check that a pod keeps its GPUs through a restart.
+
+    No other pod may get these GPUs.
     """
 
     def check(lab: Lab) -> None:

@@ -87,7 +87,10 @@ class Relay:
 
 
 def _within(pid: int, act: Callable[[], None]) -> None:
-    """Act in the network of a process, in a thread of its own: that can't come back."""
+    """Run a function in the network of a process, in a separate thread.
+
+    A thread that has entered another network namespace is not reused.
+    """
     failed: list[OSError] = []
 
     def run() -> None:
