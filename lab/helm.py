@@ -58,6 +58,7 @@ class Helm:
         self._stub.Configure(request, timeout=LIMIT)
 
     def close(self) -> None:
+        """Stop the plugin and release its connections."""
         self._process.terminate()
         self._process.wait(LIMIT)
         self._output.close()

@@ -55,6 +55,7 @@ class Plugin:
     """Process of a plugin to which an engine attaches."""
 
     def __init__(self, executable: Path, folder: Path, environment: Mapping[str, str]) -> None:
+        """Start the plugin and connect to the port that it prints."""
         self._process = subprocess.Popen(
             [str(executable)],
             cwd=folder,
@@ -93,6 +94,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
     """
 
     def __init__(self, start: Callable[[], Plugin], *, refuses: bool) -> None:
+        """Store how to start a plugin, and whether to reject existing objects."""
         self.created: Callable[[str], None] = lambda _: None
         self.refused: list[str] = []
         self._start, self._refuses = start, refuses

@@ -79,10 +79,11 @@ def percentile(samples: list[float], part: float) -> float:
 
 
 def empty(made: list[Json]) -> list[Json]:
-    """Return as many pod policies as the rules have, with parameter and bindings, but without rules.
+    """Return as many pod policies as the rules have, but with no rules in them.
 
-    They measure the API server's own cost: copies of pod and parameter for CEL. Pods with one
-    special name are rejected, which shows that the policies are in force.
+    They have parameters and bindings, and measure the API server's own cost: copies of pod and
+    parameter for CEL. Pods with one special name are rejected, which shows that the policies are in
+    force.
     """
     copies = copy.deepcopy([policy for policy in made if "-pods-" in policy["metadata"]["name"]])
     for policy in copies:

@@ -84,6 +84,7 @@ class Paused(RolloutRun):
         """Print nothing, because messages of a hundred nodes are too many."""
 
     async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
+        """Pause instead of running a host's script; fail once for hosts in `failing`."""
         await asyncio.sleep(SCRIPT)
         if (name := host.target.name) in self.failing:
             self.failing.remove(name)
@@ -91,6 +92,7 @@ class Paused(RolloutRun):
             raise ClusterError(Fault(name, "a failure", "none", "a second attempt"))
 
     async def boot(self, host: RolledHost) -> bool:
+        """Report that the host was not rebooted."""
         return False
 
 

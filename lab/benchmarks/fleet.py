@@ -103,7 +103,9 @@ class Fleet:
         simulated.up(self.name, self.hosts, public, simulated.HostSettings(mode="namespaces"))
 
     def state(self, host: FleetHost) -> str:
-        """Return the hash of a host's end state: files, swap, kernel settings, the running runtime.
+        """Return the hash of a host's end state.
+
+        The hash covers files, swap, kernel settings and the running container runtime.
         """
         root = simulated.root_of(self.name, host.name)
         if root is None:

@@ -32,7 +32,9 @@ class StackHost(simulated.SimulatedHost, Protocol):
     """Fields of a host that a stack needs."""
 
     @property
-    def host_key(self) -> str: ...
+    def host_key(self) -> str:
+        """Return the host's public SSH key."""
+        ...
 
 
 @dataclass

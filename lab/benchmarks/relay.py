@@ -21,6 +21,12 @@ class Relay:
     """Relay of loopback ports, in a separate thread."""
 
     def __init__(self, ports: Mapping[int, int], delay: float = 0.0) -> None:
+        """Prepare the relay.
+
+        Args:
+            ports: Target port by listening port.
+            delay: Delay in seconds of each byte, in each direction.
+        """
         self._ports = ports
         self._delay = delay
         self._open: set[asyncio.StreamWriter] = set()
@@ -28,6 +34,7 @@ class Relay:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Relay:
+        """Start listening."""
         self._servers = self._loop.run_until_complete(self._listen())
         self._thread.start()
         return self
@@ -38,6 +45,7 @@ class Relay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Close all connections and stop the thread."""
         self.cut()
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)

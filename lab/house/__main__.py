@@ -17,7 +17,10 @@ VALUE = "components/cluster.py:GpuCluster.__init__:args"
 """Parameter whose way through the program is measured."""
 
 GOALS = (15, 10, 0, 0, 5)
-"""Maximum numbers of files, returns, upward imports, import cycles, and functions that take the whole configuration.
+"""Maximum number of each figure.
+
+The figures are files, returns, upward imports, import cycles, and functions that take the whole
+configuration.
 """
 
 
@@ -33,15 +36,18 @@ class Shape:
 
     @property
     def figures(self) -> tuple[int, ...]:
+        """Return the measured figures, in the order of `GOALS`."""
         counted = (len(self.upward), len(self.circles), len(self.takers))
         return (len(self.route.rooms), self.route.returns, *counted)
 
     @property
     def good(self) -> bool:
+        """Return True if all goals are met and each module belongs to a layer."""
         reached = all(map(int.__le__, self.figures, GOALS))
         return reached and not self.outside
 
     def line(self, value: str) -> str:
+        """Return the summary line about a value."""
         name = value.rpartition(":")[2]
         files, returns, upward, circles, takers = self.figures
         return (

@@ -31,6 +31,7 @@ class Edge:
     run_time: bool = False
 
     def __str__(self) -> str:
+        """Return the importing module with line, and the imported module."""
         return f"{self.source}:{self.line} -> {self.target}{' (run time)' * self.run_time}"
 
 

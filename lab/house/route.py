@@ -21,7 +21,9 @@ from lab.house.tree import Definition, Function, Module, Tree, decorated, parame
 Classes = tuple[Definition, ...]
 
 WHOLE = frozenset({"Cluster", "Desired"})
-"""Classes of the whole configuration: a function that creates one from the value returns the value.
+"""Classes of the whole configuration.
+
+The result of a function that creates an object of such a class from the value counts as the value.
 """
 
 SAME = frozenset({"replace", "sorted", "list", "tuple"})
@@ -54,6 +56,7 @@ class Route:
 
     @property
     def returns(self) -> int:
+        """Return the number of stays in files that the value has left before."""
         return len(self.stays) - len(self.rooms)
 
 
@@ -99,8 +102,7 @@ class _Walk:
             self.visit(node)
 
     def visit(self, node: ast.AST) -> None:
-        """Process the children of a syntax node in the order of evaluation, then the node itself.
-        """
+        """Process the children of a syntax node in evaluation order, then the node itself."""
         match node:
             case ast.Assign():
                 self.visit(node.value)
@@ -266,7 +268,9 @@ class _Walk:
             _enter(self.tree, self.route, callees[0], names, self.where.module)
 
     def chosen(self, callee: Definition) -> bool:
-        """Check that another class in the tree overrides a method, so that the callee is unknown.
+        """Check that another class in the tree overrides a method.
+
+        In this case the callee is unknown.
         """
         if callee.owner is None or callee.node.name == "__init__":
             return False

@@ -31,21 +31,30 @@ class Definition:
 
     @property
     def name(self) -> str:
+        """Return the name, prefixed with the name of the class for a method."""
         return f"{self.owner.name}.{self.node.name}" if self.owner else self.node.name
 
     @property
     def function(self) -> Function:
+        """Return the function's syntax node.
+
+        Raises:
+            TypeError: The definition is a class.
+        """
         if isinstance(self.node, ast.ClassDef):
             raise TypeError(f"{self}: found a class; wanted: a function")
         return self.node
 
     def __str__(self) -> str:
+        """Return the file, line and name."""
         return f"{self.module.path}:{self.node.lineno} {self.name}"
 
     def __hash__(self) -> int:
+        """Return a hash of module, line and name."""
         return hash((self.module.name, self.node.lineno, self.name))
 
     def __eq__(self, other: object) -> bool:
+        """Compare by the identity of the syntax node."""
         return isinstance(other, Definition) and self.node is other.node
 
 
@@ -61,6 +70,7 @@ class Module:
 
     @cached_property
     def defined(self) -> dict[str, Definition]:
+        """Return the classes and functions at the module's top level, by name."""
         return {
             node.name: Definition(self, node)
             for node in _statements(self.syntax.body)

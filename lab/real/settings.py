@@ -21,7 +21,9 @@ restrict_oom_score_adj = true
 
 
 def kubelet_settings(name: str, port: int) -> dict[str, Any]:
-    """Return the kubelet's configuration: like kubeadm's, except for what namespaces can't provide.
+    """Return the kubelet's configuration.
+
+    It is kubeadm's, except for settings that namespaces can't provide.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

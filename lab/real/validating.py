@@ -204,8 +204,7 @@ def _run(
 
 
 def plain(lab: Lab, node: str, text: str) -> str:
-    """Return a text with each UUID replaced by the device's number and the node's name by `NODE`.
-    """
+    """Replace each UUID in a text by the device's number, and the node's name by `NODE`."""
     for name, uuid in _uuids(lab, node):
         text = text.replace(uuid, name)
     return text.replace(node, "NODE")

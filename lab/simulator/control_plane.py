@@ -163,8 +163,7 @@ class ControlPlane:
 
     @property
     def controller_ready(self) -> Path:
-        """Return the path of the file with the controller's pid, written when all nodes are listed.
-        """
+        """Return the path of the file in which the controller writes its pid when it is ready."""
         return self.directory / "controller.ready"
 
     @property

@@ -49,7 +49,9 @@ class Machine:
 
     @property
     def _group(self) -> str:
-        """Return the name of the control groups; it is unique because sites may share host names.
+        """Return the unique name of the host's control groups.
+
+        Hosts of other sites may have the same host name.
         """
         return f"{self.cluster}-{self.name}"
 

@@ -16,7 +16,9 @@ from lab.simulator import hosts
 
 REGISTRY_PORT = 5000
 REGISTRY = f"localhost:{REGISTRY_PORT}"
-"""Registry as seen by the hosts, over HTTP, because container runtimes use localhost without TLS.
+"""Image registry as seen by the hosts.
+
+Container runtimes connect to localhost over HTTP, without TLS.
 """
 DESK = "198.18.7.254"
 

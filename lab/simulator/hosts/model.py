@@ -27,15 +27,29 @@ class SimulatedHost(Protocol):
     """Fields of `components.settings.hosts.Host` that the simulated hosts use."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the host's name."""
+        ...
+
     @property
-    def role(self) -> str: ...
+    def role(self) -> str:
+        """Return the host's role, such as `gpu-worker`."""
+        ...
+
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Return the host's loopback address."""
+        ...
+
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """Return the port of the SSH server."""
+        ...
+
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """Return the login user."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
