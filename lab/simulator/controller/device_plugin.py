@@ -55,7 +55,7 @@ class DevicePlugins:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             group.create_task(self._watch_hosts())

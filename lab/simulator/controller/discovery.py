@@ -45,7 +45,7 @@ class Discovery:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             for path, labels, changed, gone in (

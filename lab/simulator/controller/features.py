@@ -109,7 +109,7 @@ class Features:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             source = self.sources.source()

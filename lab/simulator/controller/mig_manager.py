@@ -78,7 +78,7 @@ class MigManagers:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             source = self.sources.source()
