@@ -1,0 +1,1 @@
+"""Test environments: simulator, real components, benchmarks, and code structure."""

@@ -1,4 +1,4 @@
-"""Charts rendered by Helm itself: the Kubernetes plugin holds its engine."""
+"""Render charts with the Helm engine of Pulumi's Kubernetes plugin."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import toolchain
 from toolchain.pins import KUBERNETES
 
 LIMIT = 60
-"""Seconds for any one answer of the plugin."""
+"""Timeout in seconds for one response of the plugin."""
 
 Json = dict[str, Any]
 
 
 class HelmRefused(Exception):
-    """The chart refuses its values; the text is Helm's."""
+    """The chart rejects its values; the text is Helm's error message."""
 
 
 class _Engine(engine_pb2_grpc.EngineServicer):
@@ -33,9 +33,10 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 
 class Helm:
-    """The Kubernetes plugin's own process, asked for its function ``helm:template``."""
+    """Process of Pulumi's Kubernetes plugin, used for its function `helm:template`."""
 
     def __init__(self, folder: Path) -> None:
+        """Start the plugin, with `folder` as its home folder."""
         self._server = grpc.server(ThreadPoolExecutor(2))
         engine_pb2_grpc.add_EngineServicer_to_server(_Engine(), self._server)
         address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
@@ -57,6 +58,7 @@ class Helm:
         self._stub.Configure(request, timeout=LIMIT)
 
     def close(self) -> None:
+        """Stop the plugin and release its connections."""
         self._process.terminate()
         self._process.wait(LIMIT)
         self._output.close()
@@ -64,10 +66,15 @@ class Helm:
         self._server.stop(None).wait()
 
     def render(self, chart: Path, values: Mapping[str, Any], namespace: str) -> list[Json]:
-        """The objects of a release named as its chart.
+        """Return the objects of a release that is named like its chart.
+
+        Args:
+            chart: Folder of the chart.
+            values: Values of the release.
+            namespace: Namespace of the release.
 
         Raises:
-            Refused: the chart calls ``fail``, or Helm can't render it.
+            HelmRefused: The chart calls `fail`, or Helm can't render it.
         """
         options = {
             "path": str(chart),
@@ -90,7 +97,7 @@ class Helm:
 
 
 def _whole(tree: Any) -> Any:
-    """The plugin's protocol has no whole numbers: they are whole again."""
+    """Convert whole floating-point numbers to integers: the plugin's protocol has no integers."""
     if isinstance(tree, dict):
         return {key: _whole(value) for key, value in tree.items()}
     if isinstance(tree, list):

@@ -1,20 +1,17 @@
-"""The Kubernetes plugin as releases from 4.29 on are: it refuses to create what exists.
+"""Proxy that makes Pulumi's Kubernetes plugin reject the creation of existing objects.
 
-Releases after 4.25 are not served as Go modules. So this stands before the plugin that the
-toolchain builds, and does to a create what pulumi-kubernetes v4.29.0 does
-(`provider/pkg/await/await.go`, `Creation`):
-
-- with server-side apply the object is made by POST, with the field manager ``pulumi-kubernetes``,
-  and not by PATCH; the API server's AlreadyExists gets the text of that file;
-- not so where the provider's ``upsertExistingObjects`` is true
-  (`provider/pkg/provider/provider.go`, `Configure`), nor for patch resources: these are applied as
-  before;
-- Helm releases never come there (`provider.go`, `Create`), and a preview shows what exists as
-  created and refuses nothing (`provider.go`, `Create`, ``failedPreview``).
-
-That POST is the older plugin's own, where ``enableServerSideApply`` is false: so two of them run
-here. The engine is told the port by ``PULUMI_DEBUG_PROVIDERS=kubernetes:<port>``, by which it
-attaches to a plugin that runs.
+Plugin releases from 4.29 on do this, but releases after 4.25 are not available as Go modules. So
+this proxy runs in front of the plugin that the toolchain builds, and handles a create like
+pulumi-kubernetes v4.29.0 (`provider/pkg/await/await.go`, `Creation`):
+- With server-side apply, the object is created by POST with the field manager `pulumi-kubernetes`,
+  not by PATCH; the API server's AlreadyExists error gets the text of that file.
+- The object is applied as before if the provider's `upsertExistingObjects` is true
+  (`provider/pkg/provider/provider.go`, `Configure`), and for patch resources.
+- Helm releases are not affected (`provider.go`, `Create`). A preview shows existing objects as
+  created and rejects nothing (`provider.go`, `Create`, `failedPreview`).
+The older plugin uses POST if `enableServerSideApply` is false, so two plugin processes run here.
+The engine attaches to the running proxy because of the variable
+`PULUMI_DEBUG_PROVIDERS=kubernetes:<port>`.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from typing import Any
 import grpc
 from pulumi.runtime.proto import provider_pb2
 
-#: v4.29.0, provider/pkg/await/await.go: what follows the API server's refusal.
+#: Text that follows the API server's AlreadyExists error (v4.29.0, provider/pkg/await/await.go).
 EXISTS = """
 
 The resource already exists in the cluster. This can happen when:
@@ -49,15 +46,16 @@ PREFIX = "/pulumirpc.ResourceProvider/"
 VARIABLE = "PULUMI_DEBUG_PROVIDERS"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 MANAGER = "__fieldManager"
-#: The engine's own limit of a message, and as many calls at once as it ever makes.
+#: Maximum message size, which is the engine's own limit, and maximum number of concurrent calls.
 OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
 CALLS = 256
 
 
 class Plugin:
-    """A plugin's own process, to which an engine attaches."""
+    """Process of a plugin to which an engine attaches."""
 
     def __init__(self, executable: Path, folder: Path, environment: Mapping[str, str]) -> None:
+        """Start the plugin and connect to the port that it prints."""
         self._process = subprocess.Popen(
             [str(executable)],
             cwd=folder,
@@ -73,29 +71,30 @@ class Plugin:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{int(line)}", options=OPTIONS)
 
     def call(self, method: str, request: bytes) -> bytes:
-        """Return the plugin's answer, raw as the request.
+        """Return the plugin's response to a call, both as raw bytes.
 
         Raises:
-            RpcError: the plugin's refusal.
+            RpcError: The plugin returned an error.
         """
         answer: bytes = self._channel.unary_unary(method)(request)
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """End the plugin's process."""
         self._process.kill()
         self._process.communicate()
 
 
 class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers the engine's calls.
+    """gRPC handler that answers the engine's calls.
 
     Attributes:
-        created: called with the URN of each object when it is made, before the engine knows.
-        refused: URNs of the objects that exist and were refused.
+        created: Called with the URN of each created object, before the engine gets the response.
+        refused: URNs of objects whose creation was rejected because they exist.
     """
 
     def __init__(self, start: Callable[[], Plugin], *, refuses: bool) -> None:
+        """Store how to start a plugin, and whether to reject existing objects."""
         self.created: Callable[[str], None] = lambda _: None
         self.refused: list[str] = []
         self._start, self._refuses = start, refuses
@@ -105,7 +104,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._lock = Lock()
 
     def service(self, details: Any) -> Any:
-        """Return who answers a method: one of this class, else the plugin itself."""
+        """Return the handler of a gRPC method: a method of this class, or the plugin itself."""
         method: str = details.method
         own = {
             f"{PREFIX}{function.__name__}": function
@@ -123,7 +122,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(answered)
 
     def Handshake(self, request: bytes) -> bytes:
-        """Each engine gets plugins of its own, as if it had started them."""
+        """Start two new plugins for each engine, as if the engine had started them."""
         engine = provider_pb2.ProviderHandshakeRequest.FromString(request).engine_address
         with self._lock:
             if engine != self._engine:
@@ -132,11 +131,11 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._both("Handshake", request)
 
     def Attach(self, request: bytes) -> bytes:
-        """The engine that both plugins write their messages to."""
+        """Pass the engine's address to both plugins."""
         return self._both("Attach", request)
 
     def Configure(self, request: bytes) -> bytes:
-        """The second plugin applies on the client's side, which is how it creates by POST."""
+        """Configure both plugins; the second one uses POST because it has no server-side apply."""
         asked = provider_pb2.ConfigureRequest.FromString(request)
         self._upserts = asked.variables.get(f"kubernetes:config:{UPSERT}") == "true"
         asked.variables["kubernetes:config:enableServerSideApply"] = "false"
@@ -144,7 +143,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._plugins[0].call(f"{PREFIX}Configure", request)
 
     def Create(self, request: bytes) -> bytes:
-        """Apply what may exist, and make by POST what may not."""
+        """Create an object: with POST if it must not exist yet, else by server-side apply."""
         asked = provider_pb2.CreateRequest.FromString(request)
         kind = asked.urn.split("::")[2].rsplit("$", 1)[-1]
         applied = not self._refuses or self._upserts or kind == RELEASE or kind.endswith("Patch")
@@ -158,7 +157,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return answer
 
     def _posted(self, urn: str, method: str, request: bytes) -> bytes:
-        """Create an object by POST; the state gets the field manager of later updates."""
+        """Create an object with POST; store the field manager of later updates in the state."""
         try:
             made = provider_pb2.CreateResponse.FromString(self._plugins[1].call(method, request))
         except grpc.RpcError as error:
@@ -178,7 +177,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return details + EXISTS if method == f"{PREFIX}Create" and _exists(details) else details
 
     def close(self) -> None:
-        """End the plugins."""
+        """End both plugins."""
         for plugin in self._plugins:
             plugin.close()
         self._plugins = ()
@@ -192,13 +191,14 @@ def _exists(details: str) -> bool:
 def serving(
     executable: Path, folder: Path, environment: Mapping[str, str], *, refuses: bool
 ) -> Iterator[tuple[NextProvider, dict[str, str]]]:
-    """Serve a provider; yield it with what the engine needs in its environment.
+    """Serve a provider; yield it with the environment variables that the engine needs.
 
     Args:
-        executable: the plugin that the toolchain has.
-        folder: where the engine runs, as a plugin's working directory is.
-        environment: the engine's.
-        refuses: as the next plugin does; else as the plugin itself.
+        executable: The toolchain's plugin.
+        folder: Working folder of the plugin, which is the engine's.
+        environment: Environment variables of the engine.
+        refuses: True to reject existing objects like newer plugins, False to behave like the
+            plugin.
     """
     provider = NextProvider(lambda: Plugin(executable, folder, environment), refuses=refuses)
     server = grpc.server(ThreadPoolExecutor(CALLS), handlers=(provider,), options=OPTIONS)

@@ -1,1 +1,1 @@
-"""What the product costs: each figure a ratio against a peer or a floor, taken in one run."""
+"""Benchmarks: each figure is a ratio to another tool or to a minimum, measured in one run."""

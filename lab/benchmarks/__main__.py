@@ -1,4 +1,4 @@
-"""``python -m lab.benchmarks [B1|B2|B4|B5|B6|B8]``: exit code 1 when a goal is missed."""
+"""Run the benchmarks B1, B2, B4, B5, B6 and B8; exit code 1 if a goal is missed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Runs all benchmarks, or the one that is named."""
+    """Run all benchmarks, or only the named one."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("only", nargs="?", choices=ALL, help="one benchmark; all without it")
     only = parser.parse_args().only
-    # The peers' modules were compiled at install, ours are at their first run: let them be kept.
+    # Let Python keep compiled modules: the other tools' modules were compiled at installation, this
+    # project's modules are compiled at their first run.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    signal.signal(signal.SIGTERM, _stop)  # so that clusters are stopped on the way out
+    signal.signal(signal.SIGTERM, _stop)  # Exit normally, so that clusters are stopped.
     try:
         met = [run() for name, run in ALL.items() if only in (None, name)]
     except BenchmarkError as error:

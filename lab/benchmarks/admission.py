@@ -1,4 +1,4 @@
-"""B6, admission: what the policies add to the creation of a pod, at the 99th percentile."""
+"""B6, admission: delay of pod creation by the admission policies, at the 99th percentile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from policies.rules import Context, PluginFacts, PoolFacts, Severity, TaintFacts
 GOAL = 1.1
 ROUNDS = 10
 PODS = 300
-"""Pods of one round, on each side."""
+"""Number of pods in one round, on each side."""
 
 _GPU = "nvidia.com/gpu"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 def context() -> Context:
-    """Four pools, and everything known, so that every rule is judged."""
+    """Return four pools and all other facts, so that every rule is evaluated."""
     taints = (TaintFacts(_GPU, "present"),)
     pools = tuple(
         PoolFacts(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)
@@ -50,7 +50,7 @@ def context() -> Context:
 
 
 def pod(name: str, gpus: int = 8) -> Json:
-    """A training pod as people write it: two containers, one before them, shared memory."""
+    """Return a typical training pod: two containers, an init container, shared memory."""
     size = {"cpu": "4", "memory": "16Gi"}
 
     def container(role: str, devices: Json) -> Json:
@@ -73,16 +73,17 @@ def pod(name: str, gpus: int = 8) -> Json:
 
 
 def percentile(samples: list[float], part: float) -> float:
-    """The smallest sample that this part of all samples does not exceed."""
+    """Return the smallest sample that is at least as large as this part of all samples."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def empty(made: list[Json]) -> list[Json]:
-    """As many policies for pods as the rules have, with parameter and bindings, and no rules.
+    """Return as many pod policies as the rules have, but with no rules in them.
 
-    They are what the API server's own part costs: copies of pod and parameter for CEL. A pod of
-    one name is refused, which shows that they are in force.
+    They have parameters and bindings, and measure the API server's own cost: copies of pod and
+    parameter for CEL. Pods with one special name are rejected, which shows that the policies are in
+    force.
     """
     copies = copy.deepcopy([policy for policy in made if "-pods-" in policy["metadata"]["name"]])
     for policy in copies:
@@ -99,7 +100,7 @@ def empty(made: list[Json]) -> list[Json]:
 
 
 def _switch(client: httpx.Client, bindings: list[Json], on: bool) -> None:
-    """Creates the bindings or deletes them; returns when that is in force."""
+    """Create or delete the bindings, and wait until the change is in force."""
     path = _PATHS["ValidatingAdmissionPolicyBinding"]
     for binding in bindings:
         if on:
@@ -123,7 +124,7 @@ def _post(client: httpx.Client, path: str, manifest: Json) -> None:
 
 
 def _round(client: httpx.Client) -> list[float]:
-    """Seconds of each creation, one after the other; the pods are deleted again."""
+    """Create pods one after the other and return the seconds of each creation; delete the pods."""
     samples = []
     for number in range(PODS):
         manifest = pod(f"train-{number}")
@@ -136,11 +137,14 @@ def _round(client: httpx.Client) -> list[float]:
 
 
 def run() -> dict[str, Any]:
-    """Measures and prints.
+    """Measure, print and return the results.
 
-    `met`: whether the 99th percentile with the policies is within `goal` of that without; `bare`,
-    `empty` (policies without rules) and `guarded`: seconds of every creation. Rounds of the three
-    take turns in both orders, on one API server.
+    Rounds without policies, with empty policies and with the rules alternate in both orders, on one
+    API server.
+
+    Returns:
+        `met`: True if the 99th percentile with the policies is within `goal` of that without;
+            `bare`, `empty` (policies without rules) and `guarded`: seconds of every creation.
     """
     actions = {Severity.MANDATORY: ("Deny", "Audit"), Severity.ADVISORY: ("Warn", "Audit")}
     made = manifests(context(), Enforcement(actions, excluded=("kube-system",)))
@@ -156,7 +160,7 @@ def run() -> dict[str, Any]:
         for manifest in made:
             if manifest["kind"] != "ValidatingAdmissionPolicyBinding":
                 _post(client, _PATHS[manifest["kind"]], manifest)
-        _round(client)  # warms up
+        _round(client)  # Warm up the API server.
         for number in range(ROUNDS):
             for side in list(sides)[:: -1 if number % 2 else 1]:
                 _switch(client, sides[side], True)

@@ -1,4 +1,4 @@
-"""A real API server alone: etcd, API server and, where asked for, the controllers; no nodes."""
+"""Real API server without nodes: etcd, API server and optionally the controller manager."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from lab.simulator.kubectl import write_kubectl
 from toolchain.pins import KUBERNETES
 
 WAIT = 90
-"""Seconds until everything runs, or this try is given up."""
+"""Seconds until all programs must run; after that, the attempt is abandoned."""
 TRIES = 3
-"""A port that was free when it was chosen may be taken when its program starts: then others."""
+"""Number of attempts.
+
+A port that was free may be taken before its program starts; the next attempt uses other ports.
+"""
 
 
 @dataclass(frozen=True)
 class ApiServer:
-    """A running API server.
+    """Running API server.
 
     Attributes:
-        client: with the rights of an administrator.
-        kubeconfig: the same rights, for tools; the file is there while the server runs.
+        client: HTTP client with administrator rights.
+        kubeconfig: Path of a kubeconfig with the same rights; it exists while the server runs.
     """
 
     client: httpx.Client
@@ -42,14 +45,15 @@ class ApiServer:
 
 @contextmanager
 def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
-    """An API server of its own.
+    """Run a new API server.
 
     Args:
-        name: tells it from others on this machine; the process's number is added.
-        controllers: also run the controller manager, which checks the types of admission policies.
+        name: Distinguishes this server from others on this machine; the process id is added.
+        controllers: True to run the controller manager, which type-checks admission policies.
 
     Raises:
-        BenchmarkError: it did not start; the message ends with its programs' last lines.
+        BenchmarkError: The server did not start; the message ends with its programs' last log
+            lines.
     """
     faults = []
     for number in range(TRIES):
@@ -80,7 +84,7 @@ class _Kwokctl:
         return self.folder / "kubeconfig"
 
     def create(self, *, controllers: bool) -> str | None:
-        """Starts the programs; what went wrong, with the last lines of their logs."""
+        """Start the programs; return an error with the last lines of their logs, or None."""
         names = ("etcd", "kube-apiserver", "kube-controller-manager")
         tools = toolchain.ensure(*names, "kwok")
         write_kubectl(self.folder / "programs")
@@ -100,7 +104,7 @@ class _Kwokctl:
         return None
 
     def delete(self) -> None:
-        """Ends the programs."""
+        """Stop the programs."""
         self._run("delete")
 
     def _run(self, action: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -129,7 +133,7 @@ class _Kwokctl:
 
 
 def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | None = None) -> None:
-    """A namespace with the service account without which it takes no pods."""
+    """Create a namespace with its default service account, which pods need."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     if labels:
         space = {**space, "metadata": {"name": name, "labels": labels}}
@@ -144,10 +148,10 @@ def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | Non
 
 
 def await_true(what: str, question: Callable[[], bool], seconds: float = 240) -> None:
-    """Asks until the answer is yes.
+    """Repeat a check until it is true.
 
     Raises:
-        BenchmarkError: it was not within the time.
+        BenchmarkError: The check was not true within `seconds`.
     """
     end = time.monotonic() + seconds
     while not question():
@@ -161,6 +165,7 @@ def _client(kubeconfig: Path) -> httpx.Client:
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # loopback, a server of our own
+    # No verification needed: the server is this program's own, on loopback.
+    context.verify_mode = ssl.CERT_NONE
     context.load_cert_chain(user["client-certificate"], user["client-key"])
     return httpx.Client(base_url=cluster["server"], verify=context, timeout=60)

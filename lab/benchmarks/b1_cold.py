@@ -1,4 +1,4 @@
-"""B1: fresh hosts to prepared ones, the same end state by each peer."""
+"""B1: prepare new hosts, compared with other tools that reach the same end state."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ from lab.benchmarks.measure import BenchmarkError, Sample, exponent, write
 from lab.benchmarks.project import ROOT
 
 Row = dict[str, Sample]
-"""Of each peer, the processor time without the hosts' own."""
+"""Sample by tool; processor time excludes the hosts' own processes."""
 
 OVER_BOTH = 1.4
-"""Our time over that of OpenSSH with the same steps and of the engine with as many commands that do
-nothing, together, at each size."""
+"""Goal for this project's time, divided by the sum of two times:
+
+OpenSSH with the same steps, and the engine with as many empty commands. It applies at each size.
+"""
 PYINFRA = 1.0
-"""Our time over pyinfra's, at `WITH_ALL`'s largest."""
+"""Goal for this project's time, divided by pyinfra's, at the largest size of `WITH_ALL`."""
 GROWTH = 1.15
-"""Exponent of our time by hosts, without a round trip."""
+"""Goal for the exponent of this project's time by number of hosts, without network delay."""
 WITH_ALL = (20, 50)
-"""Hosts that all peers bring up; at `MOST` only OpenSSH does."""
+"""Numbers of hosts for which all tools are measured; at `MOST` hosts only OpenSSH is measured."""
 MOST = 200
 ROUND_TRIPS = (0, 20)
 ROUNDS = 3
-"""Of ours, of OpenSSH and of the engine alone, in turn; the slow peers run once."""
+"""Alternating rounds of this project, OpenSSH and the engine alone; slow tools run once."""
 
 
 def plugin() -> str:
-    """Which command plugin does our part."""
+    """Return origin and version of the command plugin that is measured."""
     tool = toolchain.ensure("pulumi-resource-command")["pulumi-resource-command"]
     return f"command plugin: {tool.origin} {tool.version}"
 
 
 def brought_up(hosts: Fleet, folder: Path, program: Path) -> Sample:
-    """A new stack's whole `pulumi up`."""
+    """Measure the whole `pulumi up` of a new stack."""
     stack = HostStack.make(folder, "bench", hosts.seen, hosts.key, program)
     return stack.timed("up", "--yes", "--skip-preview")
 
 
 def ours(hosts: Fleet, folder: Path, program: Path = PROGRAM) -> Sample:
-    """Our part on fresh hosts; with `EMPTY` its floor: no script of ours could be faster."""
+    """Measure this project on new hosts; the program `EMPTY` measures the minimum time."""
     hosts.fresh()
     return brought_up(hosts, folder, program)
 
 
 def measure(size: int, round_trip: int) -> Row:
-    """Seconds of each; every end state is compared with ours.
+    """Measure all tools at one size, and compare every end state with this project's.
 
     Raises:
-        BenchmarkError: a peer leaves another state.
+        BenchmarkError: A tool leaves a different end state.
     """
     programs = peer_tools.environment()
     with fleet(size, round_trip) as hosts, peer_tools.folder() as temporary:
         root = Path(temporary)
         wanted = root / "wanted"
-        ours(hosts, root / "reference")  # fills the page cache, gives the files
+        ours(hosts, root / "reference")  # Fill the page cache, and create the reference files.
         hosts.save(wanted)
         reference = hosts.states()
         if len(reference) != 1:
@@ -94,13 +96,13 @@ def measure(size: int, round_trip: int) -> Row:
 
 
 def median(samples: Sequence[Sample]) -> Sample:
-    """Of the clock and of the processor, each for itself."""
+    """Return the median wall time and the median processor time."""
     wall = statistics.median(sample.wall for sample in samples)
     return Sample(wall, statistics.median(sample.cpu for sample in samples))
 
 
 def failures(rows: Mapping[tuple[int, int], Row]) -> list[str]:
-    """Which goals are missed; ``rows`` by hosts and round trip."""
+    """Return the missed goals; `rows` are by number of hosts and round trip in milliseconds."""
     missed = []
     for (size, round_trip), row in rows.items():
         at = f"{size} hosts, {round_trip} ms"
@@ -114,20 +116,20 @@ def failures(rows: Mapping[tuple[int, int], Row]) -> list[str]:
 
 
 def over_both(row: Row) -> float:
-    """Our time over that of OpenSSH and of the engine together."""
+    """Return this project's time, divided by the sum of OpenSSH's and the engine's times."""
     return row["ours"].wall / (row["OpenSSH"].wall + row["engine"].wall)
 
 
 def growth(rows: Mapping[tuple[int, int], Row]) -> float:
-    """The exponent of our time without a round trip."""
+    """Return the exponent of this project's time by hosts, without network delay."""
     return exponent({size: row["ours"].wall for (size, trip), row in rows.items() if trip == 0})
 
 
 def run() -> bool:
-    """Measures and prints; whether all goals are met.
+    """Measure, print, and return True if all goals are met.
 
-    Each peer's time by the clock, and in brackets what this machine's programs took of processors,
-    without the hosts' own.
+    Each time is wall time; the time in parentheses is the processor time of this machine's
+    programs, without the hosts' own.
     """
     rows: dict[tuple[int, int], Row] = {}
     sizes = [(size, trip) for size in WITH_ALL for trip in ROUND_TRIPS]

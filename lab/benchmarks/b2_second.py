@@ -1,4 +1,4 @@
-"""B2: a second run that changes nothing, with the drift probe on every host."""
+"""B2: second run that changes nothing, with the drift probe on every host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.benchmarks.measure import BenchmarkError, write
 from lab.benchmarks.project import ROOT
 
 GOALS = {"OpenSSH probe": 2.0, "mitogen": 0.3}
-"""Our time over the peer's, at `JUDGED` hosts."""
+"""Goals for this project's time, divided by the other tool's time, at `JUDGED` hosts."""
 JUDGED = 20
 SIZES = (5, 20, 50)
 ROUNDS = 5
@@ -22,10 +22,10 @@ Row = dict[str, float]
 
 
 def measure(size: int, round_trip: int) -> Row:
-    """Seconds of each, on hosts that are in their end state.
+    """Measure all tools, on hosts that are in their end state.
 
     Raises:
-        BenchmarkError: a run changed something.
+        BenchmarkError: A run changed something.
     """
     programs = peer_tools.environment()
     with fleet(size, round_trip) as hosts, peer_tools.folder() as temporary:
@@ -41,7 +41,7 @@ def measure(size: int, round_trip: int) -> Row:
         pairs = []
         for _ in range(ROUNDS + 1):
             pairs.append((stack.timed(*arguments).wall, peers.openssh(script, "sh -s").wall))
-        pairs = pairs[1:]  # the first of each fills the page cache
+        pairs = pairs[1:]  # The first run of each tool only fills the page cache.
         peers.ansible("mitogen_linear")
         mitogen = peers.ansible("mitogen_linear").wall
         if hosts.states() != before:
@@ -54,7 +54,7 @@ def measure(size: int, round_trip: int) -> Row:
 
 
 def run() -> bool:
-    """Measures and prints; whether all goals are met at `JUDGED` hosts."""
+    """Measure, print, and return True if all goals are met at `JUDGED` hosts."""
     rows: dict[str, Row] = {}
     for size in SIZES:
         for round_trip in ROUND_TRIPS:

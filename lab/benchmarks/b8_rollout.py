@@ -1,7 +1,8 @@
-"""B8: how long a rollout of N nodes takes, against the least that its batches allow.
+"""B8: time of a rollout of N nodes, divided by the minimum time that its batches allow.
 
-Real API server, real cordons, evictions and taints on simulated nodes, by the program's own run; a
-host's scripts are a pause of `SCRIPT` seconds. One host in twenty fails its first attempt.
+The API server, cordons, evictions and taints are real, on simulated nodes, by the program's own
+rollout. A host's scripts are replaced by a pause of `SCRIPT` seconds. One host in twenty fails its
+first attempt.
 """
 
 from __future__ import annotations
@@ -40,25 +41,26 @@ from policies.faults import Fault
 
 GOAL = 1.15
 SIZES = {20: 2, 100: 5}
-"""Nodes, and how many of them may be out of use at once."""
+"""Number of nodes, and how many of them may be unavailable at the same time."""
 SCRIPT = 4.0
-"""Seconds of a host's scripts."""
+"""Seconds that a host's scripts take."""
 FAILS = 20
-"""One host of so many fails once."""
+"""One of this number of hosts fails its first attempt."""
 ALONE = 5
-"""Nodes that are rolled alone before; their median counts."""
+"""Number of nodes that are first rolled out one by one; their median time counts."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A rollout of one size.
+    """Result of a rollout of one size.
 
     Attributes:
-        seconds: the whole.
-        one: seconds of one node alone.
-        at_once: the declared batch; ``most``: nodes that were out of use together.
-        again: hosts that needed a second attempt.
-        ratio: ``seconds`` to the batches' least time.
+        seconds: Duration of the whole rollout.
+        one: Seconds for a single node.
+        at_once: Declared maximum of unavailable nodes.
+        most: Largest number of nodes that were unavailable at the same time.
+        again: Number of hosts that needed a second attempt.
+        ratio: `seconds`, divided by the minimum time of the batches.
     """
 
     seconds: float
@@ -70,17 +72,19 @@ class Point:
 
 
 class Paused(RolloutRun):
-    """The program's own run, but that scripts take `SCRIPT` seconds, on no host."""
+    """Rollout of the program in which scripts are pauses of `SCRIPT` seconds."""
 
     def __init__(self, client: Client, request: RolloutRequest, failing: set[str]) -> None:
+        """Prepare a rollout in which the hosts `failing` fail their first attempt."""
         super().__init__(client, request)
         self.failing = failing
         self.again_on: list[str] = []
 
     def tell(self, host: RolledHost, what: str) -> None:
-        """Nothing: a hundred nodes say too much."""
+        """Print nothing, because messages of a hundred nodes are too many."""
 
     async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
+        """Pause instead of running a host's script; fail once for hosts in `failing`."""
         await asyncio.sleep(SCRIPT)
         if (name := host.target.name) in self.failing:
             self.failing.remove(name)
@@ -88,11 +92,12 @@ class Paused(RolloutRun):
             raise ClusterError(Fault(name, "a failure", "none", "a second attempt"))
 
     async def boot(self, host: RolledHost) -> bool:
+        """Report that the host was not rebooted."""
         return False
 
 
 def host(name: str) -> RolledHost:
-    """A host that nobody logs in to."""
+    """Return a host to which nothing connects."""
     target = Target(
         name=name,
         node=name,
@@ -108,7 +113,7 @@ def host(name: str) -> RolledHost:
 
 
 def request(context: str, names: list[str]) -> RolloutRequest:
-    """The rollout of some nodes."""
+    """Return the rollout request for some nodes."""
     return RolloutRequest(
         rollout=DesiredRollout(
             context=context,
@@ -128,7 +133,7 @@ def request(context: str, names: list[str]) -> RolloutRequest:
 
 @contextmanager
 def cluster(nodes: int) -> Iterator[str]:
-    """An embedded cluster of so many nodes; its context."""
+    """Start an embedded cluster with this number of nodes; yield its context."""
     name = f"b8-{os.getpid()}"
     document = {
         "version": "v1",
@@ -147,7 +152,7 @@ def cluster(nodes: int) -> Iterator[str]:
 
 
 async def pods(client: Client, names: list[str]) -> None:
-    """A pod on each node, which must be evicted."""
+    """Create a pod on each node, which the rollout must evict."""
 
     async def make(name: str) -> None:
         body = {
@@ -160,7 +165,7 @@ async def pods(client: Client, names: list[str]) -> None:
 
 
 async def watch(client: Client, seen: list[int]) -> None:
-    """How many nodes are out of use, all the time."""
+    """Record repeatedly how many nodes are unschedulable."""
     while True:
         nodes = await client.list("nodes")
         seen.append(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
@@ -168,7 +173,7 @@ async def watch(client: Client, seen: list[int]) -> None:
 
 
 async def point(context: str, nodes: int, at_once: int) -> Point:
-    """Rolls some nodes alone, then all of them."""
+    """Roll out some nodes one by one, then all nodes together."""
     names = [f"gpu-{number}" for number in range(1, nodes + 1)]
     failing = set(names[FAILS // 2 :: FAILS])
     again, seen = len(failing), [0]
@@ -195,7 +200,7 @@ async def point(context: str, nodes: int, at_once: int) -> Point:
 
 
 def run() -> bool:
-    """Measures and prints; whether all goals are met."""
+    """Measure, print, and return True if all goals are met."""
     points = {}
     for nodes, at_once in SIZES.items():
         with cluster(nodes) as context:

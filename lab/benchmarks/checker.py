@@ -1,7 +1,7 @@
-"""B6, the checker: 10,000 pod manifests, beside kyverno's CLI and kube-linter in the same run.
+"""B6, the checker: 10,000 pod manifests, compared with kyverno's CLI and kube-linter.
 
-The peers judge by rules of theirs that are like some of ours; the checker judges by all of ours.
-Every tool must find the same pods that break the one rule that all three have.
+The other tools evaluate those of their rules that resemble this project's; the checker evaluates
+all of its rules. Every tool must find the same pods that violate the one rule that all three have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from toolchain import ToolchainError, cache_dir, golang
 GOAL = 1.0
 PODS = 10_000
 WRONG_EACH = 100
-"""Every so many pods one has a privileged container."""
+"""One of this number of pods has a privileged container."""
 ROUNDS = 3
 BUILD_LIMIT = 3600
 
@@ -49,9 +49,14 @@ KUBE_LINTER_RULES = (
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool, and how it is built from its Go module and run over a folder of manifests.
+    """Other tool: how to build it from its Go module, and how to run it on a folder of manifests.
 
-    `wrong`: how many pods it found that break the common rule, from its output.
+    Attributes:
+        module: Path of the Go module.
+        version: Version of the module.
+        package: Package of the program.
+        command: Function that returns the command line.
+        wrong: Function that returns how many pods violate the common rule, from the output.
     """
 
     module: str
@@ -120,7 +125,7 @@ def _pod(index: int) -> dict[str, Any]:
 
 
 def _write(folder: Path) -> None:
-    """The pods, one in each file, and the peers' rules."""
+    """Write the pods, one per file, and the other tools' rules."""
     (folder / "pods").mkdir()
     for index in range(PODS):
         text = yaml.dump(_pod(index), Dumper=yaml.CSafeDumper, sort_keys=False)
@@ -150,7 +155,11 @@ def _write(folder: Path) -> None:
 
 
 def tool(name: str) -> Path:
-    """A peer on PATH, or built once into the cache; raises `BenchmarkError` with the reason."""
+    """Return a tool's program from PATH or the cache; build it if it is missing.
+
+    Raises:
+        BenchmarkError: The tool can't be built; the message has the reason.
+    """
     peer = PEERS[name]
     if program := shutil.which(name):
         return Path(program)
@@ -163,7 +172,7 @@ def tool(name: str) -> Path:
         source = Path(folder) / "source"
         shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
         for below in (source, *source.rglob("*/")):
-            below.chmod(0o755)  # Go's module cache is read-only, and so is its copy
+            below.chmod(0o755)  # Make the copy writable, because Go's module cache is read-only.
         built.parent.mkdir(parents=True, exist_ok=True)
         _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
     return built
@@ -198,7 +207,7 @@ def _wrong(output: str) -> int:
 
 
 def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
-    """One run of a tool, which ends with 1 where pods are wrong and must find all of those."""
+    """Run a tool once; exit code 1 is expected, and the tool must find all wrong pods."""
     given = ["sh", "-c", '"$@"; test $? -le 1', "sh", *command]
     sample, output = timed(given, ROOT, {**os.environ, "NO_COLOR": "1"})
     if (count := wrong(output)) != PODS // WRONG_EACH:
@@ -207,10 +216,11 @@ def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
 
 
 def run() -> dict[str, Any]:
-    """Measures and prints.
+    """Measure, print and return the results.
 
-    `met`: whether the checker is not slower than each peer that could be had; `missing`: the
-    reason for each that could not; `seconds`: every run by tool, `Sample`s; `ratios`: by peer.
+    Returns:
+        `met`: True if the checker is not slower than any available tool; `missing`: the reason for
+            each unavailable tool; `seconds`: samples of all runs by tool; `ratios`: ratio by tool.
     """
     tools: dict[str, Path] = {}
     missing: dict[str, str] = {}

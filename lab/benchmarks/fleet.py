@@ -1,4 +1,7 @@
-"""Simulated hosts for B1 and B2: fresh for each run, near or far, judged past SSH."""
+"""Simulated hosts for B1 and B2: new for each run, with or without network delay.
+
+Their state is read from their file systems, not over SSH.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,23 @@ FILES = (
     "etc/containerd/config.toml",
     "etc/containerd/conf.d/99-nvidia.toml",
 )
-"""What the steps write; what each peer must leave byte for byte."""
+"""Files that the steps write; each tool must write the same bytes."""
 CALM = """
 [plugins."io.containerd.gc.v1.scheduler"]
   pause_threshold = 0.0
 """
-"""Has an idle containerd look for garbage once a second. By default it does 130 times, as its first
-look was short (containerd 1.6.20, gc/scheduler/scheduler.go, ``run``): a fifth of the two threads
-that 200 hosts share here, and on hosts of their own nothing that anybody waits for."""
+"""containerd setting that makes an idle containerd check for garbage once a second.
+
+By default it checks 130 times a second because its first check was short (containerd 1.6.20,
+gc/scheduler/scheduler.go, `run`). This would take a fifth of the two threads that 200 hosts share
+here; on separate machines it would delay nothing.
+"""
 VALUES = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
 
 
 @dataclass(frozen=True)
 class FleetHost:
-    """A simulated host: the port that it listens on."""
+    """Simulated host with the port of its SSH server."""
 
     name: str
     port: int
@@ -50,19 +56,19 @@ class FleetHost:
 
     @property
     def host_key(self) -> str:
-        """Derived from its name."""
+        """Return the host's public key, which is derived from its name."""
         return simulated.host_public_key(self.name)
 
 
 @dataclass
 class Fleet:
-    """So many hosts.
+    """Group of simulated hosts.
 
     Attributes:
-        base: begins the names of the embedded clusters in whose folders they live.
-        hosts: as they listen.
-        seen: as they are reached: through the relay where there is one.
-        round_trip: milliseconds.
+        base: Prefix of the names of the embedded clusters whose folders contain the hosts.
+        hosts: Hosts with the ports on which they listen.
+        seen: Hosts with the ports on which tools reach them, which are the relay's if there is one.
+        round_trip: Network round trip in milliseconds.
     """
 
     base: str
@@ -74,15 +80,15 @@ class Fleet:
 
     @property
     def name(self) -> str:
-        """Of the cluster whose hosts run."""
+        """Return the name of the cluster whose hosts run."""
         return self.names[-1]
 
     def fresh(self) -> None:
-        """Hosts as on their first day, all running.
+        """Replace all hosts by new, unprepared hosts, and start them.
 
-        The files of earlier ones stay to the end: an ext4 without a journal passes over the inodes
-        of files that were removed in the last minute, one by one (Linux, fs/ext4/ialloc.c,
-        ``recently_deleted``), so each new file would pay for what the run before has left.
+        The files of earlier hosts are kept until the end: ext4 without a journal skips inodes of
+        files that were removed in the last minute, one by one (Linux, fs/ext4/ialloc.c,
+        `recently_deleted`), which would slow down each new file after a removal.
         """
         if self.names:
             processes.end(*hosts_dir(self.name).iterdir())
@@ -97,7 +103,10 @@ class Fleet:
         simulated.up(self.name, self.hosts, public, simulated.HostSettings(mode="namespaces"))
 
     def state(self, host: FleetHost) -> str:
-        """The hash of a host's end state: files, swap, kernel settings, the running runtime."""
+        """Return the hash of a host's end state.
+
+        The hash covers files, swap, kernel settings and the running container runtime.
+        """
         root = simulated.root_of(self.name, host.name)
         if root is None:
             raise BenchmarkError(f"host {host.name}: not running")
@@ -107,7 +116,7 @@ class Fleet:
             total.update(file.read_bytes() if file.exists() else b"absent")
         total.update((root / "proc/swaps").read_bytes())
         for key in VALUES:
-            # What a simulated host set is recorded; else its value is the machine's.
+            # A simulated host records the values that it sets; other values are the machine's.
             places = (
                 root / "run/simulated-kernel/sysctl" / key,
                 Path("/proc/sys", *key.split(".")),
@@ -121,11 +130,11 @@ class Fleet:
         return f"{total.hexdigest()[:16]} {'restarted' if after else 'old runtime'}"
 
     def states(self) -> set[str]:
-        """The end states of all hosts."""
+        """Return the different end states of all hosts."""
         return {self.state(host) for host in self.hosts}
 
     def save(self, folder: Path) -> None:
-        """The files of the first host, for peers that place files."""
+        """Save the files of the first host, for tools that copy files."""
         root = simulated.root_of(self.name, self.hosts[0].name)
         if root is None:
             raise BenchmarkError(f"host {self.hosts[0].name}: not running")
@@ -136,8 +145,8 @@ class Fleet:
 
 @contextlib.contextmanager
 def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
-    """A fleet; nothing of it is left after. At 0 ms peers reach the hosts without a relay."""
-    with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # what Ansible needs
+    """Yield a fleet and remove it afterwards; at 0 ms tools connect without a relay."""
+    with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # Ansible needs Python on the hosts.
     rootfs.PACKAGES = tuple(with_python)
     base = f"bench-hosts-{os.getpid()}"
     ports = free_ports(2 * size)

@@ -1,4 +1,4 @@
-"""B5: how `make up` grows with the number of nodes, at default settings."""
+"""B5: time of `make up` by the number of nodes, at default settings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NODES = (50, 100, 200, 400, 800)
 
 @dataclass(frozen=True)
 class Point:
-    """`make up` of a new stack at one size.
+    """Results of `make up` of a new stack at one size.
 
     Attributes:
-        samples: the whole command, cluster and hosts already running.
-        resources: what the engine has in its state.
-        on_hosts: those of them that act on SSH hosts.
-        state: bytes of the state file.
+        samples: Times of the whole command, with cluster and hosts already running.
+        resources: Number of resources in the engine's state.
+        on_hosts: Number of resources that act on SSH hosts.
+        state: Size of the state file in bytes.
     """
 
     samples: list[Sample]
@@ -33,12 +33,12 @@ class Point:
 
     @property
     def seconds(self) -> float:
-        """The median."""
+        """Return the median wall time in seconds."""
         return statistics.median(sample.wall for sample in self.samples)
 
 
 def point(project: Project) -> Point:
-    """Brings the stack up and down again, `ROUNDS` times."""
+    """Create and destroy the stack, `ROUNDS` times."""
     samples = []
     for _ in range(ROUNDS):
         samples.append(project.command("up")[0])
@@ -50,7 +50,7 @@ def point(project: Project) -> Point:
 
 
 def failures(points: dict[int, Point]) -> list[str]:
-    """Which goals are missed."""
+    """Return the missed goals."""
     failed = []
     grown = exponent({nodes: point.seconds for nodes, point in points.items()})
     if grown > GOAL:
@@ -64,7 +64,7 @@ def failures(points: dict[int, Point]) -> list[str]:
 
 
 def run() -> bool:
-    """Measures and prints; whether all goals are met."""
+    """Measure, print, and return True if all goals are met."""
     points = {}
     for nodes in NODES:
         with running(nodes) as project:

@@ -1,4 +1,4 @@
-"""A stack of hosts alone, with a folder and a state of its own, by the real engine."""
+"""Stack with hosts only, with its own folder and state, for the real engine."""
 
 from __future__ import annotations
 
@@ -22,22 +22,31 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "hosts_stack" / "__main__.py"
 IDLE = Path(__file__).parent / "idle_stack" / "__main__.py"
 EMPTY = Path(__file__).parent / "empty_stack" / "__main__.py"
-"""The one that is measured; one whose commands do nothing; one whose scripts do almost nothing."""
+"""Programs: the measured program, one with empty commands, and one with almost empty scripts."""
 TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-command")
 OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_INSPECTION")
-"""What the caller has set for stacks of his own does not reach these."""
+"""Prefixes of the caller's environment variables that are removed for these stacks."""
 
 
 class StackHost(simulated.SimulatedHost, Protocol):
-    """What is read of a host."""
+    """Fields of a host that a stack needs."""
 
     @property
-    def host_key(self) -> str: ...
+    def host_key(self) -> str:
+        """Return the host's public SSH key."""
+        ...
 
 
 @dataclass
 class HostStack:
-    """Attributes: the program's folder, the stack's name, the file with the SSH private key."""
+    """Stack with hosts only.
+
+    Attributes:
+        folder: Folder of the program.
+        name: Name of the stack.
+        key: Path of the SSH private key.
+        environment: Environment variables of pulumi.
+    """
 
     folder: Path
     name: str
@@ -48,7 +57,7 @@ class HostStack:
     def make(
         cls, folder: Path, name: str, hosts: Sequence[StackHost], key: Path, main: Path = PROGRAM
     ) -> HostStack:
-        """A new stack that declares these hosts, each a node of one pool of 8 GPUs."""
+        """Create a new stack with these hosts, each a node of one pool with 8 GPUs per node."""
         program = folder / "program"
         program.mkdir(parents=True)
         (folder / "state").mkdir()
@@ -90,25 +99,25 @@ class HostStack:
 
     @property
     def file(self) -> Path:
-        """The stack file."""
+        """Return the path of the stack file."""
         return self.folder / f"Pulumi.{self.name}.yaml"
 
     def read(self) -> dict[str, Any]:
-        """The configuration."""
+        """Return the stack's configuration."""
         stack: dict[str, Any] = yaml.safe_load(self.file.read_text())["config"]
         return dict(stack["gpu-cluster:cluster"])
 
     def write(self, document: dict[str, Any]) -> None:
-        """Replaces the configuration; the engine's own keys stay."""
+        """Replace the stack's configuration; the engine's own keys are kept."""
         content = yaml.safe_load(self.file.read_text()) if self.file.exists() else {}
         content["config"] = {"gpu-cluster:cluster": document}
         self.file.write_text(yaml.safe_dump(content))
 
     def run(self, *arguments: str, limit: float = 300) -> subprocess.CompletedProcess[str]:
-        """Plain pulumi.
+        """Run pulumi on this stack.
 
         Raises:
-            subprocess.TimeoutExpired: no end within ``limit`` seconds.
+            subprocess.TimeoutExpired: pulumi did not end within `limit` seconds.
         """
         return subprocess.run(
             self.command(*arguments),
@@ -123,25 +132,25 @@ class HostStack:
         )
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of plain pulumi on this stack."""
+        """Return the command line of pulumi for this stack."""
         return ["pulumi", *arguments, "--stack", self.name, "--non-interactive", "--color", "never"]
 
     def timed(self, *arguments: str) -> Sample:
-        """Seconds of a command that must succeed.
+        """Run a command that must succeed, and return its times.
 
         Raises:
-            BenchmarkError: it didn't.
+            BenchmarkError: The command failed.
         """
         return timed(self.command(*arguments), self.folder, self.environment)[0]
 
     def checkpoint(self) -> str:
-        """The state file's text."""
+        """Return the text of the state file."""
         states = (self.folder.with_name("state") / ".pulumi" / "stacks").rglob(f"{self.name}.json")
         return next(states).read_text()
 
 
 def declared(hosts: Sequence[StackHost]) -> dict[str, Any]:
-    """A configuration of hosts alone."""
+    """Return a configuration with hosts only."""
     return {
         "version": "v1",
         "kubernetes": {"context": "none"},

@@ -1,4 +1,4 @@
-"""Running commands for their time, and what is made of the times. Pure but for `timed`."""
+"""Measure the time of commands, and compute ratios and growth. Only `timed` has side effects."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-"""Where the JSON of each run goes; ignored by git."""
+"""Folder for the JSON result of each run; ignored by git."""
 
 LIMIT = 600
-"""Seconds for any one command."""
+"""Timeout in seconds for one command."""
 
 
 class BenchmarkError(Exception):
-    """A run that measured nothing: the text says which command failed and what it printed."""
+    """A measurement failed; the text has the failed command and its output."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One run of a command: seconds by the clock, and of processor time with its children."""
+    """Times of one run of a command in seconds: wall time, and processor time with children."""
 
     wall: float
     cpu: float
@@ -37,10 +37,10 @@ class Sample:
 def timed(
     command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[Sample, str]:
-    """Runs a command that must succeed; gives back its time and its output.
+    """Run a command that must succeed; return its times and its output.
 
     Raises:
-        BenchmarkError: exit code other than 0, or no end within `LIMIT`.
+        BenchmarkError: The exit code is not 0, or the command did not end within `LIMIT` seconds.
     """
     before, started = processor_time(), time.monotonic()
     try:
@@ -65,25 +65,28 @@ def timed(
 
 
 def processor_time() -> float:
-    """Seconds that the processes took which this one has started and seen end."""
+    """Return the processor time in seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
-    """The median of the ratios of runs that were made one after the other."""
+    """Return the median of the ratios of consecutive runs."""
     return statistics.median(a / b for a, b in zip(ours, peer, strict=True))
 
 
 def exponent(points: Mapping[int, float]) -> float:
-    """The ``e`` of ``time = c * nodes ** e`` that fits best: least squares on both logarithms."""
+    """Return the exponent `e` that fits `time = c * nodes ** e` best.
+
+    The fit is a least-squares regression of both logarithms.
+    """
     xs = [math.log(nodes) for nodes in points]
     ys = [math.log(seconds) for seconds in points.values()]
     return statistics.linear_regression(xs, ys).slope
 
 
 def write(name: str, result: Mapping[str, Any]) -> Path:
-    """Writes a result as JSON, with the machine that it was taken on."""
+    """Write a result as JSON, with facts about the machine; return the path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     machine = {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}

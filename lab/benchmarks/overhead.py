@@ -1,4 +1,4 @@
-"""B4: what our configuration, inspection and rules add to a preview that changes nothing."""
+"""B4: overhead of configuration, inspection and rules in a preview that changes nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PEERS: Final[Mapping[str, tuple[str, ...]]] = {
     "preview --refresh": (*PREVIEW, "--refresh"),
     "plain preview": (*PREVIEW, "--expect-no-changes"),
 }
-"""The bare program's previews: with its only way to see drift, and without any."""
+"""Previews of the plain program: with its only way to detect drift, and without any."""
 GOALS: Final[Mapping[str, float]] = {"preview --refresh": 1.6, "plain preview": 1.6}
-"""Ours, which inspects hosts and cluster, is at most so many times the bare program's."""
+"""Goals: maximum time of this project's preview, divided by the plain program's time."""
 
 
 def compare(project: Project) -> dict[str, list[Sample]]:
-    """Samples of our preview (`ours`) and of the bare program's (`PEERS`), taken in turn."""
+    """Measure this project's preview (`ours`) and the plain program's (`PEERS`), alternating."""
     project.pulumi(*UP)
     folder, environment = peer.make(project)
     samples: dict[str, list[Sample]] = {"ours": [], **{name: [] for name in PEERS}}
@@ -32,17 +32,18 @@ def compare(project: Project) -> dict[str, list[Sample]]:
         samples["ours"].append(project.pulumi(*PREVIEW, "--expect-no-changes")[0])
         for name, arguments in PEERS.items():
             samples[name].append(pulumi(folder, project.stack, environment, *arguments)[0])
-    return {name: series[1:] for name, series in samples.items()}  # the first fills the page cache
+    # The first run of each only fills the page cache.
+    return {name: series[1:] for name, series in samples.items()}
 
 
 def ratios(samples: Mapping[str, list[Sample]]) -> dict[str, float]:
-    """Our wall time over each peer's."""
+    """Return this project's wall time, divided by that of each plain preview."""
     ours = [sample.wall for sample in samples["ours"]]
     return {name: ratio(ours, [sample.wall for sample in samples[name]]) for name in PEERS}
 
 
 def run() -> bool:
-    """Measures and prints; whether all goals are met."""
+    """Measure, print, and return True if all goals are met."""
     samples, result = {}, {}
     for nodes in NODES:
         with running(nodes) as project:

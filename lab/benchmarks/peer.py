@@ -1,4 +1,4 @@
-"""The peer of B4: a plain program that registers what our stack's state holds."""
+"""Plain Pulumi program for B4 that registers the resources of this project's stack."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from toolchain.plugins.command_provider.values import SIGNATURE
 BARE = Path(__file__).parent / "bare"
 
 MARK = "a secret"
-"""The only key of an object that marks a secret: its value is the secret itself."""
+"""Only key of an object that marks a secret; its value is the secret itself."""
 
 NOT_GIVEN = frozenset({"__defaults", "__internal"})
-"""What providers note among a resource's inputs; no program gives it."""
+"""Internal keys that providers add to a resource's inputs, and that no program sets."""
 
 
 def snake_case(name: str) -> str:
-    """The Python argument of a property."""
+    """Return the Python argument name of a property."""
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
 def arguments(resource: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with which a program registers a resource of an exported state.
+    """Return the arguments with which a program registers a resource of an exported state.
 
-    A release's inputs in a state are all that the provider knows; those that are empty were not
-    given, and a chart in a folder has no version. Nor is a provider's version given, nor what the
-    SDK's class doesn't know (`components.provider`).
+    A Helm release's inputs in a state are all fields that the provider knows; empty fields were not
+    set, and a local chart has no version. A provider's version is omitted, and so is the field that
+    the SDK's class doesn't know (`components.provider`).
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
@@ -55,8 +55,10 @@ def _name(urn: str) -> str:
 
 
 def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `bare/__main__.py` reads: each resource, parents first, the stack's outputs, and
-    how a secret is marked."""
+    """Return the content of `resources.json` for `bare/__main__.py`.
+
+    It has each resource, parents first, the stack's outputs, and the key that marks secrets.
+    """
     declared: list[dict[str, Any]] = []
     outputs: dict[str, Any] = {}
     for resource in resources:
@@ -65,7 +67,7 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
             continue
         provider = _name(resource.get("provider", "").rsplit("::", 1)[0])
         if _name(resource["urn"]).startswith("default_"):
-            continue  # the engine makes it
+            continue  # The engine creates default providers itself.
         declared.append(
             {
                 "type": resource["type"],
@@ -82,16 +84,20 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def make(ours: Project) -> tuple[Path, dict[str, str]]:
-    """The bare program with a copy of our stack's state; its folder and its environment.
+    """Create the plain program with a copy of this project's stack state.
 
-    Project and stack have the same names, so that both states hold the same resources.
+    Project and stack have the same names, so that both states have the same resources.
+
+    Returns:
+        The program's folder and its environment variables.
     """
     _, exported = ours.pulumi("stack", "export", "--show-secrets")
     resources = json.loads(exported)["deployment"]["resources"]
     folder = ours.folder.with_name("bare")
     shutil.copytree(BARE, folder)
     declared = folder / "resources.json"
-    declared.touch(mode=0o600)  # it holds secrets, of a stack that lives as long as its folder
+    # The file has secrets, of a stack that exists only as long as its folder.
+    declared.touch(mode=0o600)
     declared.write_text(json.dumps(program(resources)))
     shutil.copy2(ours.folder / "Pulumi.yaml", folder)
     settings = (ours.folder / f"Pulumi.{ours.stack}.yaml").read_text().splitlines(keepends=True)

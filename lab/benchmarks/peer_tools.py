@@ -1,4 +1,4 @@
-"""The peers of B1 and B2: how each brings a fleet to its end state, as its users run it."""
+"""Other tools of B1 and B2, each run like its users do, to bring hosts to the end state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lab.simulator.hosts.locks import locked
 HERE = Path(__file__).parent / "peers"
 REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 INSTALL_LIMIT = 900.0
-"""Seconds for one installation of the peers."""
+"""Timeout in seconds for installing the tools."""
 SSH = (
     "-F",
     "none",
@@ -38,7 +38,7 @@ SSH = (
 
 
 def environment() -> Path:
-    """The folder of the peers' programs: a virtual environment in the cache, made once."""
+    """Return the folder of the tools' programs, a virtual environment in the cache."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
     folder = toolchain.cache_dir() / "peers" / key
     with locked(folder.with_name("lock"), limit=INSTALL_LIMIT):
@@ -53,13 +53,13 @@ def environment() -> Path:
 
 @dataclass(frozen=True)
 class Peers:
-    """The peers with one fleet.
+    """Other tools with one fleet of hosts.
 
     Attributes:
-        fleet: the hosts.
-        folder: where inventories lie.
-        wanted: the files as they must be.
-        programs: where the peers are installed.
+        fleet: The hosts.
+        folder: Folder for inventories.
+        wanted: Folder with the expected files.
+        programs: Folder of the installed tools.
     """
 
     fleet: Fleet
@@ -69,17 +69,17 @@ class Peers:
 
     @property
     def known_hosts(self) -> Path:
-        """The hosts' keys: every peer checks them."""
+        """Write the hosts' keys, which every tool verifies, and return the file's path."""
         path = self.folder / "known_hosts"
         lines = [f"[{h.address}]:{h.port} {h.host_key}\n" for h in self.fleet.seen]
         path.write_text("".join(lines))
         return path
 
     def openssh(self, script: str, command: str) -> Sample:
-        """One connection and one script per host, all at once: the floor.
+        """Run one script per host over one SSH connection each, in parallel: the minimum time.
 
-        The script comes from a file: a pipe takes 64 KiB, so that each host would wait until the
-        one before it has logged in.
+        The script is read from a file: a pipe holds only 64 KiB, so each host would wait until the
+        host before it has logged in.
         """
         text = self.folder / "script.sh"
         text.write_text(script)
@@ -109,7 +109,10 @@ class Peers:
         return Sample(time.monotonic() - started, processor_time() - before)
 
     def ansible(self, strategy: str) -> Sample:
-        """The playbook: pipelining, forks as many as hosts; with mitogen its own strategy."""
+        """Run the playbook with pipelining and one fork per host.
+
+        For mitogen its own strategy plugin is used.
+        """
         config = self.folder / f"ansible-{strategy}.cfg"
         lines = [
             "[defaults]",
@@ -144,7 +147,7 @@ class Peers:
         return self._run(["ansible-playbook", "-i", str(inventory), *playbook], variables)
 
     def pyinfra(self) -> Sample:
-        """The deploy, all hosts in parallel."""
+        """Run the pyinfra deploy on all hosts in parallel."""
         inventory = self.folder / "pyinfra_inventory.py"
         hosts = [
             (
@@ -174,7 +177,7 @@ class Peers:
 
 
 def both(fleet: Fleet) -> str:
-    """Return the preparation and runtime of a fleet's hosts in one script, for one connection."""
+    """Return preparation and runtime of a fleet's hosts as one script for one connection."""
     host = resolve(load(declared(fleet.seen)), "bench").hosts[0]
     parts = [prepare_script(host, inline=True), runtime_script(host, inline=True)]
     ends = [f"GPU_CLUSTER_PART_{number}" for number in range(len(parts))]
@@ -184,5 +187,8 @@ def both(fleet: Fleet) -> str:
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:
-    """A short path: OpenSSH's control sockets have at most 107 characters."""
+    """Return a temporary folder with a short path.
+
+    Paths of OpenSSH's control sockets have at most 107 characters.
+    """
     return tempfile.TemporaryDirectory(prefix="gpu-bench-")

@@ -1,4 +1,4 @@
-"""B6, the pack: a preview of 500 resources with our policy pack and with one that does nothing."""
+"""B6, the policy pack: a preview of 500 resources with this project's pack and an empty pack."""
 
 from __future__ import annotations
 
@@ -108,10 +108,11 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def run() -> dict[str, Any]:
-    """Measures and prints.
+    """Measure, print and return the results.
 
-    `met`: whether the median of the ratios of runs made one after the other is within `goal`;
-    `none`, `idle`, `ours`: every preview without a pack, with the idle one and with ours.
+    Returns:
+        `met`: True if the median ratio of consecutive runs is within `goal`; `none`, `idle`,
+            `ours`: samples without a pack, with the empty pack and with this project's pack.
     """
     samples: dict[str, list[Sample]] = {"none": [], "idle": [], "ours": []}
     with tempfile.TemporaryDirectory(prefix="pack-") as place:

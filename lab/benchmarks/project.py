@@ -1,4 +1,4 @@
-"""A copy of the project with a stack, an embedded cluster and a state of its own."""
+"""Copy of the project with its own stack, embedded cluster and state."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from lab.simulator.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 HOSTS = 2
-"""SSH hosts of every stack; the other nodes are simulated without one."""
+"""Number of SSH hosts of every stack; the other nodes are simulated without an SSH host."""
 
 OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH")
-"""What the caller has set for stacks of his own does not reach the benchmark's."""
+"""Prefixes of the caller's environment variables that are removed for the benchmark's stacks."""
 
 
 @dataclass
 class Project:
-    """The copy; its cluster runs.
+    """Copy of the project whose cluster runs.
 
     Attributes:
-        folder: the program's folder.
-        state: the folder of the Pulumi state.
-        stack: the stack's name.
-        environment: what `make env` gives a shell, for plain ``pulumi``.
+        folder: Folder of the program.
+        state: Folder of the Pulumi state.
+        stack: Name of the stack.
+        environment: Variables that `make env` exports, for plain `pulumi`.
     """
 
     folder: Path
@@ -44,16 +44,16 @@ class Project:
     environment: dict[str, str]
 
     def pulumi(self, *arguments: str) -> tuple[Sample, str]:
-        """Plain pulumi as anyone types it."""
+        """Run plain pulumi, like a user on the command line."""
         return pulumi(self.folder, self.stack, self.environment, *arguments)
 
     def command(self, name: str) -> tuple[Sample, str]:
-        """What `make NAME` runs."""
+        """Run the command behind `make NAME`."""
         return timed(["venv/bin/python", "-m", f"commands.{name}"], self.folder, self.environment)
 
     @property
     def checkpoint(self) -> Path:
-        """The state file."""
+        """Return the path of the state file."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path
 
@@ -61,13 +61,13 @@ class Project:
 def pulumi(
     folder: Path, stack: str, environment: Mapping[str, str], *arguments: str
 ) -> tuple[Sample, str]:
-    """Plain pulumi on a stack of the program in a folder."""
+    """Run plain pulumi on a stack of the program in a folder."""
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     return timed(command, folder, environment)
 
 
 def configuration(stack: str, nodes: int, ports: tuple[int, ...]) -> dict[str, Any]:
-    """Default settings: one pool of 8 GPUs a node, the first nodes with an SSH host each."""
+    """Return default settings: one pool with 8 GPUs per node, the first nodes with SSH hosts."""
     return {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{stack}"},
@@ -87,7 +87,7 @@ def configuration(stack: str, nodes: int, ports: tuple[int, ...]) -> dict[str, A
 
 @contextmanager
 def running(nodes: int) -> Iterator[Project]:
-    """A project whose embedded cluster has this many GPU nodes; nothing of it is left after."""
+    """Yield a project whose embedded cluster has this many GPU nodes; remove it afterwards."""
     stack = f"bench-{nodes}-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-bench-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")

@@ -1,7 +1,7 @@
-"""A TCP relay in user space: delays what passes, and cuts connections on demand.
+"""TCP relay in user space that delays data and cuts connections on demand.
 
-It imitates a network that is far away, where the kernel has no netem: the same for every peer.
-``python -m lab.benchmarks.relay MILLISECONDS LISTEN:TARGET…`` serves until its standard input ends.
+It simulates a distant network if the kernel has no netem, in the same way for every tool. `python
+-m lab.benchmarks.relay MILLISECONDS LISTEN:TARGET…` runs until its standard input ends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Relay:
-    """Relays ports of loopback, in a thread of its own.
-
-    Args:
-        ports: where it listens, and the port that it goes on to.
-        delay: seconds that each byte takes, in each direction.
-    """
+    """Relay of loopback ports, in a separate thread."""
 
     def __init__(self, ports: Mapping[int, int], delay: float = 0.0) -> None:
+        """Prepare the relay.
+
+        Args:
+            ports: Target port by listening port.
+            delay: Delay in seconds of each byte, in each direction.
+        """
         self._ports = ports
         self._delay = delay
         self._open: set[asyncio.StreamWriter] = set()
@@ -33,6 +34,7 @@ class Relay:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Relay:
+        """Start listening."""
         self._servers = self._loop.run_until_complete(self._listen())
         self._thread.start()
         return self
@@ -43,6 +45,7 @@ class Relay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Close all connections and stop the thread."""
         self.cut()
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -50,7 +53,7 @@ class Relay:
         self._loop.close()
 
     def cut(self) -> None:
-        """Ends every connection at once, as a cable that is pulled."""
+        """Abort every connection immediately, like a pulled cable."""
 
         async def end() -> None:
             for writer in list(self._open):
@@ -79,7 +82,7 @@ class Relay:
     def _serve(self, target: int) -> Serve:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                await asyncio.sleep(2 * self._delay)  # the handshake is one round trip
+                await asyncio.sleep(2 * self._delay)  # The TCP handshake takes one round trip.
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target)
             except OSError:
                 writer.transport.abort()
@@ -100,7 +103,7 @@ class Relay:
         return serve
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Passes bytes on, each after the delay; several chunks may be under way."""
+        """Copy bytes, each chunk after the delay; several chunks may be in transit."""
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -126,7 +129,7 @@ class Relay:
 
 
 def main() -> None:
-    """Serves until standard input ends."""
+    """Run the relay until standard input ends."""
     milliseconds, *pairs = sys.argv[1:]
     ports = {int(a): int(b) for a, b in (pair.split(":") for pair in pairs)}
     with Relay(ports, float(milliseconds) / 1000):

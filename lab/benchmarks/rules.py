@@ -1,4 +1,4 @@
-"""B6: what the rules cost where they are held, each part against the same without them."""
+"""B6: cost of the rules wherever they are enforced, each compared with a run without rules."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "checker": checker.run,
     "admission": admission.run,
 }
-"""Each measures and prints; what it gives back is kept, `met` says whether its goal is."""
+"""Parts of B6; each function measures, prints and returns a result, whose `met` is its goal."""
 
 
 def run() -> bool:
-    """Runs all parts; whether all goals are met."""
+    """Run all parts, and return True if all goals are met."""
     results = {name: part() for name, part in PARTS.items()}
     path = write("B6", results)
     print(f"written: {path.relative_to(ROOT)}")

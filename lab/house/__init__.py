@@ -1,1 +1,1 @@
-"""Measures the shape of the program by its syntax tree: `make house`."""
+"""Measure the structure of the program by its syntax tree: `make house`."""

@@ -1,4 +1,4 @@
-"""Print the shape of the program: `make house`; exit code 1 above the goals."""
+"""Print figures about the program's structure (make house); exit code 1 if a goal is missed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from lab.house.imports import Edge, Layers
 from lab.house.tree import Definition, Tree
 
 VALUE = "components/cluster.py:GpuCluster.__init__:args"
-"""The value that is followed."""
+"""Parameter whose way through the program is measured."""
 
 GOALS = (15, 10, 0, 0, 5)
-"""At most so many files, returns, upward imports, circles, functions that take the whole."""
+"""Maximum number of each figure.
+
+The figures are files, returns, upward imports, import cycles, and functions that take the whole
+configuration.
+"""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What was measured."""
+    """Measured structure of the program."""
 
     route: route.Route
     upward: list[Edge]
@@ -32,15 +36,18 @@ class Shape:
 
     @property
     def figures(self) -> tuple[int, ...]:
+        """Return the measured figures, in the order of `GOALS`."""
         counted = (len(self.upward), len(self.circles), len(self.takers))
         return (len(self.route.rooms), self.route.returns, *counted)
 
     @property
     def good(self) -> bool:
+        """Return True if all goals are met and each module belongs to a layer."""
         reached = all(map(int.__le__, self.figures, GOALS))
         return reached and not self.outside
 
     def line(self, value: str) -> str:
+        """Return the summary line about a value."""
         name = value.rpartition(":")[2]
         files, returns, upward, circles, takers = self.figures
         return (
@@ -49,7 +56,7 @@ class Shape:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield what stands behind each figure."""
+        """Yield lines with the details behind each figure."""
         yield "The value's stays (<- marks a return):"
         seen: set[str] = set()
         for where, names in self.route.stays:
@@ -67,10 +74,10 @@ class Shape:
 
 
 def measure(root: Path, contract: Path, value: str) -> Shape:
-    """Measure a tree.
+    """Measure a source tree.
 
     Raises:
-        LookupError: the contract's file has no `layers` contract, or the tree has no such value.
+        LookupError: The contract's file has no `layers` contract, or the tree has no such value.
     """
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
     packages = settings["root_packages"]

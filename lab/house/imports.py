@@ -1,4 +1,4 @@
-"""Imports of a tree, also those made at run time; those that run up the layers; circles."""
+"""Find the imports of a source tree, also those at run time, upward imports and cycles."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from lab.house.tree import Module, Tree
 
 RUN_TIME = frozenset({"import_module", "__import__", "run_module", "find_spec", "resolve_name"})
-"""Functions that import the module whose name they are given."""
+"""Functions that import the module whose name is their argument."""
 
 BY_PATH = frozenset({"run_path", "spec_from_file_location"})
-"""Functions that run the file whose path they are given."""
+"""Functions that run the file whose path is their argument."""
 
 DISCOVERIES = frozenset({"walk_packages", "iter_modules"})
-"""Functions that list modules to be imported."""
+"""Functions that list modules to import."""
 
 
 @dataclass(frozen=True, order=True)
 class Edge:
-    """One module imports another."""
+    """Import of one module by another module."""
 
     source: str
     target: str
@@ -31,19 +31,20 @@ class Edge:
     run_time: bool = False
 
     def __str__(self) -> str:
+        """Return the importing module with line, and the imported module."""
         return f"{self.source}:{self.line} -> {self.target}{' (run time)' * self.run_time}"
 
 
 @dataclass(frozen=True)
 class Layers:
-    """A contract of import-linter: groups of modules, the highest first."""
+    """Contract of import-linter: groups of modules, with the highest layer first."""
 
     groups: tuple[tuple[str, ...], ...]
     independent: frozenset[int]
 
     @classmethod
     def read(cls, path: Path) -> Layers | None:
-        """Read the `layers` contract of a pyproject.toml; None: it has none."""
+        """Read the `layers` contract of a pyproject.toml; return None if there is none."""
         contracts = tomllib.loads(path.read_text())["tool"]["importlinter"].get("contracts", [])
         for contract in contracts:
             if contract["type"] == "layers":
@@ -52,7 +53,10 @@ class Layers:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Layers:
-        """Read the lines of a contract: `a | b` know nothing of each other, `a : b` may."""
+        """Parse the lines of a contract.
+
+        In `a | b` the modules must not import each other; in `a : b` they may.
+        """
         written = list(lines)
         groups = [re.split(r"\s*[|:]\s*", line.strip()) for line in written]
         return cls(
@@ -61,7 +65,7 @@ class Layers:
         )
 
     def place(self, module: str) -> tuple[int, str] | None:
-        """Return the number of a module's layer, and the name in it that covers the module."""
+        """Return the number of a module's layer, and the layer's name that covers the module."""
         found = [
             (len(name), i, name)
             for i, group in enumerate(self.groups)
@@ -71,7 +75,7 @@ class Layers:
         return max(found)[1:] if found else None
 
     def upward(self, edges: Iterable[Edge]) -> list[Edge]:
-        """Return the imports of a higher layer, or of a neighbour that must not be known."""
+        """Return imports of a higher layer, or of an independent module in the same layer."""
         return [edge for edge in edges if self._refuses(edge)]
 
     def _refuses(self, edge: Edge) -> bool:
@@ -118,11 +122,11 @@ def _written(tree: Tree, module: Module) -> Iterator[Edge]:
 
 
 def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
-    """Yield the imports that a module makes at run time, as far as its text tells them.
+    """Yield the imports that a module makes at run time, as far as its source text shows them.
 
-    A name that is written out, with or without parts that are filled in, stands for every module
-    that fits. Where the name comes from elsewhere, it is one of those that the file writes out.
-    Where the file lists modules, it is each below its own package that a pattern of it matches.
+    A literal name, possibly with variable parts, matches every module that fits. If the name is
+    computed elsewhere, it is one of the module names that the file contains. If the file lists
+    modules, it imports each module below its own package that one of its patterns matches.
     """
     for node, pattern in _loads(module):
         for target in _targets(tree, module, pattern):
@@ -130,7 +134,7 @@ def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
 
 
 def untold(tree: Tree) -> list[str]:
-    """Return the places of imports at run time whose modules the text doesn't tell."""
+    """Return the places of run-time imports whose modules the source text doesn't show."""
     found: list[str] = []
     for module in tree.modules.values():
         nodes = [call for call in _calls(module.syntax) if _called(module, call) in BY_PATH]
@@ -144,9 +148,10 @@ def untold(tree: Tree) -> list[str]:
 
 
 def _loads(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
-    """Yield the calls that import by a name, each with a pattern for it; None: it comes from afar.
+    """Yield calls that import by name, each with a pattern for the name.
 
-    A name that begins with dots is counted from the module's own package.
+    The pattern is None if the name is computed elsewhere. A name that begins with dots is relative
+    to the module's own package.
     """
     for call in _calls(module.syntax):
         if _called(module, call) not in RUN_TIME:
@@ -177,10 +182,10 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def started(tree: Tree) -> list[Edge]:
-    """Return the modules that files start as programs of their own: those are no imports.
+    """Return the modules that files start as separate programs, which are no imports.
 
-    In Python `-m NAME` in a list of words, in shell scripts and in the Makefile `-m NAME` or
-    `$(RUN) NAME`. The target is the name as it is written, whether or not there is such a module.
+    In Python these are lists of strings with `-m NAME`; in shell scripts and the Makefile `-m NAME`
+    or `$(RUN) NAME`. The target is the literal name, whether or not the module exists.
     """
     found: set[Edge] = set()
     packages = "|".join(sorted({name.partition(".")[0] for name in tree.modules}))
@@ -202,7 +207,7 @@ def started(tree: Tree) -> list[Edge]:
 
 
 def _words(node: ast.List | ast.Tuple) -> str:
-    """Return a command's words that are written out, where one of them is `-m`."""
+    """Return the literal words of a command, if one of them is `-m`, else ""."""
     words = [str(one.value) for one in node.elts if isinstance(one, ast.Constant)]
     return " ".join(words) if "-m" in words else ""
 
@@ -229,7 +234,7 @@ def _names(tree: Tree, node: ast.AST) -> Iterator[str]:
 
 
 def _called(module: Module, node: ast.Call) -> str:
-    """Return the last name of what is called, by the name that it has where it is defined."""
+    """Return the last part of the called function's name, as defined in its own module."""
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
     name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -237,7 +242,7 @@ def _called(module: Module, node: ast.Call) -> str:
 
 
 def _pattern(node: ast.expr) -> str | None:
-    """Return a regular expression for a name that is written out; None: it isn't."""
+    """Return a regular expression for a literal name, or None if the name isn't literal."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return re.escape(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -247,7 +252,7 @@ def _pattern(node: ast.expr) -> str | None:
 
 
 def circles(found: Iterable[Edge]) -> list[list[str]]:
-    """Return the groups of modules that import each other in a loop."""
+    """Return the groups of modules that import each other in a cycle."""
     after: dict[str, list[str]] = {}
     for edge in found:
         after.setdefault(edge.source, []).append(edge.target)

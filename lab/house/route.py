@@ -1,4 +1,4 @@
-"""Follows one parameter through the calls that pass it on.
+"""Follow one parameter through the calls that pass it on.
 
 A value *passes* a file if a call hands it, or an object that holds it, to a function of the file,
 or if a function of the file reads it from an attribute of another object. Each function counts
@@ -26,13 +26,16 @@ from lab.house.tree import Definition, Function, Module, Tree, decorated, parame
 Classes = tuple[Definition, ...]
 
 WHOLE = frozenset({"Cluster", "Desired"})
-"""Classes of the whole: a function that makes one of the value hands the value on."""
+"""Classes of the whole configuration.
+
+The result of a function that creates an object of such a class from the value counts as the value.
+"""
 
 Fields = dict[tuple[Definition, str], Classes]
 """Attributes that hold the value, by class and name, with the classes of what they hold."""
 
 SAME = frozenset({"replace", "sorted", "list", "tuple"})
-"""Functions that return what they are given, or its parts."""
+"""Functions that return their argument, or its parts."""
 
 PROPERTIES = ("property", "cached_property")
 
@@ -42,7 +45,7 @@ VIEWS = frozenset({"items", "values", "get", "pop"})
 
 @dataclass
 class Route:
-    """Where a value arrived, in order: a function and the names that it bears there."""
+    """Places that a value reached, in order: a function and the value's names there."""
 
     arrivals: list[tuple[Definition, tuple[str, ...]]] = field(default_factory=list)
     entered: set[Definition] = field(default_factory=set)
@@ -60,11 +63,12 @@ class Route:
 
     @property
     def rooms(self) -> list[str]:
-        """Return the files, in the order in which the value comes to them."""
+        """Return the files in the order in which the value reaches them."""
         return list(dict.fromkeys(where.module.path for where, _ in self.stays))
 
     @property
     def returns(self) -> int:
+        """Return the number of stays in files that the value has left before."""
         return len(self.stays) - len(self.rooms)
 
 
@@ -125,7 +129,7 @@ def _top(module: Module) -> Definition:
 
 
 class _Walk:
-    """The way of a value through one function's body."""
+    """Follow a value through one function's body."""
 
     def __init__(
         self,
@@ -149,7 +153,7 @@ class _Walk:
             self.visit(node)
 
     def visit(self, node: ast.AST) -> None:
-        """Take a node's parts in the order of evaluation, then the node itself."""
+        """Process the children of a syntax node in evaluation order, then the node itself."""
         match node:
             case ast.Assign():
                 self.visit(node.value)
@@ -198,7 +202,7 @@ class _Walk:
                 self.block(ast.iter_child_nodes(node))
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
-        """Give a target the value of an expression."""
+        """Assign an expression's value to a target."""
         if isinstance(target, ast.Tuple | ast.List):
             parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
             if len(parts) != len(target.elts):
@@ -219,7 +223,7 @@ class _Walk:
                 self.held.discard(target.id)
 
     def holds(self, node: ast.AST) -> bool:
-        """Check whether an expression is the value, a part of it, or an object that carries it."""
+        """Check that an expression is the value, a part of it, or an object that carries it."""
         match node:
             case ast.Name():
                 return node.id in self.held
@@ -264,7 +268,7 @@ class _Walk:
         return found in self.route.whole or found.name in WHOLE
 
     def carries(self, node: ast.Call) -> bool:
-        """Check whether what a call returns carries the value; what it computes is another."""
+        """Check that the result of a call carries the value; a computed result is another value."""
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
             return self.holds(node.func.value)
@@ -301,7 +305,7 @@ class _Walk:
                     self.route.fields[owner, name] = self.typed(value)
 
     def typed(self, node: ast.expr) -> Classes:
-        """Return the classes of the tree that an expression's value may have."""
+        """Return the classes in the tree that an expression's value may have."""
         match node:
             case ast.Name():
                 return self.types.get(node.id, ())
@@ -336,7 +340,7 @@ class _Walk:
             yield from self.typed(node.func.value)
 
     def callees(self, node: ast.Call) -> Iterator[Definition]:
-        """Yield the functions of the tree that a call may enter."""
+        """Yield the functions in the tree that a call may enter."""
         tree, function = self.tree, node.func
         found = tree.resolve(self.where.module, function)
         if isinstance(function, ast.Name) and function.id in self.types:
@@ -386,7 +390,7 @@ class _Walk:
                 yield other
 
     def passed_on(self, node: ast.Call, callee: Definition) -> tuple[str, ...]:
-        """Return the callee's parameters that take the value or a part of it."""
+        """Return the callee's parameters that get the value or a part of it."""
         arguments = callee.function.args
         names = [one.arg for one in [*arguments.posonlyargs, *arguments.args]]
         every = [one.arg for one in parameters(callee.function)]
@@ -414,10 +418,10 @@ class _Walk:
 
 
 def start(tree: Tree, place: str) -> tuple[Definition, str]:
-    """Find `path.py:Class.function:parameter`.
+    """Find the parameter at `path.py:Class.function:parameter`.
 
     Raises:
-        LookupError: the tree has no such function, or it has no such parameter.
+        LookupError: The tree has no such function, or the function has no such parameter.
     """
     path, _, rest = place.partition(":")
     function, _, parameter = rest.partition(":")

@@ -1,4 +1,4 @@
-"""Modules, classes and functions of a source tree, and what a name in them means."""
+"""Modules, classes and functions of a source tree, and resolution of names in them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ CONTAINERS = {
     "Iterator", "Collection", "Set", "AbstractSet", "frozenset", "list", "set", "tuple", "type",
     "Input", "Output", "Awaitable", "Coroutine",
 }  # fmt: skip
-"""Types that hold what stands in their brackets."""
+"""Generic types whose arguments are the types that they contain."""
 
 MAPPINGS = {"Mapping", "MutableMapping", "dict", "defaultdict"}
-"""Types whose values are what stands last in their brackets."""
+"""Generic types whose last argument is the type of their values."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A class or a function, and where it stands."""
+    """Class or function, with its module and its class."""
 
     module: Module
     node: ast.ClassDef | Function
@@ -31,27 +31,36 @@ class Definition:
 
     @property
     def name(self) -> str:
+        """Return the name, prefixed with the name of the class for a method."""
         return f"{self.owner.name}.{self.node.name}" if self.owner else self.node.name
 
     @property
     def function(self) -> Function:
+        """Return the function's syntax node.
+
+        Raises:
+            TypeError: The definition is a class.
+        """
         if isinstance(self.node, ast.ClassDef):
             raise TypeError(f"{self}: found a class; wanted: a function")
         return self.node
 
     def __str__(self) -> str:
+        """Return the file, line and name."""
         return f"{self.module.path}:{self.node.lineno} {self.name}"
 
     def __hash__(self) -> int:
+        """Return a hash of module, line and name."""
         return hash((self.module.name, self.node.lineno, self.name))
 
     def __eq__(self, other: object) -> bool:
+        """Compare by the identity of the syntax node."""
         return isinstance(other, Definition) and self.node is other.node
 
 
 @dataclass(eq=False)
 class Module:
-    """One file: its syntax tree and the names that stand in it."""
+    """One file: its syntax tree and its names."""
 
     name: str
     path: str
@@ -62,6 +71,7 @@ class Module:
 
     @cached_property
     def defined(self) -> dict[str, Definition]:
+        """Return the classes and functions at the module's top level, by name."""
         return {
             node.name: Definition(self, node)
             for node in _statements(self.syntax.body)
@@ -70,7 +80,7 @@ class Module:
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
-        """Return the values of names that the module's top level assigns."""
+        """Return the values that the module's top level assigns, by name."""
         found: dict[str, ast.expr] = {}
         for node in _statements(self.syntax.body):
             if isinstance(node, ast.Assign):
@@ -83,7 +93,7 @@ class Module:
         return found
 
     def absolute(self, node: ast.ImportFrom) -> str:
-        """Return the whole name of the module that a `from` import names."""
+        """Return the absolute name of the module that a `from` import names."""
         if not node.level:
             return node.module or ""
         parts = self.name.split(".")
@@ -104,7 +114,7 @@ class Tree:
             module.imported = dict(self._imported(module))
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
-        """Yield each name that a module imports, with the whole name of what it stands for."""
+        """Yield each name that a module imports, with the absolute name of its target."""
         for node in ast.walk(module.syntax):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -120,7 +130,7 @@ class Tree:
             yield from _functions(module, module.syntax.body, None)
 
     def find(self, whole: str) -> Module | Definition | ast.expr | None:
-        """Return what a whole name such as `package.module.Class` stands for."""
+        """Return the object of an absolute name such as `package.module.Class`."""
         if whole in self.modules:
             return self.modules[whole]
         holder, _, name = whole.rpartition(".")
@@ -129,7 +139,7 @@ class Tree:
         return None
 
     def look_up(self, module: Module, name: str) -> Module | Definition | ast.expr | None:
-        """Return what a name means in a module, through any number of imports."""
+        """Return the object of a name in a module, through any number of imports."""
         if name in module.defined:
             return module.defined[name]
         if name in module.assigned:
@@ -140,7 +150,7 @@ class Tree:
         return self.find(whole)
 
     def resolve(self, module: Module, node: ast.expr) -> Module | Definition | ast.expr | None:
-        """Return what a name or a dotted name means in a module."""
+        """Return the object of a name or a dotted name in a module."""
         if isinstance(node, ast.Name):
             return self.look_up(module, node.id)
         if isinstance(node, ast.Attribute):
@@ -153,7 +163,7 @@ class Tree:
         return None
 
     def classes(self, module: Module, annotation: ast.expr | None) -> Iterator[Definition]:
-        """Yield the tree's classes that an annotation names, also in unions, lists, strings."""
+        """Yield the tree's classes that an annotation names, also in unions, lists and strings."""
         yield from self._classes(module, annotation, ())
 
     def _classes(
@@ -178,7 +188,7 @@ class Tree:
                 yield from self._classes(self._home(module, node) or module, found, seen)
 
     def _home(self, module: Module, node: ast.expr) -> Module | None:
-        """Return the module in which a name that stands for an expression is assigned."""
+        """Return the module that assigns a name which stands for an expression."""
         if isinstance(node, ast.Attribute):
             holder = self.resolve(module, node.value)
             return self._home(holder, ast.Name(node.attr)) if isinstance(holder, Module) else None
@@ -189,7 +199,7 @@ class Tree:
         return self._home(holder, ast.Name(name)) if holder else None
 
     def bases(self, definition: Definition) -> Iterator[Definition]:
-        """Yield a class and the classes of the tree that it inherits from, the nearest first."""
+        """Yield a class and its base classes in the tree, the nearest first."""
         yield definition
         inherited = definition.node.bases if isinstance(definition.node, ast.ClassDef) else []
         for base in inherited:
@@ -238,14 +248,14 @@ class Tree:
 
 
 def parameters(node: Function) -> list[ast.arg]:
-    """Return a function's parameters in order, the starred ones last."""
+    """Return a function's parameters in order, with `*args` and `**kwargs` last."""
     arguments = node.args
     starred = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *starred]
 
 
 def decorated(node: ast.ClassDef | Function, name: str) -> bool:
-    """Check whether one of the decorators has this name, called or not."""
+    """Check that one of the decorators has this name, with or without arguments."""
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         if _dotted(target).rpartition(".")[2] == name:
@@ -262,7 +272,7 @@ def _module(root: Path, path: Path) -> Module:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield a block's statements, also those below `if` and `try`."""
+    """Yield a block's statements, also those in `if` and `try`."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try):
@@ -281,7 +291,7 @@ def _functions(
 
 
 def _held(node: ast.Subscript) -> list[ast.expr]:
-    """Return what a container's brackets hold; nothing of a callable's or a mapping's key."""
+    """Return the contained types of a generic type, without those of callables and mapping keys."""
     kind = _dotted(node.value).rpartition(".")[2]
     inside = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     if kind in MAPPINGS:

@@ -1,4 +1,4 @@
-"""Functions that take the whole configuration, by their annotations."""
+"""Find functions that take the whole configuration, by their annotations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import ast
 from lab.house.tree import Definition, Tree, decorated, parameters
 
 WHOLES = frozenset({"Cluster", "Desired"})
-"""Names of the classes that hold the whole."""
+"""Names of the classes that hold the whole configuration."""
 
 
 def takers(tree: Tree, package: str = "components") -> list[Definition]:
-    """Return functions and data classes of which a parameter, or a field, is a whole.
+    """Return functions and data classes that have the whole configuration as parameter or field.
 
-    Classes of these names count where they are defined below `package`.
+    A class counts if it has one of these names and is defined below `package`.
     """
     found = [one for one in tree.functions() if _takes(tree, one, package)]
     for module in tree.modules.values():

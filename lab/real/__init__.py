@@ -1,5 +1,5 @@
-"""Two nodes of real parts without a GPU: kubelet, containerd, NVIDIA's plugin and runtime.
+"""Tests with real components but without a GPU: kubelet, containerd, NVIDIA's plugin and runtime.
 
-Their GPUs are a mock of NVML. The proof behind ``make test-real`` (docs/real-parts.md): it needs
-Linux, root and a C compiler, and nothing else of the project needs it.
+Two nodes run the real components on GPUs that a mock of NVML simulates. `make test-real` runs these
+tests (docs/real-parts.md); only they need Linux, root and a C compiler.
 """

@@ -1,4 +1,4 @@
-"""The proof of the real parts: ``make test-real``."""
+"""Compare the simulator with the real components; run by `make test-real`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lab.simulator.hosts.model import HostError
 
 
 def main() -> int:
-    """Run all and print one line each; 1 where something doesn't hold."""
+    """Run all checks and print a line for each; return 1 if a check fails."""
     try:
         build()
         report = Report()
@@ -45,7 +45,10 @@ def main() -> int:
 
 
 def prove_operator(report: Report) -> None:
-    """The real operator and the simulated one, under the same policies; a driver's upgrade."""
+    """Compare the real GPU Operator with the simulated one under the same ClusterPolicies.
+
+    Also check the upgrade of a driver.
+    """
     shown: set[str] = set()
     for verdict in operator.verdicts():
         if isinstance(verdict, upgrade.Fact):
@@ -62,7 +65,7 @@ def prove_operator(report: Report) -> None:
 
 
 def prove(lab: Lab, report: Report) -> int:
-    """Cases, facts and the count of GPUs; the last line sums up."""
+    """Check all cases and facts, and count the allocated GPUs; return the exit status."""
     lab.request("POST", "/api/v1/namespaces/default/configmaps", objects.configurations())
     validating.prepare(lab)
     dra.prepare(lab)
@@ -87,7 +90,7 @@ def prove(lab: Lab, report: Report) -> int:
 
 
 def prove_stack(lab: Lab, report: Report) -> None:
-    """Our own program on the same nodes: each step is a command, then its cases."""
+    """Run this project's own program on the nodes: for each step a command and its cases."""
     judge.use(lab, "")
     with stack.project(lab) as project:
         for step in stack_cases.STEPS:
@@ -106,7 +109,7 @@ def prove_stack(lab: Lab, report: Report) -> None:
 
 @dataclass
 class Report:
-    """What a run has shown so far."""
+    """Counts and problems of a run so far."""
 
     judged_cases: int = 0
     agreed: int = 0
@@ -120,7 +123,7 @@ class Report:
     started: float = field(default_factory=time.monotonic)
 
     def judged(self, verdict: judge.Verdict) -> None:
-        """Count a case."""
+        """Count the result of a case and print it."""
         differs = not verdict.agrees and not verdict.problem
         self.judged_cases += 1
         self.agreed += verdict.agrees
@@ -129,19 +132,19 @@ class Report:
         self.say(f"case: {verdict.case.name}: {word}", verdict.problem)
 
     def fact(self, name: str, problem: str = "") -> None:
-        """Count what holds on real parts alone."""
+        """Count a fact, which is a check on real components only, and print it."""
         self.held += not problem
         wrong = f"{name}: {problem}" if problem else ""
         self.say(f"fact: {name}{': WRONG' if problem else ''}", wrong)
 
     def say(self, line: str, problem: str = "") -> None:
-        """Print a line, and keep what is wrong."""
+        """Print a line, and record the problem if there is one."""
         print(f"{time.monotonic() - self.started:6.1f} s  {line}", flush=True)
         if problem:
             self.problems.append(problem)
 
     def end(self) -> int:
-        """Print problems and the last line; the exit status."""
+        """Print all problems and the summary; return the exit status."""
         wanted = len(REAL) * GPUS
         if self.allocated != wanted:
             self.problems.append(f"found {self.allocated} GPUs allocated by UUID; wanted: {wanted}")
@@ -160,7 +163,8 @@ class Report:
 
 
 def _end(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)  # so that everything is taken down
+    # Exit by an exception, so that all processes and mounts are cleaned up.
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

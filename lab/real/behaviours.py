@@ -1,4 +1,4 @@
-"""What is done to a node and seen of it: the same words for real and simulated ones."""
+"""Actions on nodes and observations of nodes, the same for real and simulated nodes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lab.simulator import marks, set_fault
 Act = Callable[[Lab, str], None]
 Inspect = Callable[[Lab, str], Any]
 
-#: What the plugin logs for a critical XID (k8s-device-plugin v0.19.3, internal/rm/health.go).
+#: Log line of the plugin for a critical XID (k8s-device-plugin v0.19.3, internal/rm/health.go).
 WITHDRAWN = re.compile(r"XidCriticalError: Xid=79 on Device=\S+; marking device as unhealthy\.")
-#: Where a driver's library goes that is missing.
+#: Folder to which the driver's library is moved to simulate a missing driver.
 AWAY = "/root/away"
 
 
 def gpus(lab: Lab, node: str) -> tuple[int, int] | None:
-    """Capacity and allocatable of nvidia.com/gpu."""
+    """Return the capacity and the allocatable amount of nvidia.com/gpu on a node."""
     return lab.offered(node).get(marks.GPU)
 
 
 def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
-    """Phase and readiness of the plugin's pod."""
+    """Return the phase of the plugin's pod and whether the pod is ready."""
     pods = lab.pods(node, **objects.LABELS)
     status = pods[0]["status"] if pods else {}
     ready = any(each["ready"] for each in status.get("containerStatuses") or [])
@@ -34,14 +34,18 @@ def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
 
 
 def pod_name(node: str, what: str) -> str:
-    """Name of a case's pod."""
+    """Return the name of a case's pod."""
     return f"{what}-{node}"
 
 
 def make(what: str, *gpus_each: int, **fields: Any) -> Act:
-    """Create a pod whose containers ask for so many GPUs.
+    """Return an action that creates a pod, with one container for each requested number of GPUs.
 
-    ``resource``: of all of them, or ``resources``: of each; ``bound``: past the scheduler.
+    Args:
+        what: Short name of the pod.
+        gpus_each: Number of GPUs that each container requests.
+        fields: `resource`: name of the resource for all containers; `resources`: a name for each
+            container; `bound`: true to bind the pod to the node without the scheduler.
     """
 
     def act(lab: Lab, node: str) -> None:
@@ -51,7 +55,8 @@ def make(what: str, *gpus_each: int, **fields: Any) -> Act:
         for container, own in zip(pod["spec"]["containers"], names, strict=False):
             limits = container["resources"]["limits"]
             container["resources"]["limits"] = {own: limits[name]}
-        if fields.get("bound"):  # past the scheduler, as static pods and old clients do
+        # Bind the pod without the scheduler, like static pods and old clients do.
+        if fields.get("bound"):
             pod["spec"]["nodeName"] = node
         lab.create(pod)
 
@@ -59,7 +64,7 @@ def make(what: str, *gpus_each: int, **fields: Any) -> Act:
 
 
 def unmake(*whats: str) -> Act:
-    """Delete pods."""
+    """Return an action that deletes pods."""
 
     def act(lab: Lab, node: str) -> None:
         for what in whats:
@@ -69,7 +74,7 @@ def unmake(*whats: str) -> Act:
 
 
 def running(what: str) -> Inspect:
-    """Phase of a pod and how many of its containers are ready."""
+    """Return an observation of a pod's phase and its number of ready containers."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, int]:
         status = lab.pod(pod_name(node, what))["status"]
@@ -80,7 +85,7 @@ def running(what: str) -> Inspect:
 
 
 def refused(what: str) -> Inspect:
-    """Phase and reason of a pod that a kubelet doesn't admit."""
+    """Return an observation of phase and reason of a pod that the kubelet rejects."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, str]:
         status = lab.pod(pod_name(node, what))["status"]
@@ -90,7 +95,7 @@ def refused(what: str) -> Inspect:
 
 
 def waits(what: str) -> Inspect:
-    """Why a pod isn't scheduled."""
+    """Return an observation of why a pod isn't scheduled."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, str, bool]:
         status = lab.pod(pod_name(node, what))["status"]
@@ -103,7 +108,7 @@ def waits(what: str) -> Inspect:
 
 
 def withdraw(lab: Lab, node: str) -> None:
-    """A critical XID on the first GPU."""
+    """Simulate a critical XID on the node's first GPU, so that the plugin marks it as unhealthy."""
     if node in REAL:
         real = lab.nodes[node]
         real.mock.fault(0, "xid", 79)
@@ -113,7 +118,7 @@ def withdraw(lab: Lab, node: str) -> None:
 
 
 def heal(lab: Lab, node: str) -> None:
-    """The GPU answers again; the plugin goes on."""
+    """Remove all faults of the node's GPUs; the plugin keeps running."""
     if node in REAL:
         real = lab.nodes[node]
         real.mock.heal()
@@ -123,7 +128,7 @@ def heal(lab: Lab, node: str) -> None:
 
 
 def both(first: Act, second: Act) -> Act:
-    """Two acts, one after the other."""
+    """Return an action that runs two actions in order."""
 
     def acted(lab: Lab, node: str) -> None:
         first(lab, node)
@@ -133,7 +138,10 @@ def both(first: Act, second: Act) -> Act:
 
 
 def settle(act: Act) -> Act:
-    """Act, then wait until a later pod has come and gone: what was going to change has."""
+    """Return an action that acts, then waits until a later pod has run and was deleted.
+
+    By then every change that the action causes has happened.
+    """
 
     def acted(lab: Lab, node: str) -> None:
         act(lab, node)
@@ -145,13 +153,13 @@ def settle(act: Act) -> Act:
 
 
 def restart_plugin(lab: Lab, node: str) -> None:
-    """Delete the plugin's pod; its DaemonSet makes another one."""
+    """Delete the plugin's pod; its DaemonSet creates a new pod."""
     for pod in lab.pods(node, **objects.LABELS):
         lab.delete(pod["metadata"]["name"])
 
 
 def says_withdrawn(lab: Lab, node: str) -> bool:
-    """Whether the plugin's own words name the withdrawn device."""
+    """Check that the plugin's log or message names the unhealthy device."""
     if node in REAL:
         text = lab.nodes[node].pod_log(lab.pods(node, **objects.LABELS)[0])
     else:
@@ -160,7 +168,7 @@ def says_withdrawn(lab: Lab, node: str) -> bool:
 
 
 def lose_driver(lab: Lab, node: str) -> None:
-    """The driver's library goes, and the plugin starts again."""
+    """Move the driver's library away and restart the plugin."""
     if node in REAL:
         lab.nodes[node].run(f"mkdir -p {AWAY} && mv {lab.nodes[node].mock.library}.* {AWAY}/")
     else:
@@ -169,7 +177,7 @@ def lose_driver(lab: Lab, node: str) -> None:
 
 
 def regain_driver(lab: Lab, node: str) -> None:
-    """The driver's library is back, and the plugin starts again."""
+    """Move the driver's library back and restart the plugin."""
     if node in REAL:
         lab.nodes[node].run(f"mv {AWAY}/* {lab.nodes[node].mock.library.parent}/")
     heal(lab, node)
@@ -177,12 +185,12 @@ def regain_driver(lab: Lab, node: str) -> None:
 
 
 def names_nvml(lab: Lab, node: str) -> bool:
-    """Whether the status of the plugin's pod names NVML's error for a driver that isn't there."""
+    """Check that the status of the plugin's pod has NVML's error for a missing driver."""
     return "ERROR_LIBRARY_NOT_FOUND" in json.dumps(_statuses(lab, node))
 
 
 def ended_by(lab: Lab, node: str) -> str:
-    """Why the kubelet says that the plugin's container ended."""
+    """Return the kubelet's reason for the end of the plugin's container."""
     for each in _statuses(lab, node):
         for state in (each.get("lastState") or {}, each.get("state") or {}):
             if reason := (state.get("terminated") or {}).get("reason"):
@@ -196,5 +204,5 @@ def _statuses(lab: Lab, node: str) -> list[Json]:
 
 
 def resource(name: str) -> Inspect:
-    """Capacity and allocatable of one resource."""
+    """Return an observation of capacity and allocatable of one resource."""
     return lambda lab, node: lab.offered(node).get(name)

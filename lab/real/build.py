@@ -1,8 +1,8 @@
-"""Builds the real parts from their pinned Go modules, once, into the cache.
+"""Build the real components from pinned Go modules, once, into the cache.
 
-The modules lie in ``lab/real/go``, those that tools are built from in ``toolchain/go``, each with
-its own go.sum: no part is built with another version of a library than its project released it
-with. Some bind C, so a compiler is needed.
+The modules are in `lab/real/go`, those of the toolchain's tools in `toolchain/go`, each with its
+own go.sum, so that each component is built with the library versions of its own release. Some
+components use cgo and need a C compiler.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from toolchain import cache_dir, golang
 from toolchain.cache import Store, digest
 from toolchain.tool import Tool
 
-#: Seconds for one module: a cold build on one slow core.
+#: Timeout in seconds for building one module: a build with empty caches on one slow core.
 LIMIT = 3600
 FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
 _FUNCTION = re.compile(r"nvmlReturn_t\s+DECLDIR\s+(\w+)\s*\(")
-#: As NVIDIA's own Makefiles: NVML's functions are found when they are called.
+#: Linker flags of NVIDIA's own Makefiles: NVML's functions are resolved when they are called.
 _LAZY = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"
 
 
 class BuildError(RuntimeError):
-    """A part can't be built; the message says why and the cure."""
+    """A component can't be built; the message has the cause and the remedy."""
 
 
 LIBRARY = "libnvidia-ml.so.1"
-#: The program that loads the library has Go's runtime too, and exports its symbols: each keeps its
-#: own. In a container ldconfig links a library by its SONAME.
+#: The program that loads the library also has a Go runtime and exports its symbols; -Bsymbolic
+#: makes the library use its own. In a container, ldconfig links a library by its SONAME.
 SHARED = f"-Wl,-Bsymbolic -Wl,-soname,{LIBRARY}"
 
 
 def missing() -> str:
-    """Why the real parts can't run on this machine; empty where they can."""
+    """Return why the real components can't run on this machine; empty if they can."""
     if os.uname().sysname != "Linux" or os.uname().machine != "x86_64":
         return f"needs Linux on x86_64, this is {os.uname().sysname} on {os.uname().machine}"
     if os.geteuid() != 0:
@@ -60,13 +60,14 @@ def missing() -> str:
 
 
 def build(*modules: str) -> dict[str, Path]:
-    """Executables and the mock library, by file name; built where they are missing.
+    """Build executables and the mock library if they are missing; return their paths by file name.
 
     Args:
-        modules: names of folders of go.mod files; without any, all.
+        modules: Names of folders with a go.mod file; without any, all modules.
 
     Raises:
-        BuildError: no C compiler, or a build failed; with the compiler's last lines.
+        BuildError: No C compiler was found, or a build failed; the message has the compiler's last
+            lines.
     """
     if problem := missing():
         raise BuildError(f"real parts: {problem}; cure: run where it is there")
@@ -78,12 +79,12 @@ def build(*modules: str) -> dict[str, Path]:
 
 
 def charts() -> Path:
-    """NVIDIA's own chart of the device plugin, with NFD's in it: below its module."""
+    """Return the folder of the device plugin's charts in its Go module, with NFD's chart."""
     return _files("plugin", PLUGIN_MODULE) / "deployments" / "helm"
 
 
 def operator_files() -> Path:
-    """The GPU Operator's module: its chart, its definitions, and the manifests of its operands."""
+    """Return the folder of the GPU Operator's Go module: chart, CRDs and operands' manifests."""
     return _files("operator", OPERATOR_MODULE)
 
 
@@ -93,12 +94,12 @@ def _files(part: str, module: str) -> Path:
 
 
 def build_node() -> dict[str, Path]:
-    """kubelet, kubeadm and kubectl, by name."""
+    """Build kubelet, kubeadm and kubectl; return their paths by name."""
     return _built(KUBERNETES)
 
 
 def build_kubernetes(version: str) -> dict[str, Path]:
-    """All programs of a version of Kubernetes, by name."""
+    """Build all programs of a Kubernetes version; return their paths by name."""
     return _built(kubernetes(version))
 
 
@@ -142,10 +143,11 @@ def _build_mock(work: Path, staged: Path) -> None:
 
 
 def stubs(header: str) -> str:
-    """C for every function of NVML's header that the mock doesn't have: "not supported" (3).
+    """Return C stubs that return "not supported" (3), for the NVML functions that the mock lacks.
 
-    Weak, so that the mock's own win. Without them the library would not load: it is linked with all
-    symbols bound at once, and NVIDIA's Go binding refers to all of them.
+    The stubs are weak symbols, so that the mock's own functions take precedence. Without the stubs
+    the library would not load: all symbols are bound at load time, and NVIDIA's Go binding refers
+    to all of them.
     """
     names = dict.fromkeys(_FUNCTION.findall(header))
     lines = (f"__attribute__((weak)) int {name}(void) {{ return 3; }}" for name in names)

@@ -1,4 +1,4 @@
-"""What a case is: one behaviour, acted and looked at on a real and on a simulated node."""
+"""Case: one behaviour that is triggered and observed on a real and on a simulated node."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from lab.real.behaviours import Act, Inspect
 
 @dataclass(frozen=True)
 class Case:
-    """One behaviour.
+    """One behaviour of a node.
 
-    ``act``: what is done to the node; ``look``: what is seen; ``wanted``: what the real part shows
-    in the end; ``source``: the upstream file that says so.
+    Attributes:
+        name: Name of the case.
+        inspect: Function that observes the node.
+        wanted: Final observation on a node with real components.
+        source: Upstream file that documents the behaviour.
+        act: Function that acts on the node before the observation.
     """
 
     name: str
@@ -25,7 +29,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Phase:
-    """Cases under one configuration of the plugin; ``key``: its name, empty: no plugin."""
+    """Cases under one configuration of the plugin; `key` is its name, empty for no plugin."""
 
     key: str
     cases: tuple[Case, ...]

@@ -1,7 +1,8 @@
-"""Behaviours that the simulator imitates: each acts and looks the same on both kinds of nodes.
+"""Behaviours that the simulator imitates, as cases for both kinds of nodes.
 
-A case names what the real part does and where its source says so. The real node must do it; the
-simulated one must do the same, or the case is in `DIFFERENCES` with the reason.
+A case describes what the real component does, and cites the upstream file. The real node must
+behave that way. The simulated node must behave the same, or the case is in `DIFFERENCES` with the
+reason.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ PHASES = (
     Phase("", (Case("without a plugin none is to have", gpus, (GPUS, 0), _MANAGER),)),
 )
 
-#: What the simulator does otherwise, and why it stays so.
+#: Cases in which the simulator behaves differently, with the reason.
 DIFFERENCES = {
     "no GPU comes back while the plugin runs": (
         "a fault of the simulator is a state, not an event: it lasts until it is taken away"

@@ -1,4 +1,4 @@
-"""Control groups of the nodes: one below the root of each hierarchy, so that two kubelets fit."""
+"""Control groups of the nodes, one for each node, so that several kubelets can run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LIMIT = 10.0
 
 
 def name_of(node: str) -> str:
-    """The group of a node."""
+    """Return the name of a node's control group."""
     return f"{PREFIX}{node}"
 
 
 def make(node: str) -> None:
-    """Make the groups of a node."""
+    """Create the control groups of a node, one below the root of each hierarchy."""
     for hierarchy in _hierarchies():
         (hierarchy / name_of(node)).mkdir(exist_ok=True)
 
 
 def remove(node: str) -> None:
-    """Remove the groups of a node and all below, with what still runs in them."""
+    """Remove the control groups of a node with all subgroups, and kill their processes."""
     for hierarchy in _hierarchies():
         group = hierarchy / name_of(node)
         deadline = time.monotonic() + _LIMIT

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Network plugin of the real nodes: a pair of devices and an address for each pod, and a route to its
-# node. What it reaches there is the API server, by the cluster's service address.
+# CNI plugin of the real nodes. Each pod gets a veth pair, an address, and a route to its node.
+# Through the node the pod reaches the API server at the cluster's service address.
 set -eu
 addresses=/run/real-cni
 name=v$(printf %s "${CNI_CONTAINERID-}" | cut -c 1-12)
 
-forget() { # the address of this container
+forget() { # Remove the recorded address of this container.
     for folder in "$addresses"/*; do
         if [ "$(cat "$folder/id" 2>/dev/null)" = "$CNI_CONTAINERID" ]; then rm -r "$folder"; fi
     done
@@ -15,7 +15,8 @@ case $CNI_COMMAND in
     VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
     ADD)
         space=${CNI_NETNS##*/}
-        if [ "$CNI_IFNAME" = lo ]; then # containerd asks for the plugin "loopback" before ours
+        # containerd calls the plugin "loopback" before this plugin.
+        if [ "$CNI_IFNAME" = lo ]; then
             ip -n "$space" link set lo up
             echo '{"cniVersion":"1.0.0","interfaces":[{"name":"lo"}]}'
             exit 0
@@ -37,7 +38,8 @@ case $CNI_COMMAND in
         ;;
     DEL)
         [ "$CNI_IFNAME" = lo ] && exit 0
-        ip link delete "$name" 2>/dev/null || : # gone with the pod's network
+        # The device may already be deleted together with the pod's network.
+        ip link delete "$name" 2>/dev/null || :
         forget
         ;;
 esac

@@ -1,4 +1,4 @@
-"""The certificate by which a kubelet joins: signed by the embedded cluster's authority."""
+"""Client certificate of a kubelet, signed by the CA of the embedded cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DAYS = 1
 
 
 def kubeconfig(name: str, server: str, pki: Path) -> str:
-    """A kubeconfig of ``system:node:<name>`` in the group that the Node authorizer knows."""
+    """Return a kubeconfig for user `system:node:<name>` in the group of the Node authorizer."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", CryptographyDeprecationWarning
-        )  # kwokctl's has the serial 0
+        )  # The CA certificate of kwokctl has serial number 0, which causes this warning.
         authority = x509.load_pem_x509_certificate((pki / "ca.crt").read_bytes())
     signer = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
     key = ec.generate_private_key(ec.SECP256R1())

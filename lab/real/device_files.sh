@@ -1,8 +1,9 @@
 # shellcheck shell=sh disable=SC2154 # root: of who reads it
-# What a node of real parts has of its own in place of the machine's. Sourced; $root: its file system.
+# Files that a node with real components has instead of the machine's. This script is sourced; $root
+# is the root of the node's file system.
 
-# The kubelet sets these at its start (pkg/kubelet/cm/container_manager_linux.go); they are the whole
-# machine's, so the node has files in their place.
+# The kubelet sets these kernel settings at its start (pkg/kubelet/cm/container_manager_linux.go).
+# They belong to the whole machine, so the node gets files in their place.
 own_kernel_settings() {
     for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
         kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
@@ -12,7 +13,8 @@ own_kernel_settings() {
     done
 }
 
-# gpu_nodes NUMBER: NVIDIA's own numbers (open-gpu-kernel-modules, nv.h); no driver is behind them.
+# gpu_nodes NUMBER: create device nodes with NVIDIA's own numbers (open-gpu-kernel-modules, nv.h),
+# without a driver behind them.
 gpu_nodes() {
     index=0
     while [ "$index" -lt "$1" ]; do

@@ -1,4 +1,4 @@
-"""NVIDIA's DRA driver on both kinds of nodes, and pods that claim GPUs."""
+"""NVIDIA's DRA driver on both kinds of nodes, and pods with ResourceClaims for GPUs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from lab.real.objects import GPU_NODES, gpu_pod
 from lab.real.validating import declared, plain
 from lab.real.validation_inspections import NAMESPACE
 
-#: Of a phase in which the DRA driver serves the nodes in the plugin's place.
+#: Key of a phase in which the DRA driver runs on the nodes instead of the device plugin.
 KEY = "dra"
 NAME = "dra-driver-nvidia-gpu-kubelet-plugin"
-#: As the chart of 0.4.1 labels it, by which our program and the simulator know it.
+#: Labels of the chart 0.4.1, by which this project and the simulator recognise the DRA driver's
+#: pods.
 LABELS = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 _RESOURCES = "/apis/resource.k8s.io/v1"
 _REGISTRY, _PLUGINS = "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins"
@@ -34,15 +35,18 @@ _RULES = (
 
 
 def daemon_set() -> Json:
-    """The driver's plugin with container, folders and rights of its chart (dra-driver-nvidia-gpu
-    v0.4.1, deployments/helm/dra-driver-nvidia-gpu/templates/kubeletplugin.yaml)."""
+    """Return the DaemonSet of the driver's kubelet plugin, like in its chart.
+
+    Source: dra-driver-nvidia-gpu v0.4.1,
+    deployments/helm/dra-driver-nvidia-gpu/templates/kubeletplugin.yaml.
+    """
     folders = {"registry": _REGISTRY, "plugins": _PLUGINS, "cdi": "/var/run/cdi"}
     environment = {
         "NVIDIA_VISIBLE_DEVICES": "void",
         "CDI_ROOT": "/var/run/cdi",
         "IMAGE_NAME": IMAGE,
         "NVIDIA_CDI_HOOK_PATH": "/usr/bin/nvidia-cdi-hook",
-        # A driver has no state to be found; the mock's lies beside its library.
+        # A real driver needs no state file; the mock's state is next to its library.
         "MOCK_NVML_STATE": f"/driver-root{Mock('').state_path}",
     }
     node_name = {"fieldRef": {"fieldPath": "spec.nodeName"}}
@@ -87,7 +91,7 @@ def daemon_set() -> Json:
 
 
 def prepare(lab: Lab) -> None:
-    """Make what the chart brings beside it, and the templates by which pods claim."""
+    """Create the chart's other objects, and the ResourceClaimTemplates of the cases' pods."""
     access = "/apis/rbac.authorization.k8s.io/v1"
     rules = [{"apiGroups": g, "resources": r, "verbs": v} for g, r, v in _RULES]
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "default"}
@@ -119,7 +123,10 @@ def prepare(lab: Lab) -> None:
 
 
 def claims(what: str, template: str, count: int = 1) -> Act:
-    """Create a pod of so many containers, each with a claim made from a template."""
+    """Return an action that creates a pod with `count` containers.
+
+    Each container has a claim from the given ResourceClaimTemplate.
+    """
 
     def act(lab: Lab, node: str) -> None:
         pod = gpu_pod(pod_name(node, what), node, (0,) * count, "hold")
@@ -135,7 +142,7 @@ def claims(what: str, template: str, count: int = 1) -> Act:
 
 
 def devices(lab: Lab, node: str) -> list[Json]:
-    """The GPUs that a node publishes."""
+    """Return the GPUs that a node publishes in ResourceSlices."""
     found = lab.request("GET", f"{_RESOURCES}/resourceslices")["items"]
     own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
     return [
@@ -146,12 +153,12 @@ def devices(lab: Lab, node: str) -> list[Json]:
 
 
 def published(lab: Lab, node: str) -> list[tuple[str, str, str]]:
-    """Driver, pool and name of each."""
+    """Return the driver, pool and name of each published GPU."""
     return sorted((each["driver"], each["pool"], each["name"]) for each in devices(lab, node))
 
 
 def uuids(lab: Lab, node: str) -> dict[str, str]:
-    """UUID of each, by its name."""
+    """Return the UUID of each published GPU, by device name."""
     return {
         each["name"]: plain(lab, node, each["attributes"]["uuid"]["string"])
         for each in devices(lab, node)
@@ -159,13 +166,13 @@ def uuids(lab: Lab, node: str) -> dict[str, str]:
 
 
 def kinds(lab: Lab, node: str) -> set[tuple[str, str]]:
-    """Types and architectures."""
+    """Return the types and architectures of the published GPUs."""
     own = [each["attributes"] for each in devices(lab, node)]
     return {(each["type"]["string"], each["architecture"]["string"]) for each in own}
 
 
 def waits(what: str) -> Any:
-    """Why a pod that claims isn't scheduled."""
+    """Return an observation of why a pod with claims isn't scheduled."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, bool]:
         status = lab.pod(pod_name(node, what))["status"]

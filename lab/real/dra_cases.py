@@ -1,4 +1,4 @@
-"""Cases of NVIDIA's DRA driver: what a node publishes, claims, our validation."""
+"""Cases of NVIDIA's DRA driver: published devices, claims, and this project's validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = [f"gpu-{index}" for index in range(GPUS)]
 
 
 def counted(lab: Lab, node: str) -> int:
-    """GPUs that the node has to give as a resource."""
+    """Return the number of GPUs that are allocatable as extended resource."""
     return (gpus(lab, node) or (0, 0))[1]
 
 

@@ -1,4 +1,4 @@
-"""What holds on the real parts alone: the simulator has no devices, kubelets or runtimes."""
+"""Facts: checks that need real devices, kubelets and runtimes, which the simulator lacks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ UNPRIVILEGED = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 @dataclass(frozen=True)
 class Fact:
-    """One behaviour; ``check`` raises where it doesn't hold; ``key``: the plugin's settings."""
+    """One behaviour of real components.
+
+    Attributes:
+        name: Name of the fact.
+        check: Function that raises an error if the behaviour differs.
+        key: Name of the plugin's configuration.
+    """
 
     name: str
     check: Callable[[Lab], None]
@@ -28,17 +34,17 @@ class Fact:
 
 
 def require(what: str, found: Any, wanted: Any) -> None:
-    """Raise where two values differ.
+    """Raise an error if two values differ.
 
     Raises:
-        RealError: naming both.
+        RealError: The values differ; the message has both.
     """
     if found != wanted:
         raise RealError(f"{what}: found {found}; wanted: {wanted}; cure: see docs/real-parts.md")
 
 
 def sights(lab: Lab, pod: Json) -> list[Json]:
-    """What each container of a pod of probes saw."""
+    """Return what each probe container of a pod saw."""
     node = lab.nodes[pod["spec"]["nodeName"]]
 
     def inspect() -> list[Json]:
@@ -50,13 +56,13 @@ def sights(lab: Lab, pod: Json) -> list[Json]:
 
 
 def seen_by(lab: Lab, pod: Json) -> list[Json]:
-    """Create a pod of probes that wait, and what its containers see once all run."""
+    """Create a pod of waiting probes; return what its containers saw once all run."""
     name = lab.create(pod)["metadata"]["name"]
     return sights(lab, lab.wait_phase(name, "Running"))
 
 
 def allocate(lab: Lab) -> int:
-    """Each GPU of both nodes to a container of its own; how many were told apart by UUID."""
+    """Allocate each GPU of both nodes to its own container; return the number of UUIDs seen."""
     count = 0
     for name in REAL:
         mock = lab.nodes[name].mock
@@ -108,7 +114,10 @@ def _passed_over(kind: str, xid: int, words: str) -> Callable[[Lab], None]:
 
 
 def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]:
-    """Through a restart a pod keeps its GPUs, and nobody else gets them."""
+    """Return a check that a pod keeps its GPUs through a restart.
+
+    No other pod may get these GPUs.
+    """
 
     def check(lab: Lab) -> None:
         name = REAL[0]
@@ -127,7 +136,7 @@ def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]
 def _restart_kubelet(lab: Lab, name: str) -> None:
     lab.nodes[name].stop_kubelet()
     lab.nodes[name].start_kubelet()
-    # A new kubelet offers none until the plugin has registered again.
+    # After its restart the kubelet advertises no GPUs until the plugin has registered again.
     lab.until("plugin's pod", lambda: plugin_pod(lab, name), lambda it: it == ("Running", True))
 
 
@@ -142,9 +151,14 @@ def _admission_message(lab: Lab) -> None:
 
 
 def _by_environment(accepted: bool | None, count: int) -> Callable[[Lab], None]:
-    """How many GPUs an unprivileged pod gets that names them by an environment variable.
+    """Return a check of how many GPUs a pod gets by an environment variable.
 
-    ``accepted``: what the toolkit is told before; None: what our preparation told it.
+    The pod is unprivileged and sets NVIDIA_VISIBLE_DEVICES.
+
+    Args:
+        accepted: Value of the toolkit's setting; None keeps the value that the host's preparation
+            wrote.
+        count: Expected number of GPUs.
     """
 
     def check(lab: Lab) -> None:

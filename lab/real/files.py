@@ -1,4 +1,4 @@
-"""The files of a node before its first process: programs, driver's library, configuration."""
+"""Initial files of a node: programs, the driver's library, and configuration."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from lab.simulator.api import Access
 
 HERE = Path(__file__).parent
-#: Programs of ours in the node, by place.
+#: This project's scripts in the node, by their path.
 SCRIPTS = {
     "usr/bin/systemctl": "systemctl.sh",
     "opt/cni/bin/loopback": "cni.sh",
     "opt/cni/bin/real": "cni.sh",
 }
-#: What a host's packages put into /usr/bin; Debian's own containerd is hidden.
+#: Programs that a host's packages install in /usr/bin; they hide Debian's own containerd.
 ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
 
 
 def write(work: Path, parts: Mapping[str, Path], mock: Mock, texts: Mapping[str, str]) -> None:
-    """Write them into the upper folder of the node's file system.
+    """Write the initial files of a node into the upper folder of its overlay.
 
     Args:
-        work: the node's folder.
-        parts: executables and the images' archive, by name.
-        mock: the node's GPUs.
-        texts: configuration, by place.
+        work: Folder of the node.
+        parts: Executables and the archive of the images, by name.
+        mock: GPUs of the node.
+        texts: Texts of configuration files, by path.
     """
     shutil.rmtree(work, ignore_errors=True)
     upper = work / "upper"
@@ -55,12 +55,12 @@ def write(work: Path, parts: Mapping[str, Path], mock: Mock, texts: Mapping[str,
 
 
 def texts(name: str, port: int, access: Access) -> dict[str, str]:
-    """Return a node's configuration, by place.
+    """Return a node's configuration files, by path.
 
     Args:
-        name: of the node.
-        port: of its kubelet.
-        access: how its kubelet reaches the API server.
+        name: Name of the node.
+        port: Port of its kubelet.
+        access: URL and certificates of the API server.
     """
     kubelet = kubelet_settings(name, port)
     network = {"cniVersion": "1.0.0", "name": "real", "type": "real"}
@@ -82,7 +82,7 @@ def texts(name: str, port: int, access: Access) -> dict[str, str]:
 
 
 def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
-    """The library and its programs, as a driver's packages leave them."""
+    """Install the mock library and its programs, at the paths of a driver's packages."""
     state = upper / mock.state_path.relative_to("/")
     state.parent.mkdir(parents=True)
     shutil.copy2(parts[LIBRARY], state.with_name(f"libnvidia-ml.so.{mock.driver}"))

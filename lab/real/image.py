@@ -1,6 +1,6 @@
-"""The image of the proof, made offline: C library, shell, probe, NVIDIA's programs.
+"""Container image of the tests, built offline: C library, shell, probe, NVIDIA's programs.
 
-It has several names: those by which charts and our settings ask for theirs.
+The image has several names: all names to which charts and settings refer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"
 _PATHS = ("PATH=/usr/bin:/usr/sbin", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu")
-#: All names under which charts and our settings ask for it, and what each name's own image sets
-#: beside the files: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
-#: node-feature-discovery v0.17.3, Dockerfile, "USER", without which the kubelet refuses
+#: All image names to which charts and settings refer, and the configuration that each original
+#: image has: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
+#: node-feature-discovery v0.17.3, Dockerfile, "USER", without which the kubelet rejects
 #: `runAsNonRoot`.
 NAMES: Mapping[str, Mapping[str, object]] = {
     IMAGE: {},
@@ -51,9 +51,10 @@ PROGRAMS = (
     "nfd-master",
     "nfd-gc",
 )
-#: Of this machine, for MPS's daemon (k8s-device-plugin v0.19.3, cmd/mps-control-daemon/mount).
+#: Programs of this machine that MPS's daemon needs (k8s-device-plugin v0.19.3,
+#: cmd/mps-control-daemon/mount).
 MOUNTS = ("mount", "umount")
-#: Programs that the probe is under another name: it says itself that no kernel runs.
+#: Paths under which the probe replaces CUDA programs; its output says that no kernel runs.
 ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
 PROBES = ("cuda-samples/sample", ALL_REDUCE)
 _LIBRARY = re.compile(r"(/\S+) \(0x")
@@ -66,11 +67,11 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 @dataclass(frozen=True)
 class LayeredImage:
-    """An image of one layer.
+    """Image with one layer.
 
     Attributes:
-        blobs: layer, configuration and manifest by digest.
-        manifest: the manifest's digest.
+        blobs: Layer, configuration and manifest by digest.
+        manifest: Digest of the manifest.
     """
 
     blobs: Mapping[str, bytes]
@@ -78,19 +79,19 @@ class LayeredImage:
 
     @classmethod
     def of(cls, layer: bytes, own: Mapping[str, object]) -> LayeredImage:
-        """An image of this layer; ``own``: what its configuration sets beside the usual."""
+        """Return an image with one layer; `own` are additional fields of its configuration."""
         config = _config(layer, own)
         manifest = _manifest(config, layer)
         return cls({_digest(blob): blob for blob in (layer, config, manifest)}, _digest(manifest))
 
 
 def layer_of(files: Mapping[str, Path]) -> bytes:
-    """Files by their path, with the C library where a program needs it."""
+    """Return a layer with files by path, and with the C library that the programs need."""
     return _layer({**files, **_libraries(files.values())})
 
 
 def parts(programs: Mapping[str, Path]) -> bytes:
-    """The layer of the proof: of `PROGRAMS` those that are given, the probe among them."""
+    """Return the tests' layer, with the probe and those of `PROGRAMS` that are given."""
     chosen = {name: programs[name] for name in PROGRAMS if name in programs} | {"sh": _shell()}
     chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
     files = {f"usr/bin/{name}": path for name, path in chosen.items()}
@@ -98,7 +99,7 @@ def parts(programs: Mapping[str, Path]) -> bytes:
 
 
 def write(target: Path, programs: Mapping[str, Path]) -> None:
-    """Write the archive of `parts`, under all of its names."""
+    """Write the archive of the tests' image, under all of its names."""
     layer = parts(programs)
     blobs: dict[str, bytes] = {}
     entries = []
@@ -146,13 +147,13 @@ def _shell() -> Path:
 
 
 def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
-    """The C library that the programs were linked with, where their loader looks for it."""
+    """Return the C library of the programs, at the path where their loader looks for it."""
     found: dict[str, Path] = {}
     for program in programs:
         done = subprocess.run(
             ["ldd", str(program)], capture_output=True, text=True, timeout=30, check=False
         )
-        for path in _LIBRARY.findall(done.stdout):  # a static program has none
+        for path in _LIBRARY.findall(done.stdout):  # A static program has no libraries.
             found[str(Path(path).relative_to("/"))] = Path(path).resolve()
     return found
 

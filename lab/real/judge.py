@@ -1,4 +1,4 @@
-"""Runs the table of cases on both kinds of nodes and judges what was seen."""
+"""Run the cases on both kinds of nodes and compare the observations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from lab.real.lab import REAL, SIMULATED, Lab
 from lab.real.node import RealError
 from lab.simulator.api import ApiError
 
-#: Seconds for what is wanted to show; for what is known not to, only long enough to see it.
+#: Seconds to wait for the expected observation. For listed differences the wait is short: just long
+#: enough to observe the difference.
 LIMIT = 60.0
 KNOWN = 8.0
 NODES = (REAL[0], SIMULATED[0])
@@ -24,7 +25,7 @@ NODES = (REAL[0], SIMULATED[0])
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a case showed on the real and on the simulated node."""
+    """Observations of a case on the real and on the simulated node."""
 
     case: Case
     real: Any
@@ -32,12 +33,12 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Whether both did what the real part does."""
+        """Return True if both nodes behave like the real component."""
         return bool(self.real == self.case.wanted == self.simulated)
 
     @property
     def problem(self) -> str:
-        """What is wrong with it; empty for a case that agrees, or differs as it is listed."""
+        """Return what is wrong; empty if the nodes agree, or differ as listed."""
         name, wanted = self.case.name, self.case.wanted
         if self.real != wanted:
             return (
@@ -54,7 +55,7 @@ class Verdict:
 
 
 def verdicts(lab: Lab, phases: Iterable[Phase] = PHASES) -> Iterator[Verdict]:
-    """Judge each case, in order: later ones build on what earlier ones did."""
+    """Yield the result of each case, in order: later cases depend on earlier cases."""
     for phase in phases:
         use(lab, phase.key)
         yield from judge(lab, phase.cases)
@@ -62,7 +63,7 @@ def verdicts(lab: Lab, phases: Iterable[Phase] = PHASES) -> Iterator[Verdict]:
 
 
 def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
-    """Judge cases on what runs already."""
+    """Yield the results of cases on the components that already run."""
     for case in cases:
         with ThreadPoolExecutor(len(NODES)) as pool:
             seen = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
@@ -70,7 +71,10 @@ def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
 
 
 def use(lab: Lab, key: str) -> None:
-    """Have the plugin run with one configuration, or the part of this key; without a key, none."""
+    """Deploy the device plugin with one configuration, or the component of this key.
+
+    With an empty key, no component is deployed.
+    """
     nfd.remove(lab)
     sets = "/apis/apps/v1/namespaces/default/daemonsets"
     for name in (objects.PLUGIN, objects.MPS, dra.NAME):
@@ -88,7 +92,7 @@ def use(lab: Lab, key: str) -> None:
 
 
 def clear(lab: Lab) -> None:
-    """Delete the pods of cases."""
+    """Delete the pods and Jobs of cases."""
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     for job in lab.request("GET", jobs)["items"]:
         lab.request("DELETE", f"{jobs}/{job['metadata']['name']}", propagationPolicy="Background")
@@ -98,7 +102,7 @@ def clear(lab: Lab) -> None:
 
 
 def _watch(lab: Lab, node: str, case: Case) -> Any:
-    """What a node shows in the end: at once where it is what is wanted."""
+    """Return a node's final observation, immediately if it is the expected observation."""
     try:
         case.act(lab, node)
     except (ApiError, RealError) as error:

@@ -1,4 +1,4 @@
-"""Two real nodes and two simulated ones on one embedded control plane, under the same objects."""
+"""Test cluster: two real and two simulated nodes on one embedded control plane."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from toolchain import cache_dir
 
 Json = dict[str, Any]
 T = TypeVar("T")
-#: Of the embedded cluster: no stack has this name.
+#: Name of the embedded cluster; no stack has this name.
 NAME = "real-parts-proof"
 REAL = ("real-1", "real-2")
 SIMULATED = ("sim-1", "sim-2")
 GPUS = 8
 LIMIT = 90.0
-#: Seconds to wait for a run that is about to end.
+#: Seconds to wait for the lock of another run that is about to end.
 LOCK_LIMIT = 10.0
-#: Of a kubelet that waits for its cloud's controller (k8s.io/cloud-provider v0.34.4, api/
-#: well_known_taints.go).
+#: Taint of a kubelet that waits for its cloud controller (k8s.io/cloud-provider v0.34.4,
+#: api/well_known_taints.go).
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
 def declared() -> tuple[Cluster, Cluster]:
-    """The real nodes as hosts that our preparation sets up, and the simulated nodes."""
+    """Return two stacks: the real nodes as hosts to prepare, and the simulated nodes."""
     common: Json = {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{NAME}"},
@@ -67,9 +67,12 @@ def declared() -> tuple[Cluster, Cluster]:
 
 @dataclass
 class Lab:
-    """The running cluster.
+    """Running test cluster.
 
-    ``nodes``: the real ones by name; ``said``: what a program of ours said last of a node.
+    Attributes:
+        plane: The embedded control plane.
+        nodes: Real nodes by name.
+        said: Last output of a program of this project about a node, by node name.
     """
 
     plane: ControlPlane
@@ -77,7 +80,7 @@ class Lab:
     said: dict[str, Json] = field(default_factory=dict)
 
     def request(self, method: str, path: str, body: Json | None = None, **params: str) -> Any:
-        """One request to the API server."""
+        """Send one request to the API server and return the response."""
         kind = api.MERGE if method == "PATCH" else "application/json"
 
         async def ask() -> Any:
@@ -87,12 +90,12 @@ class Lab:
         return asyncio.run(ask())
 
     def node(self, name: str) -> Json:
-        """A Node object."""
+        """Return a Node object."""
         node: Json = self.request("GET", f"/api/v1/nodes/{name}")
         return node
 
     def offered(self, name: str) -> dict[str, tuple[int, int]]:
-        """Capacity and allocatable of each resource of NVIDIA's."""
+        """Return the capacity and allocatable amount of each NVIDIA resource of a node."""
         status = self.node(name)["status"]
         allocatable = status.get("allocatable") or {}
         return {
@@ -102,7 +105,7 @@ class Lab:
         }
 
     def wait_offered(self, name: str, resource: str, wanted: tuple[int, int]) -> None:
-        """Wait until a node has this capacity and allocatable of a resource."""
+        """Wait until a node has this capacity and allocatable amount of a resource."""
         self.until(
             f"node {name}: {resource}",
             lambda: self.offered(name),
@@ -110,11 +113,11 @@ class Lab:
         )
 
     def wait_ready(self, name: str) -> None:
-        """Wait until a node is Ready and takes pods."""
+        """Wait until a node is Ready and has no NoSchedule taint."""
         self.until(f"node {name}", lambda: self._ready(name), bool)
 
     def adopt(self, name: str) -> None:
-        """Say where the API server reaches a node's kubelet, as a cloud's controller does."""
+        """Set the address of a node's kubelet and remove its taint, like a cloud controller."""
         path = f"/api/v1/nodes/{name}"
         self.until(f"node {name}: registration", lambda: self.exists(path), bool)
         address = {"type": "InternalIP", "address": "127.0.0.1"}
@@ -135,24 +138,24 @@ class Lab:
         )
 
     def pod(self, name: str) -> Json:
-        """A pod of the namespace ``default``."""
+        """Return a pod in the namespace `default`."""
         pod: Json = self.request("GET", f"/api/v1/namespaces/default/pods/{name}")
         return pod
 
     def create(self, pod: Json) -> Json:
-        """Create a pod in the namespace ``default``."""
+        """Create a pod in the namespace `default`."""
         made: Json = self.request("POST", "/api/v1/namespaces/default/pods", pod)
         return made
 
     def delete(self, name: str) -> None:
-        """Delete a pod and wait until it is gone."""
+        """Delete a pod and wait until it no longer exists."""
         path = f"/api/v1/namespaces/default/pods/{name}"
         with contextlib.suppress(api.ApiError):
             self.request("DELETE", path, gracePeriodSeconds="1")
         self.until(f"pod {name}: deletion", lambda: self.exists(path), lambda it: not it)
 
     def exists(self, path: str) -> bool:
-        """Whether the API server has an object."""
+        """Check that an object exists on the API server."""
         try:
             self.request("GET", path)
         except api.ApiError as error:
@@ -162,13 +165,13 @@ class Lab:
         return True
 
     def wait_phase(self, name: str, *phases: str) -> Json:
-        """The pod once it is in one of the phases."""
+        """Wait until a pod is in one of the phases; return the pod."""
         return self.until(
             f"pod {name}", lambda: self.pod(name), lambda pod: pod["status"].get("phase") in phases
         )
 
     def pods(self, node: str, **labels: str) -> list[Json]:
-        """Pods of a node by labels, those that go left out."""
+        """Return the pods of a node by labels, without pods that are being deleted."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         answer = self.request("GET", "/api/v1/pods", labelSelector=selector)
         return [
@@ -180,10 +183,11 @@ class Lab:
     def until(
         self, what: str, inspect: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT
     ) -> T:
-        """What ``look`` gives once ``holds`` is true of it.
+        """Call `inspect` until `holds` accepts its result; return that result.
 
         Raises:
-            RealError: with the last look, and the kubelets' last lines.
+            RealError: The time limit has passed; the message has the last result and the kubelets'
+                last log lines.
         """
         deadline = time.monotonic() + limit
         while not holds(found := inspect()):
@@ -202,10 +206,10 @@ class Lab:
 
 @contextlib.contextmanager
 def running() -> Iterator[Lab]:
-    """Start everything; at the end, however it comes, nothing of it is left.
+    """Start the test cluster; at the end, remove everything, also after errors.
 
     Raises:
-        HostError: another run has the nodes, whose names and networks are the machine's.
+        HostError: Another run uses the nodes, whose names and networks exist once per machine.
     """
     with locked(cache_dir() / "real" / "run.lock", LOCK_LIMIT):
         yield from _running()
@@ -225,7 +229,8 @@ def _running() -> Iterator[Lab]:
         for name in REAL:
             cgroups.remove(name)
         simulator.start(NAME, hardware_of(simulated.pools, simulated.hosts, simulated.driver))
-        for name in SIMULATED:  # as feature discovery would; real ones have it from their kubelet
+        # Feature discovery would set this label. The kubelets of real nodes set it.
+        for name in SIMULATED:
             labels = {"metadata": {"labels": objects.GPU_NODES}}
             lab.request("PATCH", f"/api/v1/nodes/{name}", labels)
         for name in REAL:

@@ -9,12 +9,17 @@ from lab.real.behaviours import Act, Inspect
 from lab.real.lab import REAL, Json, Lab
 from lab.simulator import marks
 
-#: A device list as our preparation wants it, for a stack whose nodes have MIG.
+#: Plugin flags that this project's host preparation requires, for a stack whose nodes use MIG.
 PLUGIN = {"deviceListStrategy": "volume-mounts"}
 
 
 def divides(**counts: int) -> Act:
-    """Divide each GPU: so many MIG devices by profile, ``_`` for its dot; none: whole again."""
+    """Return an action that partitions each GPU of a node.
+
+    Args:
+        counts: Number of MIG devices by profile, with `p` before and `_` for the dot in the
+            profile's name; none disables MIG.
+    """
     profiles = {name.removeprefix("p").replace("_", "."): count for name, count in counts.items()}
 
     def act(lab: Lab, node: str) -> None:
@@ -30,17 +35,17 @@ def divides(**counts: int) -> Act:
 
 
 def flags(strategy: str) -> Json:
-    """The plugin's flags of a stack."""
+    """Return a stack's flags of the device plugin."""
     return {"flags": {"migStrategy": strategy, "plugin": PLUGIN}}
 
 
 def parts(entry: Json) -> tuple[int, list[int]]:
-    """GPUs that count as simulated, and how many MIG devices of each are in the record."""
+    """Return the number of simulated GPUs, and each GPU's number of recorded MIG devices."""
     return entry["simulated"], [len(found) for found in entry["devices"].values()]
 
 
 def refuses(words: str) -> Inspect:
-    """Whether the plugin ends with these words."""
+    """Return an observation of whether the plugin exits with this text."""
 
     def inspect(lab: Lab, node: str) -> bool:
         pods = lab.pods(node, **objects.LABELS)

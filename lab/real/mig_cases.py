@@ -1,4 +1,4 @@
-"""Cases of MIG: strategies, resources, pods, our validation, what the plugin refuses."""
+"""Cases of MIG: strategies, resources, pods, this project's validation, plugin errors."""
 
 from __future__ import annotations
 

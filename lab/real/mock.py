@@ -1,4 +1,4 @@
-"""The GPUs of a node, as its mock of NVML shows them: profile, UUIDs, faults."""
+"""GPUs of a node as simulated by the mock of NVML: profile, UUIDs and faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-#: Profiles and their driver's version (NVIDIA/go-nvml v0.13.3-1, pkg/nvml/mock/dgx*).
+#: Driver version of each profile (NVIDIA/go-nvml v0.13.3-1, pkg/nvml/mock/dgx*).
 DRIVERS: Mapping[str, str] = MappingProxyType(
     {
         "dgxa100": "550.54.15",
@@ -26,8 +26,12 @@ FOLDER = Path("/usr/lib/x86_64-linux-gnu")
 class Mock:
     """Eight GPUs of a DGX server.
 
-    ``faults``: those set so far, oldest first; ``mig``: profiles of each GPU's MIG devices, where
-    it is divided: the same on all.
+    Attributes:
+        node: Name of the node.
+        profile: Model of the server, a key of `DRIVERS`.
+        gpus: Number of GPUs.
+        faults: Faults set so far, oldest first.
+        mig: Profiles of each GPU's MIG devices, the same on all GPUs; empty without MIG.
     """
 
     node: str
@@ -39,28 +43,31 @@ class Mock:
 
     @property
     def driver(self) -> str:
-        """Version of the driver that the mock claims."""
+        """Return the driver version that the mock reports."""
         return DRIVERS[self.profile]
 
     @property
     def library(self) -> Path:
-        """The library, without the end of its names."""
+        """Return the path of the mock NVML library, without the version suffix."""
         return FOLDER / "libnvidia-ml.so"
 
     @property
     def state_path(self) -> Path:
-        """Where the library reads its state: named as a driver's library, so that it is mounted
-        into each container with a GPU."""
+        """Return the path of the library's state file.
+
+        Its name is like that of a driver library, so that it is mounted into each container with a
+        GPU.
+        """
         return FOLDER / f"libnvidia-mock.so.{self.driver}"
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """UUIDs of the GPUs by index, the same in each process (``lab/real/go/mock/state.go``)."""
+        """Return the UUIDs of the GPUs, the same in each process (`lab/real/go/mock/state.go`)."""
         return tuple(_uuid(self.node, index) for index in range(self.gpus))
 
     @property
     def mig_uuids(self) -> tuple[tuple[str, ...], ...]:
-        """UUIDs of each GPU's MIG devices (``lab/real/go/mock/mig.go``)."""
+        """Return the UUIDs of each GPU's MIG devices (`lab/real/go/mock/mig.go`)."""
         return tuple(
             tuple(_hashed("MIG", f"{gpu}/mig/{index}") for index in range(len(self.mig)))
             for gpu in self.uuids
@@ -68,8 +75,11 @@ class Mock:
 
     @property
     def capabilities(self) -> dict[str, int]:
-        """Number of the device node that lets a program use an instance, by the instance's name in
-        the driver's list (MIG User Guide, "Device Nodes and Capabilities")."""
+        """Return the minor numbers of the MIG capabilities' device nodes, by capability name.
+
+        A program needs the device node to use a MIG instance (MIG User Guide, "Device Nodes and
+        Capabilities").
+        """
         numbers = {}
         for gpu in range(self.gpus):
             for index in range(len(self.mig)):
@@ -79,7 +89,7 @@ class Mock:
         return numbers
 
     def write(self, path: Path) -> None:
-        """Write the state in place: containers have the file itself mounted."""
+        """Write the state file in place, because containers have the file itself mounted."""
         path.parent.mkdir(parents=True, exist_ok=True)
         body: dict[str, Any] = {"node": self.node, "profile": self.profile, "faults": self.faults}
         if self.mig:
@@ -90,16 +100,17 @@ class Mock:
         """Add a fault of a GPU.
 
         Args:
-            gpu: its index; -1: all of the node, for ``silent``, ``slow`` and ``figure``.
-            kind: ``xid`` (an event), ``ecc`` (an event), ``lost``, ``kernel`` (none runs on it),
-                ``silent`` (none says its result), ``slow`` or ``figure``.
-            value: the XID, seconds that a kernel takes, or what a test measures.
+            gpu: Index of the GPU, or -1 for all GPUs of the node with `silent`, `slow` and
+                `figure`.
+            kind: `xid` (an event), `ecc` (an event), `lost`, `kernel` (kernels fail), `silent`
+                (kernels print no result), `slow` or `figure`.
+            value: The XID, the seconds that a kernel takes, or the value that a test measures.
         """
         self._serial += 1
         self.faults.append({"serial": self._serial, "gpu": gpu, "kind": kind, "value": value})
 
     def heal(self) -> None:
-        """Take all faults away."""
+        """Remove all faults."""
         self.faults.clear()
 
 

@@ -1,6 +1,6 @@
-"""What holds of MPS up to NVIDIA's closed daemon: the real plugin and `mps-control-daemon`.
+"""Facts about MPS with the real plugin and `mps-control-daemon`, but without NVIDIA's daemon.
 
-In the place of the closed program the probe keeps what it is told.
+The probe replaces NVIDIA's closed-source daemon and records the commands that it receives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Node Feature Discovery on both kinds of nodes, by the objects of NVIDIA's chart.
+"""Node Feature Discovery on both kinds of nodes, from the objects of NVIDIA's chart.
 
-It is rendered with our own program's values. Master and garbage collector run on a real node; the
-worker looks at its node each second, not each minute.
+The chart is rendered with this project's values. Master and garbage collector run on a real node.
+The worker inspects its node every second instead of every minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.real.lab import REAL, SIMULATED, Json, Lab
 from lab.simulator.api import ApiError
 from lab.simulator.controller.discovery import PCI
 
-#: Of a phase in which Node Feature Discovery is there in the plugin's place.
+#: Key of a phase in which Node Feature Discovery runs instead of the device plugin.
 KEY = "nfd"
 NAMESPACE = "node-feature-discovery"
 RELEASE = "nvidia-device-plugin"
@@ -35,10 +35,10 @@ NAME = f"{RELEASE}-node-feature-discovery"
 DISCOVERY = f"{RELEASE}-gpu-feature-discovery"
 GROUP = "/apis/nfd.k8s-sigs.io/v1alpha1"
 FEATURES = f"{GROUP}/namespaces/{NAMESPACE}/nodefeatures"
-#: Which its worker doesn't tolerate; on the nodes of the cases, before the first one.
+#: Taint that the worker doesn't tolerate, on the nodes of the cases before the first case.
 TAINT = {"key": "example.com/others", "value": "true", "effect": "NoSchedule"}
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-#: Where objects of a kind lie.
+#: API paths of the objects by kind.
 PLACES = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "ClusterRole": f"{_RBAC}/clusterroles",
@@ -51,14 +51,14 @@ PLACES = {
     "Deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
     "Job": f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
 }
-#: DaemonSets of the chart that a phase doesn't begin with.
+#: Workloads of the chart that are not yet deployed at the start of a phase.
 _LATER = (RELEASE, DISCOVERY, f"{RELEASE}-mps-control-daemon")
 _HOOK = "helm.sh/hook"
 _BUS = "/sys/bus/pci/devices"
 
 
 def declared() -> Json:
-    """A stack that brings Node Feature Discovery, whose rules may taint."""
+    """Return a stack with Node Feature Discovery, whose rules may set taints."""
     elsewhere = {"nodeSelector": {"kubernetes.io/hostname": REAL[1]}}
     document = stack.declared("a-context")
     document["devicePlugin"] |= {
@@ -77,7 +77,7 @@ def declared() -> Json:
 
 @cache
 def rendered() -> tuple[Json, ...]:
-    """All objects of the chart, its definitions first."""
+    """Return all objects of the chart, with its CRDs first."""
     cluster = load(declared())
     chart = build.charts() / RELEASE
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
@@ -97,36 +97,36 @@ def _definitions(chart: Path) -> list[Json]:
 
 
 def place(item: Json) -> str:
-    """Where the API server has it."""
+    """Return an object's path on the API server."""
     return f"{PLACES[item['kind']]}/{item['metadata']['name']}"
 
 
 def hooks() -> list[Json]:
-    """What the chart runs after a release has gone."""
+    """Return the hooks that the chart runs after a release was deleted."""
     return [item for item in rendered() if _HOOK in (item["metadata"].get("annotations") or {})]
 
 
 def ensure(lab: Lab, item: Json, path: str = "") -> None:
-    """Create an object, unless it is there."""
+    """Create an object if it doesn't exist."""
     with contextlib.suppress(ApiError):
         lab.request("POST", path or PLACES[item["kind"]], item)
 
 
 def named(name: str) -> Json:
-    """A workload of the chart."""
+    """Return a DaemonSet or Deployment of the chart by name."""
     kinds = ("DaemonSet", "Deployment")
     return next(it for it in rendered() if it["kind"] in kinds and it["metadata"]["name"] == name)
 
 
 def drop(lab: Lab, path: str) -> None:
-    """Delete an object and what it made, and wait for it; one that is gone is none."""
+    """Delete an object with its dependents and wait; a missing object is no error."""
     with contextlib.suppress(ApiError):
         lab.request("DELETE", path, propagationPolicy="Foreground")
     lab.until(f"{path}: deletion", lambda: lab.exists(path), lambda exists: not exists)
 
 
 def install(lab: Lab) -> None:
-    """Take the nodes' labels, taint those of the cases, and bring Node Feature Discovery."""
+    """Remove the nodes' labels, taint the cases' nodes, and deploy Node Feature Discovery."""
     _mark(lab, None)
     for name in (REAL[0], SIMULATED[0]):
         lab.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": [TAINT]}})
@@ -140,7 +140,10 @@ def install(lab: Lab) -> None:
 
 
 def _configurations() -> Json:
-    """As our program makes it for plugin and feature discovery; ``file``: without NodeFeatures."""
+    """Return the ConfigMap that this project creates for plugin and feature discovery.
+
+    The configuration `file` disables the NodeFeature API.
+    """
     text = objects.configuration()
     content = yaml.safe_load(text)
     content["flags"]["useNodeFeatureAPI"] = False
@@ -149,7 +152,7 @@ def _configurations() -> Json:
 
 
 def remove(lab: Lab) -> None:
-    """Take it away, where it is there; the nodes have their labels again, and no taint of its."""
+    """Delete Node Feature Discovery if it is deployed; restore the nodes' labels and taints."""
     if not lab.exists(f"/api/v1/namespaces/{NAMESPACE}"):
         return
     drop(lab, f"/api/v1/namespaces/{NAMESPACE}")
@@ -165,7 +168,7 @@ def remove(lab: Lab) -> None:
 
 
 def _forget(lab: Lab) -> None:
-    """What masters wrote on nodes outlives them, but for the chart's last job (`hooks`)."""
+    """Remove what masters wrote on nodes, which only the chart's last Job removes (`hooks`)."""
     for name in (*REAL, *SIMULATED):
         metadata = lab.node(name)["metadata"]
         body = {
@@ -185,7 +188,7 @@ def _mark(lab: Lab, value: str | None) -> None:
         lab.request("PATCH", f"/api/v1/nodes/{name}", body)
 
 
-#: A 3D controller of NVIDIA's (PCI code and ID assignment, class 03, subclass 02).
+#: 3D controller of NVIDIA (PCI code and ID assignment, class 03, subclass 02).
 _DEVICE = {
     "class": "0x030200",
     "vendor": "0x10de",
@@ -196,7 +199,7 @@ _DEVICE = {
 
 
 def plug(lab: Lab, name: str) -> None:
-    """GPUs on a real node's PCI bus: files in place of the kernel's."""
+    """Add GPUs to a real node's PCI bus, as files that replace those of the kernel."""
     node = lab.nodes[name]
     lines = [f"mountpoint -q {_BUS} || mount -t tmpfs -o mode=755 tmpfs {_BUS}"]
     for index in range(node.mock.gpus):
@@ -208,5 +211,5 @@ def plug(lab: Lab, name: str) -> None:
 
 
 def unplug(lab: Lab, name: str) -> None:
-    """Take all GPUs from a real node's PCI bus."""
+    """Remove all GPUs from a real node's PCI bus."""
     lab.nodes[name].run(f"rm -r {_BUS}/*")

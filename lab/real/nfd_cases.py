@@ -1,4 +1,4 @@
-"""Cases of Node Feature Discovery: labels, what outlives what, rules of ours and of others."""
+"""Cases of Node Feature Discovery: labels, their lifetime, and NodeFeatureRules."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RULES = f"{nfd.GROUP}/nodefeaturerules"
 
 
 def label(name: str) -> Inspect:
-    """A label's value."""
+    """Return an observation of a label's value."""
     return lambda lab, node: lab.node(node)["metadata"]["labels"].get(name)
 
 
 def rule(pool: str, labels: Json) -> Json:
-    """What our program renders for a pool that is found by its GPUs."""
+    """Return the NodeFeatureRule that this project renders for a pool selected by its GPUs."""
     found = {"name": pool, "selector": {PCI: "true"}, "count": 1, "gpusPerNode": 8}
     document = nfd.declared() | {
         "scheduling": {"nodeFeatures": "rule"},
@@ -39,10 +39,10 @@ def rule(pool: str, labels: Json) -> Json:
 
 
 def _others_rule() -> Json:
-    """Somebody else's, before ours by name.
+    """Return another client's rule, whose name sorts before this project's rule.
 
-    Discovery adds its own prefix to labels without one. It leaves out labels of Kubernetes, and
-    taints of either kind.
+    Node Feature Discovery adds its own prefix to label keys without a prefix. It ignores labels
+    with Kubernetes' prefixes, and ignores taints with either kind of key.
     """
     made = rule("a", {"example.com/team": "a"})
     (own,) = made["spec"]["rules"]
@@ -53,7 +53,7 @@ def _others_rule() -> Json:
 
 
 def _seen_elsewhere(lab: Lab, node: str) -> None:
-    """Wait until discovery has labelled the other node of this kind."""
+    """Wait until the other node of the same kind is labelled."""
     other = (REAL if node in REAL else SIMULATED)[1]
     lab.until(f"node {other}: {PCI}", lambda: label(PCI)(lab, other), lambda it: it == "true")
 
@@ -76,7 +76,7 @@ def _restart_worker(lab: Lab, node: str) -> None:
 
 
 def _by_rules(lab: Lab, node: str) -> tuple[dict[str, str], list[str]]:
-    """Labels named ``team``, whatever their prefix, and the keys of taints."""
+    """Return the labels named `team` with any prefix, and the keys of taints."""
     item = lab.node(node)
     labels = item["metadata"]["labels"]
     taints = item["spec"].get("taints") or []

@@ -1,4 +1,4 @@
-"""What holds of the real Node Feature Discovery alone: simulated nodes have no kernel, no bus."""
+"""Facts about the real Node Feature Discovery, which needs a node's kernel and PCI bus."""
 
 from __future__ import annotations
 
@@ -50,13 +50,19 @@ def _found_by_each(lab: Lab) -> None:
 
 
 def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
-    """``choice``: the configuration of feature discovery; ``kept``: names of NodeFeatures then."""
+    """Return a check of the NodeFeatures under a configuration of feature discovery.
+
+    Args:
+        choice: Name of the configuration.
+        kept: Expected names of NodeFeatures.
+    """
 
     def check(lab: Lab) -> None:
         _choose(lab, choice)
         lab.request("POST", nfd.PLACES["DaemonSet"], nfd.named(nfd.DISCOVERY))
         _wait(lab, _COUNT, str(GPUS))
-        # Those of earlier pods go when the garbage collector has seen that their owners went.
+        # NodeFeatures of earlier pods are deleted once the garbage collector notices their owners'
+        # end.
         lab.until("NodeFeatures", partial(_features, lab), lambda names: names == sorted(kept))
         nfd.drop(lab, nfd.place(nfd.named(nfd.DISCOVERY)))
         _wait(lab, _COUNT, None)
@@ -99,7 +105,8 @@ def _left_behind(lab: Lab) -> None:
     lab.until("NodeFeature without a worker", partial(lab.exists, path), lambda it: not it)
     require("label without a master", _labels(lab).get(PCI), "true")
     for item in copy.deepcopy(nfd.hooks()):
-        if item["kind"] == "Job":  # on a simulated node nothing would run
+        # Select the real node because a simulated node would run nothing.
+        if item["kind"] == "Job":
             item["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
         lab.request("POST", nfd.PLACES[item["kind"]], item)
     _wait(lab, PCI, None)

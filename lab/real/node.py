@@ -1,4 +1,4 @@
-"""A node of real parts: namespaces, containerd as our preparation sets it up, a kubelet."""
+"""Node with real components: namespaces, containerd as this project prepares it, a kubelet."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from lab.simulator.kubelets import SERVICE, SERVICE_PORT
 HERE = Path(__file__).parent
 #: Seconds for a daemon of the node to start on a busy machine.
 LIMIT = 120.0
-#: Seconds to unpack the image of some 0.3 GB on a busy machine.
+#: Seconds to import the image, about 0.3 GB, on a busy machine.
 IMPORT_LIMIT = 600.0
 
 
 NAMESPACES = ("-m", "-p", "-n", "-u", "-i")
-"""Of a node, as nsenter names them."""
+"""Options of nsenter for all namespaces of a node."""
 
 
 class RealError(RuntimeError):
-    """A real part doesn't do what is asked; the message says which, why, and the cure."""
+    """A real component behaves unexpectedly; the message has component, cause and remedy."""
 
 
 def run_in(
     pid: int, place: str, command: str, limit: float, namespaces: Sequence[str] = ("-n",)
 ) -> str:
-    """Run a shell command in namespaces of a process; its output.
+    """Run a shell command in the namespaces of a process; return its output.
 
     Args:
-        pid: the process.
-        place: what the namespaces are, in words.
-        command: of the shell.
-        limit: seconds.
-        namespaces: options of nsenter.
+        pid: Process id.
+        place: Description of the namespaces for error messages.
+        command: Shell command.
+        limit: Timeout in seconds.
+        namespaces: Options of nsenter.
 
     Raises:
-        RealError: with the last lines, where it fails.
+        RealError: The command failed; the message has its last lines.
     """
     paths = "PATH=/opt/real:/usr/sbin:/usr/bin:/sbin:/bin"
     environment = ["env", "-i", paths, "LC_ALL=C", "HOME=/root"]
@@ -73,11 +73,16 @@ def run_in(
 
 @dataclass
 class Node:
-    """One node.
+    """Node with real components.
 
-    ``name``: of node and host; ``work``: its folder; ``lower``: the Debian root below it;
-    ``parts``: executables by name; ``mock``: its GPUs; ``port``: its kubelet's, also on this
-    machine's loopback, where the API server asks for logs.
+    Attributes:
+        name: Name of the node and the host.
+        work: Folder of the node.
+        lower: Debian root, the lower layer of the node's file system.
+        parts: Executables by name.
+        mock: GPUs of the node.
+        port: Port of its kubelet, also on this machine's loopback, where the API server requests
+            logs.
     """
 
     name: str
@@ -92,19 +97,19 @@ class Node:
 
     @property
     def root(self) -> Path:
-        """The node's file system, seen from here."""
+        """Return the root of the node's file system as seen from this machine."""
         return Path(f"/proc/{self._pid}/root")
 
     @property
     def state(self) -> Path:
-        """The mock's state, in a file of the node."""
+        """Return the path of the mock's state file of the node."""
         return self.work / "upper" / self.mock.state_path.relative_to("/")
 
     def start(self, host: DesiredHost, access: Access, archive: Path) -> None:
-        """Start namespaces, containerd with NVIDIA's runtime, and the kubelet.
+        """Start the namespaces, containerd with NVIDIA's runtime, and the kubelet.
 
         Raises:
-            RealError: with the last lines of the part that failed.
+            RealError: A component failed; the message has its last lines.
         """
         parts = {**self.parts, "image.tar": archive}
         files.write(self.work, parts, self.mock, files.texts(self.name, self.port, access))
@@ -116,12 +121,13 @@ class Node:
         self.start_kubelet()
 
     def spawn(self) -> int:
-        """Start the namespaces alone; the node's first process, as this machine counts it."""
+        """Start only the namespaces; return the first process's pid as seen from this machine."""
         cgroups.make(self.name)
         arguments = [self.name, str(self.work), str(self.lower), str(self.mock.gpus), SERVICE]
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
         script = str(HERE / "node.sh")
-        lives = ["setpriv", "--pdeathsig", "KILL"]  # not longer than this process, however it ends
+        # setpriv kills the node's processes when this process ends for any reason.
+        lives = ["setpriv", "--pdeathsig", "KILL"]
         with (self.work / "node.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*lives, "unshare", *namespaces, "sh", script, *arguments],
@@ -133,11 +139,11 @@ class Node:
         return self._pid
 
     def run(self, command: str, limit: float = LIMIT) -> str:
-        """Run a shell command in the node; its output."""
+        """Run a shell command in the node; return its output."""
         return run_in(self._pid, f"node {self.name}", command, limit, NAMESPACES)
 
     def start_kubelet(self) -> None:
-        """Start the kubelet; it joins by its certificate."""
+        """Start the kubelet, which joins the cluster with its client certificate."""
         labels = ",".join(f"{key}={value}" for key, value in GPU_NODES.items())
         self.run(
             "setsid sh -c 'echo $$ >/run/kubelet.pid; exec kubelet "
@@ -150,9 +156,9 @@ class Node:
         )
 
     def divide(self, *profiles: str) -> None:
-        """Divide each GPU into MIG devices of these profiles; without any, take them away.
+        """Partition each GPU into MIG devices of these profiles; without profiles, disable MIG.
 
-        The driver's list of capabilities and their device nodes follow.
+        The driver's list of capabilities and their device nodes are updated.
         """
         self.mock.mig = profiles
         self.mock.write(self.state)
@@ -166,14 +172,14 @@ class Node:
         )
 
     def stop_kubelet(self) -> None:
-        """End the kubelet; its pods go on."""
+        """Stop the kubelet; its pods keep running."""
         self.run(
             'pid=$(cat /run/kubelet.pid); kill "$pid"; '
             'while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done'
         )
 
     def stop(self) -> None:
-        """End all processes; mounts and networks go with the namespaces."""
+        """Kill all processes; mounts and networks end with the namespaces."""
         for relay in self._relays:
             relay.close()
         if self._process:
@@ -186,7 +192,7 @@ class Node:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def pod_log(self, pod: dict[str, Any], container: str = "") -> str:
-        """What a pod's container printed, all of its starts."""
+        """Return the log of a pod's container, of all its restarts."""
         meta = pod["metadata"]
         name = container or pod["spec"]["containers"][0]["name"]
         folder = f"{meta['namespace']}_{meta['name']}_{meta['uid']}"
@@ -195,14 +201,14 @@ class Node:
         return "\n".join(line.split(" ", 3)[-1] for line in lines)
 
     def log(self, part: str, lines: int = 15) -> str:
-        """The last lines of a part's log: ``kubelet`` or ``containerd``."""
+        """Return the last lines of the log of `kubelet` or `containerd`."""
         with contextlib.suppress(OSError):
             text = (self.work / "upper/var/log" / f"{part}.log").read_text(errors="replace")
             return "\n".join(text.splitlines()[-lines:])
         return ""
 
     def _connect(self, api: int) -> None:
-        """Relays to the API server, by its port and by its service, and to the kubelet."""
+        """Relay connections to the API server, at its port and service IP, and to the kubelet."""
         server, kubelet = End(0, api), End(self._pid, self.port)
         self._relays = [
             Relay(End(self._pid, api), server),
@@ -228,7 +234,7 @@ class Node:
         )
 
     def _prepare(self, host: DesiredHost) -> None:
-        """What the product does to a host: the phase ``runtime`` of its preparation."""
+        """Prepare the host like this project's program: run phase `runtime` of the preparation."""
         script = runtime_script(host, inline=True)
         (self.work / "upper/root/runtime.sh").write_text(script)
         self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")

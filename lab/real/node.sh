@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes the root of a real node inside of new namespaces and becomes its first process.
-# Called by lab/real/node.py: node.sh NAME WORK LOWER GPUS SERVICE. All of it goes with the namespaces.
+# Builds the root of a real node inside new namespaces and becomes the node's first process.
+# lab/real/node.py calls this script: node.sh NAME WORK LOWER GPUS SERVICE. Everything is removed
+# together with the namespaces.
 set -eu
 
 name=$1 work=$2 lower=$3 gpus=$4
@@ -12,11 +13,12 @@ mkdir -p "$work/upper" "$work/overlay" "$work/containerd" "$work/kubelet" "$root
 mount -t overlay overlay -o "lowerdir=$lower,upperdir=$work/upper,workdir=$work/overlay" "$root"
 mkdir -p "$root/var/lib/containerd" "$root/var/lib/kubelet" "$root/opt/real" "$root/old"
 mount --bind "$work/bin" "$root/opt/real"
-# An overlay can't carry another one's upper folder.
+# The upper folder of an overlay can't be on another overlay.
 mount --bind "$work/containerd" "$root/var/lib/containerd"
 mount --bind "$work/kubelet" "$root/var/lib/kubelet"
 mount -t proc proc "$root/proc"
-mount -t tmpfs -o mode=755 tmpfs "$root/proc/driver" # where a driver lists its MIG capabilities
+# The driver lists its MIG capabilities in this folder.
+mount -t tmpfs -o mode=755 tmpfs "$root/proc/driver"
 mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
@@ -40,9 +42,9 @@ gpu_nodes "$gpus"
 
 hostname "$name"
 ip link set lo up
-ip addr add "$5/32" dev lo     # the cluster's service address of the API server
-ip addr add 198.18.1.1/32 dev lo # where pods send what isn't for them
-# The kubelet wants an address that isn't loopback; nothing is reachable by it.
+ip addr add "$5/32" dev lo # The API server's address as a cluster service.
+ip addr add 198.18.1.1/32 dev lo # The gateway to which pods send all other traffic.
+# The kubelet requires an address that isn't loopback; no other machine can reach this address.
 ip link add node0 type veth peer name node1
 ip addr add 198.18.0.1/24 dev node0
 ip link set node0 up
@@ -51,5 +53,5 @@ ip link set node1 up
 cd "$root"
 pivot_root . old
 umount -l /old
-mount --make-rshared / # the kubelet hands mounts on to containers
+mount --make-rshared / # The kubelet propagates mounts to containers.
 exec /opt/real/probe init </dev/null >/dev/null 2>&1

@@ -1,4 +1,4 @@
-"""The objects that both kinds of nodes get: the device plugin's DaemonSet, and pods."""
+"""Objects for both kinds of nodes: the device plugin's DaemonSet, and pods."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from lab.simulator import marks
 Json = dict[str, Any]
 
 PLUGIN = "nvidia-device-plugin"
-#: Labels, container and settings as NVIDIA's chart has them (k8s-device-plugin v0.19.3,
+#: Labels, container and settings of NVIDIA's chart (k8s-device-plugin v0.19.3,
 #: deployments/helm/nvidia-device-plugin/templates/daemonset-device-plugin.yml).
 LABELS = {"app.kubernetes.io/name": PLUGIN}
-#: One of the terms by which the chart chooses nodes.
+#: One of the labels by which the chart selects nodes.
 GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 CONFIGURATIONS = "nvidia-plugin-configs"
-#: The node's folder for MPS, and what runs MPS's daemon.
+#: Folder for MPS on the node, and name of the DaemonSet with MPS's daemon.
 MPS_ROOT, MPS = "/run/nvidia/mps", "mps-control-daemon"
-#: Configurations with MPS, and their replicas.
+#: Configurations with MPS, and their number of replicas.
 SHARED_BY_MPS = {"mps": 2, "crowded": 49}
-#: Configurations under which the plugin sees some GPUs only.
+#: Configurations under which the plugin sees only some GPUs.
 VISIBLE = {"half": "0,1,2,3"}
 
 
 def configuration(sharing: Json | None = None, strategy: str = "none", **plugin: Any) -> str:
-    """A file of the plugin's (api/config/v1), devices by mounts as on hosts that we prepare."""
+    """Return a configuration file of the plugin (api/config/v1).
+
+    Devices are passed by volume mounts, as on hosts that this project prepares.
+    """
     own = {"deviceListStrategy": ["volume-mounts"], **plugin}
     flags = {"migStrategy": strategy, "plugin": own}
     return yaml.safe_dump(
@@ -38,19 +41,22 @@ def configuration(sharing: Json | None = None, strategy: str = "none", **plugin:
 def time_slicing(
     replicas: int, rename: bool = False, alone: bool = False, name: str = marks.GPU
 ) -> Json:
-    """Each GPU offered ``replicas`` times; ``alone``: a container gets one of them only."""
+    """Return settings that advertise each GPU `replicas` times.
+
+    `alone` rejects containers that request more than one replica.
+    """
     resource = {"name": name, "replicas": replicas}
     flags = {"renameByDefault": rename, "failRequestsGreaterThanOne": alone}
     return {"timeSlicing": {**flags, "resources": [resource]}}
 
 
 def mps(replicas: int) -> Json:
-    """Each GPU shared by so many programs at once."""
+    """Return settings that share each GPU between `replicas` processes with MPS."""
     return {"mps": {"resources": [{"name": marks.GPU, "replicas": replicas}]}}
 
 
 def configurations() -> Json:
-    """The ConfigMap with the plugin's configurations."""
+    """Return the ConfigMap with all configurations of the plugin."""
     files = {
         "default": configuration(),
         "shared": configuration(time_slicing(2)),
@@ -70,7 +76,7 @@ def configurations() -> Json:
 
 
 def plugin_pods(key: str) -> Json:
-    """The DaemonSet; ``key``: its configuration in the ConfigMap."""
+    """Return the plugin's DaemonSet; `key` names its configuration in the ConfigMap."""
     container = {
         "name": "nvidia-device-plugin-ctr",
         "image": IMAGE,
@@ -117,8 +123,11 @@ _MPS_FOLDERS = (
 
 
 def mps_pods(key: str) -> Json:
-    """MPS's daemon, with containers and folders of the chart (k8s-device-plugin v0.19.3,
-    deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml)."""
+    """Return the DaemonSet of MPS's daemon, with containers and folders of the chart.
+
+    Source: k8s-device-plugin v0.19.3,
+    deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml.
+    """
     common = {"image": IMAGE, "imagePullPolicy": "Never", "securityContext": {"privileged": True}}
     root, _ = _MPS_MOUNTS
     mounting = {
@@ -160,7 +169,7 @@ def _daemon_set(name: str, labels: dict[str, str], spec: Json) -> Json:
 def gpu_pod(
     name: str, node: str, gpus: tuple[int, ...], mode: str = "look", resource: str = marks.GPU
 ) -> Json:
-    """A pod with a container for each of ``gpus``, which asks for so many; 0 asks for none."""
+    """Return a pod with one container for each number of requested GPUs; 0 requests none."""
     return {
         "metadata": {"name": name},
         "spec": {
@@ -174,7 +183,7 @@ def gpu_pod(
 
 
 def containers(gpus: tuple[int, ...], mode: str, resource: str = marks.GPU) -> list[Json]:
-    """Containers of probes, one for each of ``gpus``."""
+    """Return probe containers, one for each number of requested GPUs."""
     return [
         {
             "name": f"gpu-{index}",

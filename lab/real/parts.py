@@ -1,4 +1,4 @@
-"""The real parts: which Go module each is, and what of it is built."""
+"""Real components: their Go modules, versions and packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.modules import MODULES, kubernetes_version
 from toolchain.versions import numbers
 
 KUBELET = pins.KUBERNETES
-"""That of the control plane, which `GPU_CLUSTER_KUBERNETES` names."""
+"""Version of the kubelet, equal to the control plane's (`GPU_CLUSTER_KUBERNETES`)."""
 
 
 def before(version: str) -> str:
@@ -23,13 +23,14 @@ EARLIER = before(KUBELET)
 CONTAINERD = max(pins.CONTAINERD, key=numbers)
 PLUGIN = "0.19.3"
 TOOLKIT = pins.NVIDIA_CTK
-#: 0.5.0 needs github.com/NVIDIA/go-nvfm, which the public module proxy refuses.
+#: Version of the DRA driver. 0.5.0 requires github.com/NVIDIA/go-nvfm, which the public module
+#: proxy rejects.
 DRA = "0.4.1"
-#: Of the device plugin's chart (k8s-device-plugin v0.19.3, deployments/helm/nvidia-device-plugin/
-#: Chart.yaml).
+#: Version of Node Feature Discovery in the device plugin's chart (k8s-device-plugin v0.19.3,
+#: deployments/helm/nvidia-device-plugin/Chart.yaml).
 NFD = "0.17.3"
-#: The commit of release v24.3.0: the module's tags are not Go versions. The public module proxy
-#: refuses newer ones.
+#: Commit of GPU Operator release v24.3.0, because the module's tags are not Go versions. The public
+#: module proxy rejects newer releases.
 OPERATOR = "1.8.3-0.20240429200431-0fe1e8db32b0"
 OPERATOR_RELEASE = "v24.3.0"
 NVML = "0.13.3-1"
@@ -50,7 +51,12 @@ ROOT = Path(__file__).parent / "go"
 class RealPart:
     """Executables of one Go module.
 
-    ``packages``: import paths; ``stamps``: variables set at link time; ``native``: it binds C.
+    Attributes:
+        module: Name of the module's folder.
+        version: Version of the component.
+        packages: Import paths of the executables.
+        stamps: Variables that are set at link time.
+        native: True if the module uses cgo.
     """
 
     module: str
@@ -61,7 +67,7 @@ class RealPart:
 
     @property
     def folder(self) -> Path:
-        """Where its go.mod lies: that of a tool, or one of its own."""
+        """Return the folder of the module's go.mod: that of a toolchain tool, or one in `ROOT`."""
         tool = MODULES.get(self.module)
         return tool.folder if tool else ROOT / self.module
 
@@ -71,7 +77,7 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def kubernetes(version: str, *names: str) -> RealPart:
-    """Return Kubernetes' programs of a version, all of them without names."""
+    """Return Kubernetes' programs of a version; all programs if no names are given."""
     packages = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in names or (*NODE, *CONTROL_PLANE))
     module = pins.KUBERNETES_MODULES[version]
     return RealPart(module, version, packages, kubernetes_version(version))
@@ -126,7 +132,8 @@ PARTS = (
         tuple(f"{_NFD_MODULE}/cmd/{name}" for name in ("nfd-worker", "nfd-master", "nfd-gc")),
         {
             f"{_NFD_MODULE}/pkg/version.version": f"v{NFD}",
-            # As its image has it (Makefile, HOSTMOUNT_PREFIX); its chart mounts folders there.
+            # The official image sets this prefix (Makefile, HOSTMOUNT_PREFIX); its chart mounts the
+            # host's folders there.
             f"{_NFD_MODULE}/pkg/utils/hostpath.pathPrefix": "/host-",
         },
     ),
@@ -143,5 +150,5 @@ MOCK = RealPart("mock", NVML, (".", "./probe"), native=True)
 
 
 def versions() -> str:
-    """Return the parts with their versions, each by its first program, for people."""
+    """Return the components with their versions, each named by its first program."""
     return ", ".join(f"{part.packages[0].rpartition('/')[2]} {part.version}" for part in PARTS)

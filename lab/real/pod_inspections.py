@@ -1,4 +1,4 @@
-"""What the statuses of pods show."""
+"""Observations of pod statuses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from lab.simulator import marks
 
 
 def ends(shown: Json, kind: str = "containerStatuses") -> list[tuple[int, str]]:
-    """Exit code and reason of each container that has ended."""
+    """Return the exit code and reason of each container that has ended."""
     states = [each.get("state", {}).get("terminated") for each in shown.get(kind) or []]
     return [(each["exitCode"], each["reason"]) for each in states if each]
 
 
 def init_ends(shown: Json) -> list[tuple[int, str]]:
-    """Exit code and reason of each init container that has ended."""
+    """Return the exit code and reason of each init container that has ended."""
     return ends(shown, "initContainerStatuses")
 
 
 def short_of(what: str, resource: str = marks.GPU) -> Inspect:
-    """Whether a pod waits for more of a resource."""
+    """Return an observation of whether a pod is pending because a resource is insufficient."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, bool]:
         shown = lab.pod(pod_name(node, what))["status"]

@@ -1,8 +1,8 @@
-"""Hands connections on between the network of a node and the machine's loopback.
+"""TCP relay between the network namespace of a node and this machine's loopback.
 
-A node has a network of its own without a way out. Its programs reach the API server by a relay, and
-the API server reaches the node's kubelet by one in the other direction: one thread each way, ended
-with the relay.
+A node has its own network without outside access. Its programs reach the API server through a
+relay, and the API server reaches the node's kubelet through a relay in the other direction. Each
+direction of a connection has a thread, which ends with the relay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _BYTES = 65536
 
 
 class End(NamedTuple):
-    """One end: ``port`` of ``address`` in the network of process ``pid``; 0: this machine's."""
+    """One end of a relay: `port` of `address` in the network of process `pid`.
+
+    A `pid` of 0 means this machine's network.
+    """
 
     pid: int
     port: int
@@ -28,9 +31,10 @@ class End(NamedTuple):
 
 
 class Relay:
-    """Listens at one end and connects to the other."""
+    """Relay that listens at one end and connects to the other end."""
 
     def __init__(self, near: End, far: End) -> None:
+        """Start listening at the end `near`; connections go to the end `far`."""
         self._far = far
         self._ended = False
         self._sockets: set[socket.socket] = set()
@@ -44,7 +48,7 @@ class Relay:
         return made[0]
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._ended = True
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
@@ -52,7 +56,9 @@ class Relay:
             each.close()
 
     def _accept(self) -> None:
-        if self._far.pid:  # what is accepted stays in its network, what is made belongs here
+        # Accepted connections stay in the network of the listener; new connections are made in the
+        # network that this thread enters.
+        if self._far.pid:
             _enter(self._far.pid)
         while not self._ended:
             try:
@@ -81,7 +87,10 @@ class Relay:
 
 
 def _within(pid: int, act: Callable[[], None]) -> None:
-    """Act in the network of a process, in a thread of its own: that can't come back."""
+    """Run a function in the network of a process, in a separate thread.
+
+    A thread that has entered another network namespace is not reused.
+    """
     failed: list[OSError] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What a node has before our preparation: containerd's configuration and the kubelet's."""
+"""Configuration of containerd and kubelet on a node before this project's preparation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from lab.real import cgroups
 from lab.real.image import IMAGE
 
-#: What a host has before our preparation: no NVIDIA runtime. AppArmor and lower OOM scores are not
-#: to be had in a namespace; the sandbox is our own image.
+#: containerd's configuration on an unprepared host, without an NVIDIA runtime. AppArmor and lower
+#: OOM scores are unavailable in a namespace; the sandbox uses the tests' own image.
 CONTAINERD = f"""version = 3
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "overlayfs"
@@ -21,7 +21,10 @@ restrict_oom_score_adj = true
 
 
 def kubelet_settings(name: str, port: int) -> dict[str, Any]:
-    """The kubelet's configuration: as kubeadm writes it, but for what namespaces can't give."""
+    """Return the kubelet's configuration.
+
+    It is kubeadm's, except for settings that namespaces can't provide.
+    """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",

@@ -1,4 +1,4 @@
-"""Cases of the plugin's configurations: sharing, strategies, GPUs left out, what it can't read."""
+"""Cases of the plugin's configurations: sharing, strategies, and ways to pass devices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Our own program on the real nodes: as a person brings up a stack on a cluster of theirs.
+"""This project's own program on the test cluster, used like on any user's cluster.
 
-The cluster's real and simulated nodes are two pools of one stack, so that the program does the same
-for both. The chart is NVIDIA's own, from the module of the plugin that is built here.
+The real and the simulated nodes are two pools of one stack, so that the program treats both in the
+same way. The chart is NVIDIA's own, from the Go module of the plugin that is built here.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from lab.real import build, parts
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import RealError
 
-#: Not the embedded cluster's: to the program this is a cluster like any other.
+#: Name of the stack. It differs from the embedded cluster's, so that the program treats the cluster
+#: like any other.
 STACK = "real"
 NAMESPACE = "nvidia-device-plugin"
 LIMIT = 420
-#: What of the caller's own stacks must not reach this one.
+#: Prefixes of environment variables of the caller's own stacks, which must not affect this stack.
 _OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_INSPECTION", "STACK")
 
 Json = dict[str, Any]
 
 
 def declared(context: str) -> Json:
-    """The stack: each kind of node is a pool."""
+    """Return the stack's configuration, in which each kind of node is a pool."""
     return {
         "version": "v1",
         "kubernetes": {"context": context},
         "platform": "device-plugin",
-        # Nodes hold images of ours under the names of the makers' ones.
+        # The nodes have the tests' image under the names of official images, so digests would
+        # differ.
         "registry": {"digests": False},
         "pools": [
             {"name": "real", "nodes": list(REAL), "gpusPerNode": GPUS},
@@ -48,7 +50,7 @@ def declared(context: str) -> Json:
         "devicePlugin": {
             "version": parts.PLUGIN,
             "namespace": NAMESPACE,
-            # As our own preparation of the nodes wants it; it is no part of this stack.
+            # The preparation of the nodes, which is not part of this stack, requires volume mounts.
             "config": {"flags": {"plugin": {"deviceListStrategy": "volume-mounts"}}},
         },
         "validation": {"timeoutSeconds": 180},
@@ -57,9 +59,12 @@ def declared(context: str) -> Json:
 
 @dataclass
 class Stack:
-    """A copy of the project with its state.
+    """Copy of the project with its own state.
 
-    ``folder``: of the program; ``document``: what its stack file declares.
+    Attributes:
+        folder: Folder of the program.
+        environment: Environment variables of its commands.
+        document: Configuration in the stack file.
     """
 
     folder: Path
@@ -67,17 +72,17 @@ class Stack:
     document: Json
 
     def write(self) -> None:
-        """Write the stack file; the engine's own lines stay."""
+        """Write the stack file; the engine's own lines are kept."""
         path = self.folder / f"Pulumi.{STACK}.yaml"
         content = yaml.safe_load(path.read_text()) if path.exists() else {}
         content["config"] = {"gpu-cluster:cluster": self.document}
         path.write_text(yaml.safe_dump(content))
 
     def command(self, name: str) -> str:
-        """What `make NAME` runs; its output.
+        """Run the command behind `make NAME`; return its output.
 
         Raises:
-            RealError: with the output's end, where it fails.
+            RealError: The command failed; the message has the end of its output.
         """
         done = subprocess.run(
             ["venv/bin/python", "-m", f"commands.{name}"],
@@ -100,7 +105,7 @@ class Stack:
 
 @contextlib.contextmanager
 def project(lab: Lab) -> Iterator[Stack]:
-    """A stack with a state of its own; what it installed is destroyed by who installed it."""
+    """Yield a new stack with its own state; the caller destroys what it installs."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_OWN)}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-real-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")

@@ -1,4 +1,4 @@
-"""Cases of our own program: what `make up` and `make destroy` leave on a node of either kind."""
+"""Cases of this project's own program: nodes after `make up` and after `make destroy`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,13 @@ _OURS = "docs/decisions/0013-nodes.md"
 
 @dataclass(frozen=True)
 class Step:
-    """One command and the cases after it.
+    """One command and the cases that are checked after it.
 
-    ``change``: of the stack file before it.
+    Attributes:
+        name: Description of the step.
+        cases: Cases to check after the command.
+        change: Function that changes the stack file before the command.
+        command: Name of the command, such as `up`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What our program leaves on a node."""
+"""Observations of nodes after this project's program has run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.simulator import api
 
 
 def labels(lab: Lab, node: str) -> dict[str, str]:
-    """Labels of NVIDIA's and of ours."""
+    """Return the labels of a node with NVIDIA's and this project's prefix."""
     return {
         key: value
         for key, value in lab.node(node)["metadata"]["labels"].items()
@@ -21,25 +21,25 @@ def labels(lab: Lab, node: str) -> dict[str, str]:
 
 
 def taints(lab: Lab, node: str) -> list[str]:
-    """All taints, as kubectl writes them."""
+    """Return all taints of a node, in kubectl's notation."""
     found = lab.node(node)["spec"].get("taints") or []
     return sorted(f"{each['key']}={each.get('value', '')}:{each['effect']}" for each in found)
 
 
 def notes(lab: Lab, node: str) -> list[str]:
-    """Our annotations."""
+    """Return the keys of this project's annotations on a node."""
     found = lab.node(node)["metadata"].get("annotations") or {}
     return sorted(key for key in found if key.startswith("gpu-cluster/"))
 
 
 def pods(lab: Lab, node: str, namespace: str) -> list[Json]:
-    """Pods of a namespace on the node."""
+    """Return the pods of a namespace on a node."""
     found = lab.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
     return [each for each in found if each["spec"].get("nodeName") == node]
 
 
 def plugins(inspect: Callable[[Json], Any]) -> Callable[[Lab, str], list[Any]]:
-    """A look at the status of each plugin of the node, those that go left out."""
+    """Return an observation of the status of each plugin pod that is not being deleted."""
     return lambda lab, node: [
         inspect(each["status"])
         for each in pods(lab, node, stack.NAMESPACE)
@@ -48,13 +48,13 @@ def plugins(inspect: Callable[[Json], Any]) -> Callable[[Lab, str], list[Any]]:
 
 
 def containers(shown: Json) -> list[tuple[str, bool]]:
-    """Names of containers, and whether each is ready."""
+    """Return the names of a pod's containers, and whether each container is ready."""
     found = shown.get("containerStatuses") or []
     return sorted((each["name"], each["ready"]) for each in found)
 
 
 def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab, str], Any]:
-    """A look at what the node's last validation proved."""
+    """Return an observation of the node's validation record."""
 
     def looked(lab: Lab, node: str) -> Any:
         kept = record.decode(lab.node(node))
@@ -64,13 +64,13 @@ def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab
 
 
 def namespaces(lab: Lab, node: str) -> list[str]:
-    """Which of the stack's namespaces there are."""
+    """Return the stack's namespaces that exist."""
     names = ("gpu-validation", stack.NAMESPACE)
     return [each for each in names if lab.exists(f"/api/v1/namespaces/{each}")]
 
 
 def runtime_class(lab: Lab, node: str) -> str:
-    """Handler of the RuntimeClass ``nvidia``; empty where there is none."""
+    """Return the handler of the RuntimeClass `nvidia`; empty if the RuntimeClass doesn't exist."""
     try:
         found = lab.request("GET", "/apis/node.k8s.io/v1/runtimeclasses/nvidia")
     except api.ApiError:
@@ -79,5 +79,5 @@ def runtime_class(lab: Lab, node: str) -> str:
 
 
 def classes_of_plugins(lab: Lab, node: str) -> list[str]:
-    """RuntimeClass of each plugin of the node."""
+    """Return the RuntimeClass of each plugin pod on a node."""
     return [each["spec"].get("runtimeClassName", "") for each in pods(lab, node, stack.NAMESPACE)]

@@ -1,4 +1,4 @@
-"""What holds when NVIDIA's own tool writes the container runtime's configuration beside ours."""
+"""Facts about nodes on which nvidia-ctk overwrites this project's containerd configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.simulator import marks
 
 NODE = REAL[1]
 DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
-#: As the installation guide has it (NVIDIA Container Toolkit 1.20.0, cmd/nvidia-ctk/runtime).
+#: Command of the installation guide (NVIDIA Container Toolkit 1.20.0, cmd/nvidia-ctk/runtime).
 CONFIGURE = "nvidia-ctk --quiet runtime configure --runtime=containerd"
 APPLY = "sh /root/runtime.sh apply"
 
@@ -20,7 +20,7 @@ def _drop_in(node: Node) -> str:
 
 
 def _seen(lab: Lab) -> int:
-    """Device nodes in a container that asks for one GPU."""
+    """Return the number of device nodes in a container that requests one GPU."""
     (seen,) = seen_by(lab, objects.gpu_pod("configured", NODE, (1,), "hold"))
     lab.delete("configured")
     return len(seen["nodes"])
@@ -29,7 +29,8 @@ def _seen(lab: Lab) -> int:
 def _by_tool(options: str, count: int) -> Fact:
     def check(lab: Lab) -> None:
         node = lab.nodes[NODE]
-        lab.wait_offered(NODE, marks.GPU, (GPUS, GPUS))  # its plugin may just have come
+        # The plugin may have been restarted just now.
+        lab.wait_offered(NODE, marks.GPU, (GPUS, GPUS))
         before = _drop_in(node)
         node.run(f"{CONFIGURE} {options}; systemctl restart containerd")
         require("whether the tool wrote our file anew", _drop_in(node) != before, True)

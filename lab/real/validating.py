@@ -1,4 +1,4 @@
-"""Our validation and our tests on one node, as the stack's Commands run them."""
+"""Run this project's validation and tests on one node, like the stack's Commands do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lab.simulator.marks import GPU
 PROJECT = Path(__file__).parents[2]
 POOL = "gpus"
 LIMIT = 200
-#: A test over all GPUs, as docs/validation.md has it.
+#: Test over all GPUs of a node, as in docs/validation.md.
 ALL_REDUCE_TEST = {
     "image": IMAGE,
     "command": [f"/{ALL_REDUCE}", "-g", str(GPUS)],
@@ -51,15 +51,15 @@ def declared(
     platform: str = "device-plugin",
     **validation: Any,
 ) -> Cluster:
-    """A stack whose one pool is the node.
+    """Return a stack whose only pool is the given node.
 
     Args:
-        lab: the running cluster.
-        node: its name.
-        plugin: of the plugin's configuration, beside how devices get into containers.
-        pool: of the pool.
-        platform: its name.
-        validation: changes of its section.
+        lab: The running test cluster.
+        node: Name of the node.
+        plugin: Additions to the plugin's configuration.
+        pool: Additions to the pool's settings.
+        platform: Name of the platform.
+        validation: Changes of the section `validation`.
     """
     document = stack.declared(lab.plane.context)
     document["pools"] = [{"name": POOL, "nodes": [node], "gpusPerNode": GPUS, **(pool or {})}]
@@ -76,13 +76,13 @@ def declared(
 
 
 def prepare(lab: Lab) -> None:
-    """Make what the stack makes before it validates."""
+    """Create the objects that the stack creates before validation."""
     lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     lab.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(NAMESPACE))
 
 
 def validates(plugin: Json | None = None, **validation: Any) -> Act:
-    """Validate a node anew; what the program says is kept in the lab (`declared`)."""
+    """Return an action that validates a node again and stores the program's output in the lab."""
 
     def act(lab: Lab, node: str) -> None:
         _run(lab, node, "validation", "validate", _document(lab, node, plugin or {}, validation))
@@ -91,12 +91,12 @@ def validates(plugin: Json | None = None, **validation: Any) -> Act:
 
 
 def forgets(lab: Lab, node: str) -> None:
-    """Take the node's record away, as the stack's end does."""
+    """Remove the node's validation record, as when the stack is destroyed."""
     _run(lab, node, "validation", "forget", _document(lab, node, {}, {}))
 
 
 def measures(**validation: Any) -> Act:
-    """Run the test over all GPUs of a node."""
+    """Return an action that runs the test over all GPUs of a node."""
 
     def act(lab: Lab, node: str) -> None:
         cluster = declared(lab, node, {}, **validation)
@@ -106,7 +106,7 @@ def measures(**validation: Any) -> Act:
 
 
 def meanwhile(act: Act, then: Act) -> Act:
-    """Validate with ``act``, and do ``then`` as soon as its pod runs."""
+    """Return an action that validates, and runs another action while the validation pod runs."""
 
     def acted(lab: Lab, node: str) -> None:
         with ThreadPoolExecutor(1) as pool:
@@ -123,12 +123,12 @@ def meanwhile(act: Act, then: Act) -> Act:
 
 
 def holds(what: str, count: int) -> Act:
-    """Create a pod that asks for so many GPUs, and wait until it runs."""
+    """Return an action that creates a pod with `count` GPUs and waits until the pod runs."""
     return both(make(what, count), awaits(what))
 
 
 def awaits(what: str) -> Act:
-    """Wait until a pod runs."""
+    """Return an action that waits until a pod runs."""
 
     def act(lab: Lab, node: str) -> None:
         lab.wait_phase(pod_name(node, what), "Running")
@@ -137,13 +137,16 @@ def awaits(what: str) -> Act:
 
 
 def withdraws(lab: Lab, node: str) -> None:
-    """A critical XID on the first GPU, and wait until it isn't offered."""
+    """Simulate a critical XID on the first GPU, and wait until the GPU isn't allocatable."""
     withdraw(lab, node)
     lab.wait_offered(node, GPU, (GPUS, GPUS - 1))
 
 
 def broken(kind: str, gpu: int, value: int, *words: str) -> Act:
-    """A fault of one GPU of the real node; of the simulated one ``words`` say the same."""
+    """Return an action that sets a fault of one GPU.
+
+    On the real node the mock gets the fault. On the simulated node the faults in `words` are set.
+    """
 
     def act(lab: Lab, node: str) -> None:
         if node in REAL:
@@ -158,17 +161,19 @@ def broken(kind: str, gpu: int, value: int, *words: str) -> Act:
 
 def _document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolValidation:
     cluster = declared(lab, node, plugin, **validation)
-    # Records tell stacks apart: each node is one here.
+    # Validation records differ by stack, so each node has its own stack name here.
     return resolve(cluster, node).validation.pools[0]
 
 
 def _run(
     lab: Lab, node: str, program: str, action: str, request: PoolValidation | Measuring
 ) -> None:
-    """Run a program of ours and keep what it said, with names that both kinds of nodes share.
+    """Run a program of this project and store its output.
+
+    Node names and UUIDs in the output are replaced by names that both kinds of nodes share.
 
     Raises:
-        RealError: it ended otherwise than by a result or by errors that it names.
+        RealError: The program ended without a result and without a named error.
     """
     done = subprocess.run(
         ["sh", "components/run.sh", program, action],
@@ -199,14 +204,14 @@ def _run(
 
 
 def plain(lab: Lab, node: str, text: str) -> str:
-    """The same with each GPU by its number and the node as ``NODE``."""
+    """Replace each UUID in a text by the device's number, and the node's name by `NODE`."""
     for name, uuid in _uuids(lab, node):
         text = text.replace(uuid, name)
     return text.replace(node, "NODE")
 
 
 def _uuids(lab: Lab, node: str) -> Iterator[tuple[str, str]]:
-    """A name that both kinds of nodes share, and the UUID, of each device."""
+    """Yield a name that both kinds of nodes share, and the UUID, of each device."""
     if node in REAL:
         mock = lab.nodes[node].mock
         gpus, parts = mock.uuids, mock.mig_uuids

@@ -1,4 +1,4 @@
-"""Cases of our own validation: faults of single GPUs, GPUs in use, slow ones, own tests."""
+"""Cases of this project's validation: faulty GPUs, GPUs in use, slow GPUs, user-defined tests."""
 
 from __future__ import annotations
 

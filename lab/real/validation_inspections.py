@@ -1,4 +1,4 @@
-"""What our validation and our tests said of a node, and what they left there."""
+"""Observations of validation and test results, and of the pods that they leave."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lab.real import pod_inspections, stack_inspections
 from lab.real.behaviours import Inspect
 from lab.real.lab import Json, Lab
 
-#: Of these validations alone: the stack, which comes later, makes its own.
+#: Namespace of these validations; the stack of later steps creates its own namespace.
 NAMESPACE = "gpu-proof"
 
 
 def result(inspect: Callable[[Json], Any]) -> Inspect:
-    """A look at the node in the validation's result; what it said where it failed."""
+    """Return an observation of the node's validation result, or of the error if it failed."""
 
     def looked(lab: Lab, node: str) -> Any:
         said = lab.said[node]
@@ -26,62 +26,62 @@ def result(inspect: Callable[[Json], Any]) -> Inspect:
 
 
 def counts(entry: Json) -> tuple[int, int, int, list[str]]:
-    """GPUs computed, simulated and deferred, and which ones are in the record."""
+    """Return the numbers of computed, simulated and deferred GPUs, and the recorded devices."""
     return (*few(entry), sorted(entry["devices"]))
 
 
 def few(entry: Json) -> tuple[int, int, int]:
-    """GPUs computed, simulated and deferred."""
+    """Return the numbers of computed, simulated and deferred GPUs."""
     return entry["computed"], entry["simulated"], entry["deferred"]
 
 
 def failure(lab: Lab, node: str) -> Any:
-    """The lines of the errors with which the program failed."""
+    """Return the error lines of the program that failed."""
     return lab.said[node].get("faults", lab.said[node])
 
 
 def failing(lab: Lab, node: str) -> list[str]:
-    """Devices on which no kernel ran, as the program names them."""
+    """Return the devices on which kernels failed, as named by the program."""
     said = " ".join(failure(lab, node))
     return sorted(re.findall(r"((?:GPU|MIG) [0-9:]+): exit code 1", said))
 
 
 def twice(lab: Lab, node: str) -> list[str]:
-    """Which GPUs the program says were given to two containers."""
+    """Return the GPUs that were given to two containers, as named by the program."""
     said = " ".join(failure(lab, node))
     return sorted(re.findall(r"(GPU \d+): the device plugin gave it to 2 containers", said))
 
 
 def silent(lab: Lab, node: str) -> list[str]:
-    """GPUs whose containers ended well without the line that proves something."""
+    """Return the GPUs whose containers succeeded without the line that proves a kernel's run."""
     said = " ".join(failure(lab, node))
     return sorted(re.findall(r"(GPU \d+): its log has no line 'Test PASSED'", said))
 
 
 def shortfall(lab: Lab, node: str) -> str:
-    """What the program reports about too few GPUs; why is the plugin's to say."""
+    """Return what the program reports about missing GPUs, without the plugin's own message."""
     said = re.match(r"node NODE: found (.+?\))(;| \()", failure(lab, node)[0])
     return said[1] if said else str(failure(lab, node))
 
 
 def measured(lab: Lab, node: str) -> Any:
-    """What the test measured; what the program said where it failed."""
+    """Return what the test measured, or the error if it failed."""
     said = lab.said[node]
     keys = ("figure", "problem", "skipped", "simulated")
     return [[each[key] for key in keys] for each in said["tests"]] if "tests" in said else said
 
 
 def validation_pod(lab: Lab, node: str) -> Json | None:
-    """Status of the node's validation pod; None where it has none."""
+    """Return the status of the node's validation pod, or None if there is no pod."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod_name(node)}"
     return lab.request("GET", path)["status"] if lab.exists(path) else None
 
 
 def ends(lab: Lab, node: str) -> list[tuple[int, str]]:
-    """How the containers of the node's validation pod ended."""
+    """Return how the containers of the node's validation pod ended."""
     return sorted(pod_inspections.ends(validation_pod(lab, node) or {}))
 
 
 def left(lab: Lab, node: str) -> int:
-    """Pods of ours that are still there."""
+    """Return the number of validation pods that remain on the node."""
     return len(stack_inspections.pods(lab, node, NAMESPACE))

@@ -1,9 +1,9 @@
-"""The embedded cluster: a real control plane, simulated GPU nodes, real SSH hosts.
+"""Embedded test cluster: a real control plane, simulated GPU nodes and real SSH hosts.
+
+Everything simulated is marked: nodes by annotations, container logs by their first line.
 
 >>> cluster = start("dev", load_hardware(path))             # doctest: +SKIP
 >>> cluster.kubeconfig, cluster.context                     # doctest: +SKIP
-
-Whatever is simulated is marked so: nodes by annotations, logs by their first line.
 """
 
 from lab.simulator.control_plane import SimulatorError

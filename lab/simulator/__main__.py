@@ -1,4 +1,4 @@
-"""``python -m lab.simulator up|down|status|fault``: the embedded cluster by hand."""
+"""Start, stop and inspect the embedded cluster, or inject faults into its nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.faults import ConfigError
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--name", default="dev", help="the cluster's name (default: dev)")
     main = argparse.ArgumentParser(prog="python -m lab.simulator", description=__doc__)
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 1 where it fails, or where ``status`` finds something missing."""
+    """Run one command; return 1 if the command fails or `status` finds a stopped component."""
     asked = parser().parse_args(arguments)
     try:
         if asked.command == "up":

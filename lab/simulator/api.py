@@ -1,7 +1,7 @@
-"""A small client of the embedded API server: requests and watches on one keep-alive pool.
+"""Small asynchronous client for the embedded API server, with one pool of keep-alive connections.
 
-At 1,000 nodes the controller makes some thousand patches; aiohttp needs a third of the time per
-request that the usual Kubernetes clients take, and reads a watch without parsing what is not ours.
+At 1,000 nodes the controller sends several thousand patches. aiohttp needs a third of the time per
+request that the usual Kubernetes clients need, and can read a watch without parsing unused fields.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ Json = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
 
-#: Requests in flight; the API server's own limit for changes is 200.
+#: Maximum number of concurrent requests; the API server's own limit for mutating requests is 200.
 CONCURRENCY = 32
-#: Seconds; a busy machine deletes slowly.
+#: Timeout of one request in seconds. It is high because a busy machine deletes objects slowly.
 REQUEST_SECONDS = 120
-#: Seconds after which the server ends a watch, which is then taken up again.
+#: Seconds after which the API server ends a watch; the caller then starts a new watch.
 WATCH_SECONDS = 280
 
 
 class ApiError(RuntimeError):
-    """The API server refused; ``code`` is the HTTP status."""
+    """The API server rejected a request; `code` is the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
+        """Store the error message and the HTTP status code."""
         super().__init__(message)
         self.code = code
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where the API server is and the client certificate that it accepts."""
+    """URL of an API server, its certificate authority, and a client certificate with its key."""
 
     server: str
     ca: Path
@@ -47,16 +48,17 @@ class Access:
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """The TLS context of a client."""
+        """Return the client's TLS context, with the client certificate loaded."""
         context = ssl.create_default_context(cafile=str(self.ca))
         context.load_cert_chain(str(self.certificate), str(self.key))
         return context
 
 
 class Api:
-    """Requests to one API server."""
+    """Client that sends requests to one API server."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
+        """Store the HTTP session that all requests use."""
         self._session = session
 
     async def request(
@@ -67,9 +69,10 @@ class Api:
         content_type: str = "application/json",
         **params: str,
     ) -> Any:
-        """One request; the answer is parsed where it is JSON, text otherwise.
+        """Send one request and return the response: parsed if the response is JSON, else as text.
 
-        :raises ApiError: with the server's own message.
+        Raises:
+            ApiError: The server rejected the request; the error has the server's message.
         """
         data = None if body is None else json.dumps(body)
         headers = {"Content-Type": content_type}
@@ -84,14 +87,16 @@ class Api:
             return text
 
     async def list(self, path: str, **params: str) -> tuple[list[Json], str]:
-        """All items of a list and its resource version."""
+        """Return all items of a list request and the resource version of the list."""
         answer = await self.request("GET", path, None, "application/json", **params)
         return answer["items"], answer["metadata"]["resourceVersion"]
 
     async def watch(self, path: str, version: str, **params: str) -> AsyncIterator[Json]:
-        """Events since ``version``, until the server ends the watch.
+        """Yield watch events after resource version `version` until the server ends the watch.
 
-        :raises ApiError: 410 where ``version`` is too old: list again.
+        Raises:
+            ApiError: The server rejected the watch. Status 410 means that `version` is too old and
+                that the caller must list the objects again.
         """
         asked = {
             "watch": "1",
@@ -123,7 +128,7 @@ def _message(text: str) -> str:
 
 @asynccontextmanager
 async def connect(access: Access) -> AsyncIterator[Api]:
-    """A client; a request that takes more than `REQUEST_SECONDS` fails."""
+    """Open a client for the API server; each request fails after `REQUEST_SECONDS`."""
     connector = aiohttp.TCPConnector(ssl=access.context(), limit=CONCURRENCY + 16)
     timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
     async with aiohttp.ClientSession(
@@ -133,7 +138,7 @@ async def connect(access: Access) -> AsyncIterator[Api]:
 
 
 async def gather(*tasks: Any) -> None:
-    """Run coroutines, at most `CONCURRENCY` at a time; the first failure is raised."""
+    """Run coroutines, at most `CONCURRENCY` at a time, and raise the first error."""
     limit = asyncio.Semaphore(CONCURRENCY)
 
     async def bounded(task: Any) -> None:

@@ -1,7 +1,7 @@
-"""The control plane: etcd, API server, controller manager, scheduler and kwok, by kwokctl.
+"""Control plane of an embedded cluster: etcd, API server, controller manager, scheduler and kwok.
 
-Real programs as plain processes on loopback (kwokctl's binary runtime). All of its files lie below
-the cluster's folder in the cache; the user's ``~/.kube/config`` and ``~/.kwok`` are never used.
+kwokctl starts the real programs as plain processes on loopback (its binary runtime). All files are
+in the cluster's folder in the cache; the user's `~/.kube/config` and `~/.kwok` are never used.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from toolchain.cache import write_atomically
 
 CREATE_SECONDS = 90
 READY_SECONDS = 30
-#: Names the folder of clusters that earlier versions of this program made.
+#: Environment variable that marks the processes of clusters created by earlier versions of this
+#: program.
 EARLIER = "KWOK_WORKDIR"
-#: The program that follows the nodes, started and ended by `embedded`.
+#: Module name of the controller process that simulates node components; `embedded` starts and stops
+#: this process.
 CONTROLLER = "lab.simulator.controller"
-#: Tries to start an existing cluster before it is made anew.
+#: Number of attempts to restart an existing cluster before the cluster is recreated.
 RESTARTS = 3
 COMPONENTS = (
     "etcd",
@@ -43,7 +45,7 @@ COMPONENTS = (
 )
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kwokctl")
 
-#: Variable that makes the API server of a cluster that is made anew log all requests.
+#: Environment variable that enables the API server's audit log when a cluster is created.
 AUDIT = "GPU_CLUSTER_AUDIT"
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -51,22 +53,27 @@ AUDIT_POLICY = {
     "omitStages": ["RequestReceived"],
     "rules": [{"level": "Metadata"}],
 }
-#: Requests per second of the controllers: their defaults (20 and 50) would stretch what 1,000 nodes
-#: need over minutes. Large clusters raise them so (kube-controller-manager, --kube-api-qps).
-#: In the file, not by --extra-args: kwokctl 0.8.0 panics at the second one of a second component.
+#: API request rates of the controller manager and the scheduler, in requests per second.
+#: With the defaults (20 and 50), setting up 1,000 nodes would take minutes. Large clusters raise
+#: the same flags (kube-controller-manager, --kube-api-qps). The flags are set in the configuration
+#: file because kwokctl 0.8.0 panics if --extra-args is given for a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
-#: Whether the definitions that kwokctl makes last are there.
+#: Path of the custom resource definition that kwokctl creates last; if it exists, all others exist.
 DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
-#: Without these two nothing else can work; the others are started again when kwokctl has ended.
+#: etcd and the API server, which all other components need. The others are restarted after kwokctl
+#: has ended.
 NEEDED = COMPONENTS[:2]
-#: The API server takes the address that it advertises from the default route, and ends where a
-#: machine has none (kubernetes v1.34.4, options.go, DefaultAdvertiseAddress). It listens on
-#: loopback alone, and objects may not name a loopback address as an endpoint: none is written.
+#: API server flags for a machine without a default route.
+#: The API server derives its advertised address from the default route and exits if there is no
+#: default route (kubernetes v1.34.4, options.go, DefaultAdvertiseAddress). The server listens on
+#: loopback only, and an Endpoints object must not contain a loopback address, so the endpoint
+#: reconciler is disabled.
 ADVERTISED = [
     {"key": "advertise-address", "value": "127.0.0.1"},
     {"key": "endpoint-reconciler-type", "value": "none"},
 ]
-#: kwokctl alone takes the highest free ports: two clusters that start at once take the same.
+#: Settings of kwokctl that get a randomly chosen port. By default kwokctl takes the highest free
+#: ports, so two clusters started at the same time would get the same ports.
 PORTS = (
     "etcdPort",
     "etcdPeerPort",
@@ -75,12 +82,14 @@ PORTS = (
     "kubeSchedulerPort",
     "kwokControllerPort",
 )
-#: Without leases: a kwok that is started again would not act on nodes until those of the killed one
-#: have run out. In their place nodes report each 10 minutes (`stages`), and an hour is the limit.
+#: Options of kwokctl. Node leases are disabled because a restarted kwok would not manage nodes
+#: until the leases of the killed kwok expire. Instead, nodes send a status update every 10 minutes
+#: (see `stages`), and the grace period of the node monitor is one hour.
 OPTIONS = {
     "bindAddress": "127.0.0.1",
     "kubeApiserverCertSANs": [kubelets.SERVICE],
-    "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,  # kwokctl: times 5
+    # kwokctl multiplies this value by 5.
+    "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,
 }
 PATCHES = [
     {"name": "kube-apiserver", "extraArgs": ADVERTISED},
@@ -90,7 +99,8 @@ PATCHES = [
         "name": "kwok-controller",
         "extraArgs": [
             {"key": "node-lease-duration-seconds", "value": "0"},
-            # kwokctl's own flags make every node its own: a real kubelet's would become a fake one.
+            # By default kwokctl lets kwok manage all nodes, which would turn the node of a real
+            # kubelet into a simulated node.
             {"key": "manage-all-nodes", "value": "false"},
             {"key": "manage-nodes-with-annotation-selector", "value": f"{marks.FAKE_NODE}=fake"},
         ],
@@ -99,7 +109,7 @@ PATCHES = [
 
 
 def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
-    """A configuration of kwokctl: its options, and a free port for each component."""
+    """Return kwokctl's configuration with the given options and a free port for each component."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -109,82 +119,90 @@ def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 class SimulatorError(RuntimeError):
-    """The embedded cluster cannot do what is asked; the message names what, why and the cure."""
+    """An operation on the embedded cluster failed; the message has the cause and the remedy."""
 
 
 class ComponentError(SimulatorError):
-    """A component ended while others waited for it; the message has its last line."""
+    """A component ended while other components waited for it; the message has its last log line."""
 
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """The control plane of one embedded cluster. ``name``: the cluster's."""
+    """Control plane of one embedded cluster.
+
+    Attributes:
+        name: Name of the cluster.
+    """
 
     name: str
 
     @property
     def directory(self) -> Path:
-        """The cluster's folder in the cache."""
+        """Return the cluster's folder in the cache."""
         return cache_dir() / "embedded" / self.name
 
     @property
     def kubeconfig(self) -> Path:
-        """For users: one context, certificates inside."""
+        """Return the path of the user's kubeconfig, with one context and embedded certificates."""
         return self.directory / "kubeconfig"
 
     @property
     def context(self) -> str:
-        """Name of the context in `kubeconfig`."""
+        """Return the name of the context in the kubeconfig."""
         return f"gpu-cluster-{self.name}"
 
     @property
     def logs(self) -> Path:
-        """Folder of the simulated container logs."""
+        """Return the folder of the simulated container logs."""
         return self.directory / "container-logs"
 
     @property
     def controller_pid(self) -> Path:
-        """The controller's pid file, written by who starts it."""
+        """Return the path of the controller's pid file, written by the process that starts it."""
         return self.directory / "controller.pid"
 
     @property
     def controller_ready(self) -> Path:
-        """The pid again, written by the controller when it has seen all nodes."""
+        """Return the path of the file in which the controller writes its pid when it is ready."""
         return self.directory / "controller.ready"
 
     @property
     def controller_log(self) -> Path:
-        """What the controller does and what goes wrong."""
+        """Return the path of the controller's log."""
         return self.directory / "controller.log"
 
     @property
     def made(self) -> Path:
-        """The mark that this cluster was made whole: written last, removed first."""
+        """Return the path of the file that marks a completely created cluster.
+
+        The file is written as the last step of creation and removed as the first step of deletion.
+        """
         return self.directory / "made"
 
     @property
     def output(self) -> Path:
-        """What kwokctl printed last."""
+        """Return the path of the file with the output of the last kwokctl command."""
         return self.directory / "kwokctl.log"
 
     @property
     def work(self) -> Path:
-        """kwokctl's own folder, below what it takes for the home folder.
+        """Return kwokctl's working folder, a subfolder of the folder that kwokctl gets as HOME.
 
-        Its variable KWOK_WORKDIR would name any folder, but none with a blank in its path
-        (kwok v0.8.0, pkg/utils/envs).
+        The variable KWOK_WORKDIR could name any other folder, but not a path with a space (kwok
+        v0.8.0, pkg/utils/envs).
         """
         return self.directory / ".kwok"
 
     @property
     def cluster(self) -> Path:
-        """kwokctl's folder of this cluster."""
+        """Return the folder in which kwokctl stores this cluster."""
         return self.work / "clusters" / self.name
 
     def access(self) -> Access:
-        """How to reach the API server.
+        """Return the API server's URL and the client certificate to connect with.
 
-        :raises SimulatorError: there is no cluster yet.
+        Raises:
+            SimulatorError: The cluster doesn't exist yet.
         """
         pki = self.cluster / "pki"
         try:
@@ -198,7 +216,7 @@ class ControlPlane:
         return Access(server, pki / "ca.crt", pki / "admin.crt", pki / "admin.key")
 
     def pids(self) -> dict[str, int]:
-        """Pids of the components that run."""
+        """Return the process ids of the running components, by component name."""
         process_ids = {}
         for component in COMPONENTS:
             pid = processes.pid_in(self.cluster / "pids" / f"{component}.pid")
@@ -207,13 +225,13 @@ class ControlPlane:
         return process_ids
 
     def is_ready(self) -> bool:
-        """Whether the cluster was made whole, all of it runs and the API server answers."""
+        """Check that the cluster is fully created and running, and that the API server responds."""
         return self.made.exists() and len(self.pids()) == len(COMPONENTS) and self._answers()
 
     def ended(self, *components: str) -> str:
-        """Return which of these components has ended, with its last line; "" if none has.
+        """Return the name of a component that has ended, with its last log line; "" if all run.
 
-        A component whose pid nobody wrote down counts as one that isn't started yet.
+        A component without a pid file counts as not started yet.
         """
         running = self.pids()
         for component in components or COMPONENTS:
@@ -223,7 +241,10 @@ class ControlPlane:
         return ""
 
     def last_line(self, component: str) -> str:
-        """Return what a component's log ends with, as the end of a sentence; "" without a log."""
+        """Return the last line of a component's log, worded as the end of a sentence.
+
+        Without a log, return "".
+        """
         return last_line(self.cluster / "logs" / f"{component}.log")
 
     def _answers(self, path: str = "/readyz") -> bool:
@@ -236,9 +257,11 @@ class ControlPlane:
             return False
 
     def start(self) -> bool:
-        """Start what does not run; true where something was started.
+        """Start all components that don't run; return True if any component was started.
 
-        :raises SimulatorError: with the last lines of kwokctl's output.
+        Raises:
+            SimulatorError: A component failed to start; the message has the last lines of kwokctl's
+                output.
         """
         ready = self.is_ready()
         if not ready:
@@ -254,7 +277,10 @@ class ControlPlane:
         return not ready
 
     def _create_anew(self, tools: dict[str, Tool]) -> None:
-        """Tries once more with other ports: one may be taken since it was found free."""
+        """Create the cluster; on failure retry once with other ports.
+
+        Another program may have taken a port after the port was found free.
+        """
         for last in (False, True):
             self.stop()
             logs.write(self.logs)
@@ -266,13 +292,17 @@ class ControlPlane:
                     raise
 
     def _restart(self, tools: dict[str, Tool]) -> bool:
-        """Start what does not run of a cluster that was made before."""
+        """Start the stopped components of an existing cluster.
+
+        Returns:
+            False if the components don't become ready.
+        """
         for _ in range(RESTARTS):
             running = self.pids()
             for component in COMPONENTS:
-                if component not in running:  # kwokctl would take a zombie for a running process
+                if component not in running:  # kwokctl would take a zombie for a running process.
                     (self.cluster / "pids" / f"{component}.pid").unlink(missing_ok=True)
-            # Of a killed run: processes whose ids nobody wrote down, and kwokctl itself.
+            # A killed run can leave processes without a pid file, and a running kwokctl.
             processes.stop_marked(self.directory, {*running.values(), *self._controller()})
             try:
                 if self._kwokctl(tools, "start", "cluster"):
@@ -284,7 +314,7 @@ class ControlPlane:
         return False
 
     def _await_ready(self) -> bool:
-        """Wait until the API server is ready; false at once where a component has ended."""
+        """Wait until the API server is ready; return False immediately if a component has ended."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline and len(self.pids()) == len(COMPONENTS):
             if self._answers():
@@ -314,7 +344,7 @@ class ControlPlane:
         raise self.failure(reason)
 
     def failure(self, reason: str) -> SimulatorError:
-        """Return the error of a cluster that isn't up, with its reason and what to do."""
+        """Return the error for a cluster that isn't running, with the reason and the remedy."""
         return SimulatorError(
             f"embedded cluster {self.name}: {reason}; wanted: a control plane that answers; cure: "
             f"see to this cause, then run again; all logs: {self.cluster / 'logs'}"
@@ -324,13 +354,13 @@ class ControlPlane:
         return last_line(self.output)
 
     def _controller(self) -> set[int]:
-        """Processes of the cluster's controller, which `embedded` starts and ends."""
+        """Return the pids of the cluster's controller, which `embedded` starts and stops."""
         return {
             pid for pid in processes.marked(self.directory) if processes.is_running(pid, CONTROLLER)
         }
 
     def _audit(self) -> dict[str, str]:
-        """Options that make the API server log its requests, where `AUDIT` asks for it."""
+        """Return the options for the API server's audit log if the variable `AUDIT` is set."""
         if not os.environ.get(AUDIT):
             return {}
         policy = self.directory / "audit-policy.yaml"
@@ -339,15 +369,18 @@ class ControlPlane:
 
     @property
     def audit_log(self) -> Path:
-        """Requests to the API server, a JSON object a line; only where `AUDIT` asked for it."""
+        """Return the path of the API server's audit log, one JSON object per line.
+
+        The log exists only if the variable `AUDIT` was set when the cluster was created.
+        """
         return self.cluster / "logs" / "audit.log"
 
     def _kwokctl(self, tools: dict[str, Tool], *arguments: str) -> int:
-        """Run kwokctl; its exit status.
+        """Run kwokctl and return its exit status.
 
         Raises:
-            ComponentError: a component without which it would wait for nothing has ended.
-            SimulatorError: it took too long.
+            ComponentError: A component that kwokctl waits for has ended.
+            SimulatorError: kwokctl did not finish in time.
         """
         version = tools["kube-apiserver"].version.removeprefix("v")
         environment = {
@@ -386,7 +419,7 @@ class ControlPlane:
         return status
 
     def write_kubeconfig(self) -> None:
-        """Write `kubeconfig`, readable by its owner only."""
+        """Write the user's kubeconfig, readable by its owner only."""
         text = kubeconfig.text(self.access(), self.context)
         self._draft.unlink(missing_ok=True)
         self._draft.touch(mode=0o600)
@@ -398,18 +431,20 @@ class ControlPlane:
         return self.kubeconfig.with_suffix(".new")
 
     def stop(self) -> None:
-        """End all components and remove what `start` wrote."""
+        """Stop all components and remove the files that `start` wrote."""
         self.made.unlink(missing_ok=True)
         processes.stop(processes.pid_in(self.controller_pid), CONTROLLER)
         pids = self.pids()
-        for component in reversed(COMPONENTS):  # etcd last: the others write to it as they end
+        # etcd is stopped last because the other components write to etcd while they shut down.
+        for component in reversed(COMPONENTS):
             processes.stop(pids.get(component), str(self.cluster))
         processes.stop_marked(self.directory)
         earlier = self.directory / "kwok"
         processes.stop_marked(earlier, variable=EARLIER)
         for path in (self.work, self.logs, self.directory / "bin", earlier):
             shutil.rmtree(path, ignore_errors=True)
-        drafts = self.directory.glob(f".{self.made.name}.*")  # of a write that was killed
+        # Temporary files of an interrupted write.
+        drafts = self.directory.glob(f".{self.made.name}.*")
         for path in (
             self.kubeconfig,
             self._draft,

@@ -1,4 +1,4 @@
-"""The embedded cluster as a whole: up, down, status."""
+"""Start, stop and inspect an embedded cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from policies.printable import printable
 from toolchain import cache_dir
 
 NOT_READY = "node.kubernetes.io/not-ready"
-#: Seconds until nodes are Ready: at least, and for each node more.
+#: Timeout in seconds until all nodes are Ready: a fixed part, and a part for each node.
 READY_SECONDS, EACH_READY = 60, 0.3
 CONTROLLER_SECONDS = 30
 LOCK_SECONDS = 120
@@ -38,9 +38,15 @@ LOCK_SECONDS = 120
 class Embedded:
     """A running embedded cluster.
 
-    ``kubeconfig`` and ``context``: for tools; ``server``: the API server's URL; ``nodes``: how many
-    simulated nodes; ``started``: whether this run started anything; ``changed``: how many nodes
-    this run created, changed or deleted.
+    Attributes:
+        name: Name of the cluster.
+        directory: Folder of the cluster in the cache.
+        kubeconfig: Path of the kubeconfig for users and tools.
+        context: Name of the context in the kubeconfig.
+        server: URL of the API server.
+        nodes: Number of simulated nodes.
+        started: True if this run started a process.
+        changed: Number of nodes that this run created, changed or deleted.
     """
 
     name: str
@@ -55,7 +61,15 @@ class Embedded:
 
 @dataclass(frozen=True)
 class Status:
-    """What runs of one embedded cluster: pid by component; ``ready``: all of it, answering."""
+    """Status of one embedded cluster.
+
+    Attributes:
+        name: Name of the cluster.
+        running: Process ids of the running components, by component name.
+        missing: Names of the components that don't run.
+        ready: True if all components run and the API server responds.
+        nodes: Number of simulated nodes, 0 if the cluster isn't ready.
+    """
 
     name: str
     running: dict[str, int]
@@ -65,12 +79,13 @@ class Status:
 
 
 def start(name: str, hardware: Hardware) -> Embedded:
-    """Start what is missing and make the nodes be those of the hardware.
+    """Start the stopped parts of the cluster and make its nodes match the hardware file.
 
-    A second call changes nothing. SSH hosts are not started here (``lab.simulator.hosts.up``); a
-    node whose host does not run is not prepared.
+    A second call changes nothing. SSH hosts are started by `lab.simulator.hosts.up`; a node whose
+    SSH host doesn't run counts as not prepared.
 
-    :raises SimulatorError: with what failed and the cure.
+    Raises:
+        SimulatorError: A part failed to start; the message has the cause and the remedy.
     """
     plane = ControlPlane(name)
     with _locked(name), _explained(plane):
@@ -91,7 +106,7 @@ def start(name: str, hardware: Hardware) -> Embedded:
 
 
 def down(name: str) -> None:
-    """End every process of the cluster and remove its files; nothing to do isn't an error."""
+    """Stop every process of the cluster and remove its files; do nothing if there is no cluster."""
     plane = ControlPlane(name)
     if not plane.directory.exists():
         return
@@ -105,12 +120,15 @@ def down(name: str) -> None:
 
 
 def authority(name: str) -> Path:
-    """The cluster's certificate authority, made with the cluster; may not exist."""
+    """Return the path of the cluster's CA certificate.
+
+    The file exists once the cluster was created.
+    """
     return ControlPlane(name).cluster / "pki" / "ca.crt"
 
 
 def status(name: str) -> Status:
-    """What runs; never starts or changes anything."""
+    """Return which components run, without starting or changing anything."""
     plane = ControlPlane(name)
     running = plane.pids()
     pid = processes.pid_in(plane.controller_pid)
@@ -122,9 +140,10 @@ def status(name: str) -> Status:
 
 
 def set_fault(name: str, node: str, *words: str) -> None:
-    """Give a node these faults, in place of the ones it has; none heals it.
+    """Replace the faults of a simulated node; without arguments the node becomes healthy.
 
-    :raises SimulatorError: an unknown fault or node.
+    Raises:
+        SimulatorError: The fault or the node is unknown.
     """
     text = ",".join(words)
     try:
@@ -147,14 +166,17 @@ def set_fault(name: str, node: str, *words: str) -> None:
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """One run at a time. The lock file stays: removing it would let two runs hold it."""
+    """Let only one run at a time change the cluster.
+
+    The lock file is never removed: removing it would let two runs hold the lock.
+    """
     with locked(cache_dir() / "embedded" / f".{name}.lock", LOCK_SECONDS):
         yield
 
 
 @contextlib.contextmanager
 def _explained(plane: ControlPlane) -> Iterator[None]:
-    """Turn what the system or the API server refuses into one line that names it."""
+    """Convert errors of the system or the API server to a `SimulatorError` of one line."""
     try:
         yield
     except (OSError, aiohttp.ClientError, api.ApiError) as error:
@@ -167,12 +189,14 @@ def _start_controller(plane: ControlPlane) -> bool:
     if processes.is_running(pid, CONTROLLER):
         if processes.pid_in(plane.controller_ready) == pid:
             return False
-        processes.stop(pid, CONTROLLER)  # it never came so far
-    processes.stop_marked(plane.directory, word=CONTROLLER)  # a killed run wrote no pid down
+        processes.stop(pid, CONTROLLER)  # The controller never finished its start.
+    # A killed run may have left a controller without a pid file.
+    processes.stop_marked(plane.directory, word=CONTROLLER)
     project = Path(__file__).parents[2]
     path = os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    child = os.posix_spawn(  # not Popen: the process outlives this one
+    # posix_spawn instead of Popen because the controller outlives this process.
+    child = os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", CONTROLLER, "--name", plane.name],
         {
@@ -214,7 +238,11 @@ async def _count(plane: ControlPlane) -> int:
 
 
 async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tuple[int, int]:
-    """Create, change and delete nodes; wait until all are Ready. Gives changes and nodes."""
+    """Create, change and delete nodes, and wait until all nodes are Ready.
+
+    Returns:
+        The number of changes and the number of nodes.
+    """
     wanted = {spec.name: nodes.manifest(spec) for spec in specs}
     async with api.connect(plane.access()) as client:
         listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
@@ -251,11 +279,12 @@ async def _wait_ready(plane: ControlPlane, client: api.Api, wanted: set[str]) ->
                 f"nodes {', '.join(late[:10])}: not Ready after {limit:.0f} s; wanted: "
                 f"{len(wanted)} Ready nodes; cure: see kwok-controller.log of the cluster"
             )
-        await asyncio.sleep(0.1 + len(wanted) / 1000)  # a list of 1,000 nodes costs 3 MB
+        # Wait longer between requests for large clusters: a list of 1,000 nodes is 3 MB.
+        await asyncio.sleep(0.1 + len(wanted) / 1000)
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
-    """Ready, and seen so by the controller manager, which then takes its taint away."""
+    """Check that a node is Ready and no longer has the controller manager's not-ready taint."""
     if any(taint["key"] == NOT_READY for taint in node["spec"].get("taints") or []):
         return False
     conditions = node["status"].get("conditions") or []

@@ -1,6 +1,8 @@
-"""etcd by TLS with client certificates: kwokctl starts it open to every user of the machine.
+"""Configure TLS with client certificates for etcd.
 
-Whoever may write to etcd writes objects that no API server checked, such as a Helm record.
+By default kwokctl starts etcd without authentication, open to every user of the machine. A client
+that can write to etcd can store objects that bypass the API server's checks, such as a Helm release
+record.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from typing import Any
 
 
 def patches(options: Mapping[str, Any], pki: Path) -> list[dict[str, Any]]:
-    """Patches of kwokctl's configuration, for etcd and for the API server that dials it.
+    """Return patches of kwokctl's configuration for etcd and for the API server, etcd's client.
 
     Args:
-        options: of that configuration, with ``etcdPort`` and ``etcdPeerPort``.
-        pki: the cluster's folder of certificates. Its one certificate serves and logs in, for
-            127.0.0.1 (kwok 0.8.0, pkg/kwokctl/pki).
+        options: Options of kwokctl's configuration, with `etcdPort` and `etcdPeerPort`.
+        pki: The cluster's folder of certificates. One certificate for 127.0.0.1 is used both as
+            server and as client certificate (kwok 0.8.0, pkg/kwokctl/pki).
     """
     client = f"https://127.0.0.1:{options['etcdPort']}"
     peer = f"https://127.0.0.1:{options['etcdPeerPort']}"

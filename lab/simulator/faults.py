@@ -1,7 +1,7 @@
-"""Faults that a simulated node can have, with the messages of the components that would fail.
+"""Faults of a simulated node, with the error messages of the real components that would fail.
 
-Pure functions. A fault is set by the node annotation ``simulator.gpu-cluster/fault``; several are
-separated by commas.
+The node annotation `simulator.gpu-cluster/fault` sets the faults, separated by commas. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = (
     f"{SLOW}=S",
     f"{FIGURE}=F",
 )
-#: Faults with a number: their field, and the smallest.
+#: Faults with a number: the field of `Faults`, and the smallest valid number.
 _NUMBERED = {
     UNHEALTHY_GPUS: ("unhealthy", 1),
     KERNEL_FAILS: ("kernel_fails", 0),
@@ -41,9 +41,9 @@ _NUMBERED = {
     FIGURE: ("figure", 0),
 }
 
-#: What the device plugin prints where libnvidia-ml is not found, as without a driver
+#: Message of the device plugin if libnvidia-ml is missing, as on a node without a driver
 #: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the last line
-#: as v0.19.3 was seen to print it on a real node, docs/real-parts.md).
+#: as printed by v0.19.3 on a real node, docs/real-parts.md).
 DRIVER_MISSING_MESSAGE = (
     "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND. "
     "If this is a GPU node, did you set the docker default runtime to `nvidia`? "
@@ -51,8 +51,9 @@ DRIVER_MISSING_MESSAGE = (
     "failed to construct resource managers: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
 )
 
-#: What the device plugin ends with under the MIG strategy "single" on GPUs that are divided unlike
-#: (k8s-device-plugin v0.19.3, internal/rm/device_map.go, as seen on a real node).
+#: Message with which the device plugin exits under the MIG strategy "single" if the GPUs have
+#: different MIG partitions (k8s-device-plugin v0.19.3, internal/rm/device_map.go, as observed on a
+#: real node).
 MIG_UNLIKE_MESSAGE = (
     "error starting plugins: error getting plugins: unable to create plugins: failed to construct "
     "resource managers: error building device map: error building device map from "
@@ -61,36 +62,44 @@ MIG_UNLIKE_MESSAGE = (
     "MIG device type present on node"
 )
 
-#: What the kubelet reports where containerd has no such runtime (containerd v1.7.29,
-#: pkg/cri/server/sandbox_run.go; NVIDIA/gpu-operator#413 and #549 quote the whole line; from 2.0 on
-#: it reads "unable to get OCI runtime for sandbox").
+#: Message of the kubelet if containerd has no such runtime (containerd v1.7.29,
+#: pkg/cri/server/sandbox_run.go; NVIDIA/gpu-operator#413 and #549 quote the whole line; since
+#: containerd 2.0 the text is "unable to get OCI runtime for sandbox").
 RUNTIME_NOT_CONFIGURED_MESSAGE = (
     "Failed to create pod sandbox: rpc error: code = Unknown desc = "
     'failed to get sandbox runtime: no runtime for "nvidia" is configured'
 )
 
-#: What an installer's log ends with where the host has loaded a driver itself (document 003,
-#: "Error 1", of nvidia-driver-installer).
+#: Last log line of a driver installer if the host has already loaded a driver (document 003, "Error
+#: 1", of nvidia-driver-installer).
 ALREADY_LOADED_MESSAGE = (
     "An NVIDIA kernel module 'nvidia' appears to already be loaded in your kernel."
 )
 
-#: What the device plugin logs for a GPU that it withdraws (NVIDIA/k8s-device-plugin v0.20.0,
-#: internal/rm/health.go). Xid 79 is "GPU has fallen off the bus" (NVIDIA "XID Errors").
+#: Log message of the device plugin for a GPU that is marked unhealthy (NVIDIA/k8s-device-plugin
+#: v0.20.0, internal/rm/health.go). Xid 79 means "GPU has fallen off the bus" (NVIDIA "XID Errors").
 UNHEALTHY_MESSAGE = "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
 
 
 class SimulatorFaultError(ValueError):
-    """A fault that the simulator does not know; the message names the known ones."""
+    """A fault annotation is invalid; the message lists the valid faults."""
 
 
 @dataclass(frozen=True)
 class Faults:
-    """The faults of one node.
+    """Faults of one simulated node.
 
-    ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``kernel_fails``: index of the
-    GPU on which no kernel runs, -1 for none; ``slow``: seconds that a kernel takes; ``figure``:
-    what tests measure; ``unknown``: why the annotation cannot be read, empty where it can.
+    Attributes:
+        driver_missing: True if the node has no NVIDIA driver.
+        driver_already_loaded: True if the host has already loaded a driver.
+        runtime_not_configured: True if containerd has no `nvidia` runtime.
+        unhealthy: Number of GPUs that the health check marks unhealthy.
+        validation_fails: True if validation tests fail.
+        validation_silent: True if validation tests print no result.
+        kernel_fails: Index of the GPU on which CUDA kernels fail, -1 for none.
+        slow: Seconds that a CUDA kernel takes.
+        figure: Value that performance tests measure.
+        unknown: Error message if the annotation is invalid, else empty.
     """
 
     driver_missing: bool = False
@@ -106,7 +115,7 @@ class Faults:
 
     @property
     def plugin_message(self) -> str | None:
-        """Why the device plugin cannot start; ``None`` where it can."""
+        """Return the error message of a device plugin that cannot start, else None."""
         if self.driver_missing:
             return DRIVER_MISSING_MESSAGE
         if self.runtime_not_configured:
@@ -115,9 +124,10 @@ class Faults:
 
 
 def parse(text: str) -> Faults:
-    """Read the annotation's value; an empty text isn't a fault.
+    """Parse the value of the fault annotation; an empty value means no faults.
 
-    :raises FaultError: an unknown name, or a name that needs a number without one.
+    Raises:
+        SimulatorFaultError: A name is unknown, or its required number is missing or too small.
     """
     values: dict[str, bool | int] = {}
     for word in (part.strip() for part in text.split(",")):
@@ -141,15 +151,18 @@ def parse(text: str) -> Faults:
 
 
 def unhealthy_message(uuids: Iterable[str]) -> str:
-    """What the device plugin logs for the GPUs that it withdraws; empty for none."""
+    """Return the device plugin's log messages for unhealthy GPUs; empty if there are none."""
     return " ".join(UNHEALTHY_MESSAGE.format(device=uuid) for uuid in uuids)
 
 
 def of_node(annotations: Mapping[str, str]) -> Faults:
-    """The faults of a node; one that waits for its driver's installer has no driver."""
+    """Return a node's faults.
+
+    A node that waits for its driver installer counts as a node without driver.
+    """
     try:
         faults = parse(annotations.get(marks.FAULT, ""))
     except SimulatorFaultError as error:
-        faults = Faults(unknown=str(error))  # a typing error must not pass as healthy
+        faults = Faults(unknown=str(error))  # A misspelled fault must not count as healthy.
     waits = marks.DRIVER_WANTED in annotations and marks.DRIVER_LOADED not in annotations
     return replace(faults, driver_missing=True) if waits else faults

@@ -1,7 +1,7 @@
-"""The simulated hardware of a stack: nodes, their GPUs and faults, and hosts, from a file.
+"""Simulated hardware of a stack, read from a file: nodes, their GPUs and faults, and SSH hosts.
 
-The file ``lab/hardware/<stack>.yaml`` stands apart from the stack file, as a machine room stands
-apart from what is declared for it: an edit of the stack file neither adds nor removes a machine.
+The file `lab/hardware/<stack>.yaml` is separate from the stack file, as real machines exist
+independently of a stack file: editing the stack file neither adds nor removes a machine.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from lab.simulator.hosts.model import DRIVER, HostSettings
 from policies.faults import ConfigError, Fault, InputError, Location, fault, refuse, show
 
 CONTROL_PLANE = "control-plane-1"
-#: GPUs that a declared GPU host shows whose node is in no pool by name.
+#: Number of GPUs of a declared GPU host if no pool lists the host's node by name.
 GPUS = 8
-#: Digits of a number in a range (`components.settings.nodes.node_range`).
+#: Maximum number of digits in a node range (`components.settings.nodes.node_range`).
 LONGEST_NUMBER = 9
 HEAD = """\
 # The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.
@@ -54,7 +54,7 @@ def _known(word: str) -> str:
 
 
 class NodeHardware(Model):
-    """Nodes of one kind."""
+    """Simulated nodes with the same hardware."""
 
     names: NodeNames = Field(
         min_length=1,
@@ -82,7 +82,7 @@ class NodeHardware(Model):
 
 
 class HostHardware(Model):
-    """A machine with an SSH server, and the node that it is."""
+    """Simulated machine with an SSH server, and the cluster node that runs on it."""
 
     name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
     node: NodeName | None = Field(
@@ -111,13 +111,13 @@ class HostHardware(Model):
 
     @property
     def of_node(self) -> str:
-        """The name of the host's node."""
+        """Return the name of the host's node."""
         return self.node or self.name
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A host as `lab.simulator.hosts` starts it."""
+    """SSH host in the form that `lab.simulator.hosts` starts."""
 
     name: str
     role: str
@@ -127,21 +127,21 @@ class Machine:
 
 
 class Hardware(Model):
-    """All machines of a stack."""
+    """Complete simulated hardware of a stack: nodes and SSH hosts."""
 
     version: Literal["v1"] = Field(description="v1")
     nodes: tuple[NodeHardware, ...] = Field(min_length=1, description="a list of kinds of nodes")
     hosts: tuple[HostHardware, ...] = Field(default=(), description="a list of hosts")
 
     def gpus_of(self, host: HostHardware) -> int:
-        """Return how many GPUs a host shows."""
+        """Return the number of GPUs of a host."""
         if host.gpus is not None:
             return host.gpus
         of_kind = (kind.gpus for kind in self.nodes if host.of_node in written_out(kind.names))
         return next(of_kind, 0)
 
     def machines(self) -> tuple[Machine, ...]:
-        """Return the hosts to start."""
+        """Return the SSH hosts to start."""
         return tuple(
             Machine(
                 host.name,
@@ -154,7 +154,7 @@ class Hardware(Model):
         )
 
     def host_settings(self) -> HostSettings:
-        """Return what the hosts show, by host."""
+        """Return the simulated GPUs, driver and operating system of each host."""
         return HostSettings(
             gpus={host.name: self.gpus_of(host) for host in self.hosts},
             driver={host.name: host.driver for host in self.hosts},
@@ -163,10 +163,10 @@ class Hardware(Model):
 
 
 def load_hardware(path: Path) -> Hardware:
-    """Read a hardware file.
+    """Read and validate a hardware file.
 
     Raises:
-        ConfigError: all problems, each with its line.
+        ConfigError: The file is invalid; the error has all faults with their line numbers.
     """
     try:
         document = yaml_file.read(path)
@@ -191,7 +191,10 @@ def load_hardware(path: Path) -> Hardware:
 
 
 def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """Check what must hold between the entries that are valid on their own."""
+    """Check rules that relate several entries of the file.
+
+    Entries that are invalid by themselves are skipped.
+    """
     seen: dict[tuple[str, object], Location] = {}
 
     def once(kind: str, value: object, at: Location) -> Iterator[Fault]:
@@ -212,7 +215,8 @@ def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
             cure = "add the node to `nodes`, or correct `node`"
             yield fault((*at, "node"), show(host.of_node), "a node of this file", cure)
         if not _is_loopback(host.address):
-            # Host keys of simulated hosts are public.
+            # The host keys of simulated hosts are public, so the hosts must be reachable on
+            # loopback only.
             wanted = "an address of 127.0.0.0/8, or ::1"
             yield fault((*at, "address"), show(host.address), wanted, "write 127.0.0.1")
 
@@ -223,7 +227,7 @@ def _valid(model: type[M], document: Mapping[str, Any], key: str) -> Iterator[tu
         try:
             yield (key, index), model.model_validate(item, by_alias=True, by_name=False)
         except ValidationError:
-            continue  # its own problems are reported
+            continue  # The faults of this entry are already reported.
 
 
 def _is_loopback(address: str) -> bool:
@@ -234,7 +238,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
-    """Write a hardware file, whole or not at all."""
+    """Write a hardware file atomically."""
     document = hardware.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.new")
@@ -245,13 +249,13 @@ def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
 def hardware_of(
     pools: Sequence[Pool], hosts: Sequence[Host], driver: DriverSettings, *, with_hosts: bool = True
 ) -> Hardware:
-    """Return the hardware that a declaration needs: as if every declared machine were there.
+    """Return the hardware that a stack declares, as if every declared machine existed.
 
     Args:
-        pools: the declared pools.
-        hosts: the declared hosts.
-        driver: the driver of nodes without one of their own.
-        with_hosts: False leaves out the hosts; their nodes stay.
+        pools: The declared pools.
+        hosts: The declared hosts.
+        driver: The stack's driver settings.
+        with_hosts: False to leave out the SSH hosts; their nodes are kept.
     """
     kinds: dict[str, NodeHardware] = {}
     by_node = {host.node: host for host in hosts}
@@ -275,7 +279,7 @@ def hardware_of(
 
 
 def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> tuple[str, ...]:
-    """Return the names of declared nodes and hosts that the hardware does not have."""
+    """Return the names of declared nodes and hosts that are missing in the hardware."""
     there = {name for kind in hardware.nodes for name in written_out(kind.names)}
     there |= {host.name for host in hardware.hosts}
     declared = [name for pool in pools if pool.nodes is not None for name in pool.node_names]
@@ -284,7 +288,7 @@ def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> 
 
 
 def pool_nodes(pool: Pool) -> tuple[str, ...]:
-    """Return the names of a pool's nodes; a pool with a selector gets ``<pool>-<i>``, from 1."""
+    """Return the names of a pool's nodes; a pool with a selector gets `<pool>-<i>`, from 1."""
     if pool.nodes is not None:
         return pool.node_names
     return tuple(f"{pool.name}-{index}" for index in range(1, pool.size + 1))
@@ -303,7 +307,7 @@ def _host(host: Host, kind: NodeHardware) -> HostHardware:
 
 
 def _joined(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
-    """Join neighbours that differ by their names only."""
+    """Merge adjacent nodes that differ only in their names."""
 
     def alike(item: tuple[str, NodeHardware]) -> NodeHardware:
         return item[1].model_copy(update={"names": ()})
@@ -314,7 +318,7 @@ def _joined(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
 
 
 def ranges(names: Sequence[str]) -> Iterator[str]:
-    """Write names in short, in their order: ``gpu-1``, ``gpu-2`` as ``gpu-[1-2]``."""
+    """Abbreviate consecutive names to ranges, in order: `gpu-1`, `gpu-2` become `gpu-[1-2]`."""
     run: list[tuple[str, str]] = []
     for name in names:
         text = name.rstrip("0123456789")

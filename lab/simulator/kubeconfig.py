@@ -1,4 +1,4 @@
-"""The kubeconfig of an embedded cluster: one context, certificates inside."""
+"""Kubeconfig of an embedded cluster, with one context and embedded certificates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.simulator.api import Access
 
 
 def text(access: Access, context: str) -> str:
-    """The file's text; ``context`` also names its cluster and its user."""
+    """Return the text of the kubeconfig; `context` also names its cluster and its user."""
     cluster = {"server": access.server, "certificate-authority-data": _inline(access.ca)}
     user = {
         "client-certificate-data": _inline(access.certificate),

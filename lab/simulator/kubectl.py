@@ -1,7 +1,7 @@
-"""The one call that kwokctl makes by kubectl: ``--kubeconfig FILE get --raw PATH``.
+"""Minimal replacement of kubectl for the only call of kwokctl: `--kubeconfig FILE get --raw PATH`.
 
-kwokctl asks for the API server's health by the kubectl on PATH and downloads one where it is
-missing. Nothing of the embedded cluster may depend on either.
+kwokctl checks the API server's health with the kubectl on PATH, and downloads kubectl if it is
+missing. The embedded cluster must depend on neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 
 def write_kubectl(folder: Path) -> None:
-    """Puts this program as ``kubectl`` into a folder for ``PATH``."""
+    """Install this program as `kubectl` in a folder for `PATH`."""
     path = folder / "kubectl"
     path.parent.mkdir(parents=True, exist_ok=True)
     command = shlex.join([sys.executable, "-I", str(Path(__file__))])
@@ -26,7 +26,7 @@ def write_kubectl(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the answer; 1 where there is none, as kubectl does."""
+    """Print the API server's response; return 1 on failure, as kubectl does."""
     kubeconfig = Path(arguments[arguments.index("--kubeconfig") + 1])
     path = arguments[arguments.index("--raw") + 1]
     document = yaml.safe_load(kubeconfig.read_text())
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     context = ssl.create_default_context(cafile=cluster["certificate-authority"])
     context.load_cert_chain(user["client-certificate"], user["client-key"])
     try:
-        url = cluster["server"] + path  # https, as kwokctl wrote it
+        url = cluster["server"] + path  # kwokctl's kubeconfig always has an https URL.
         with urllib.request.urlopen(url, timeout=5, context=context) as answer:  # noqa: S310
             sys.stdout.write(answer.read().decode())
     except (urllib.error.URLError, OSError) as error:

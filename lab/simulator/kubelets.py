@@ -1,23 +1,24 @@
-"""How the API server and real kubelets know each other; simulated nodes need none of it."""
+"""Connection settings between the API server and real kubelets; simulated nodes don't need them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-#: Address of the service ``kubernetes``: the first of the API server's default range
+#: Cluster IP of the service `kubernetes`: the first address of the API server's default range
 #: (kubernetes v1.34.4, pkg/controlplane/apiserver/options/validation.go, DefaultServiceIPCIDR).
 SERVICE = "10.0.0.1"
 SERVICE_PORT = 443
 
 
 def patches(pki: Path) -> list[dict[str, Any]]:
-    """Arguments of the API server: the certificate that it shows a kubelet that it asks for logs.
+    """Return API server flags with the client certificate for requests to kubelets, such as logs.
 
-    As kubeadm sets it; kwokctl doesn't, since a simulated node asks nobody who he is.
+    kubeadm sets these flags; kwokctl doesn't, because a simulated node doesn't authenticate
+    clients.
 
     Args:
-        pki: the cluster's folder of certificates.
+        pki: The cluster's folder of certificates.
     """
     files = {
         "kubelet-client-certificate": pki / "admin.crt",

@@ -1,4 +1,4 @@
-"""The line of a log that says why a program ended."""
+"""Find the log line that says why a program ended."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from policies.printable import printable
 
-#: Of a log: bytes that are read from its end, and characters of its last line that are quoted.
+#: Bytes that are read from the end of a log, and characters of its last line that are quoted.
 BYTES, CHARACTERS = 65_536, 400
 
 
 def last_line(log: Path) -> str:
-    """Return a log's last line, as the end of a sentence; "" if there is none.
+    """Return the last line of a log, worded as the end of a sentence; "" if there is none.
 
-    Of a Go program that panicked it is the line before the stack, and of a line in JSON its message
-    and its error.
+    For a Go program that panicked, use the line before the stack trace. For a line in JSON, use its
+    message and its error.
     """
     try:
         with log.open("rb") as file:
@@ -31,12 +31,12 @@ def _reason(lines: list[str]) -> str:
     stack = next((at for at, line in enumerate(lines) if line.startswith("goroutine ")), None)
     lines = lines[:stack]
     if len(lines) > 1 and lines[-1].startswith("panic: ") and _message(lines[-2]):
-        del lines[-1]  # zap writes the same before it panics, with its error
+        del lines[-1]  # zap logs the same message with its error before zap panics.
     return (_message(lines[-1]) or lines[-1]) if lines else ""
 
 
 def _message(line: str) -> str:
-    """Return message and error of a line in JSON; "" of any other line."""
+    """Return the message and the error of a log line in JSON; "" for any other line."""
     try:
         record = json.loads(line)
     except ValueError:

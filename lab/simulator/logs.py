@@ -1,7 +1,7 @@
 """Simulated container logs, served by kwok as the kubelet of the simulated nodes.
 
-kwok answers ``pods/log`` from a file: an empty one, or where a ``Logs`` object names the pod one
-for each of its containers. Each begins with `marks.SIMULATED`.
+kwok answers `pods/log` from a file: from an empty log by default, or from one file per container if
+a `Logs` object names the pod. Each log begins with `marks.SIMULATED`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _RUN = (
     "Copy output data from the CUDA device to the host memory",
 )
 
-#: The same sample where the GPUs are there and CUDA cannot start: error 802, as on an NVSwitch
-#: server without its fabric manager (CUDA runtime API, cudaErrorSystemNotReady).
+#: Error of vectorAdd if GPUs exist but CUDA cannot start: error 802, as on an NVSwitch server
+#: without its fabric manager (CUDA runtime API, cudaErrorSystemNotReady).
 _ERROR = "Failed to allocate device vector A (error code system not yet initialized)!"
 
 RUNS: dict[str, tuple[str, ...]] = {
@@ -36,11 +36,11 @@ RUNS: dict[str, tuple[str, ...]] = {
     FAILED: (_RUN[0], _ERROR),
     SILENT: (*_RUN, "Done"),
 }
-"""What a kernel prints, by what becomes of it."""
+"""Output lines of a CUDA test program, by its result."""
 
 
 def of_test(figure: int) -> tuple[str, ...]:
-    """What the programs of documented tests print (nccl-tests, src/common.cu; nvbandwidth v0.8)."""
+    """Return the output of performance tests (nccl-tests, src/common.cu; nvbandwidth v0.8)."""
     return (
         "# Out of bounds values : 0 OK",
         f"# Avg bus bandwidth    : {figure}",
@@ -49,25 +49,25 @@ def of_test(figure: int) -> tuple[str, ...]:
 
 
 def cri_text(lines: tuple[str, ...], at: datetime) -> str:
-    """A log file as a container runtime writes it (kubernetes, CRI logging design)."""
+    """Return a log file in the format of a container runtime (kubernetes, CRI logging design)."""
     stamp = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
     return "".join(f"{stamp} stdout F {line}\n" for line in (marks.SIMULATED, *lines))
 
 
 def write(folder: Path) -> None:
-    """Write the empty log below ``folder`` where it is missing."""
+    """Write the empty log into `folder` if the log is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / OTHER, ())
 
 
 def write_file(path: Path, lines: tuple[str, ...]) -> None:
-    """Write a log where it is missing."""
+    """Write a log file if the file is missing."""
     if not path.exists():
         path.write_text(cri_text(lines, datetime.now(UTC)))
 
 
 def cluster_logs(folder: Path) -> list[Json]:
-    """kwok's configuration: the log of each container that no ``Logs`` object names."""
+    """Return kwok's configuration of the log for containers that no `Logs` object names."""
     return [
         {
             "apiVersion": "kwok.x-k8s.io/v1alpha1",
@@ -79,7 +79,7 @@ def cluster_logs(folder: Path) -> list[Json]:
 
 
 def pod_logs(pod: Json, files: dict[str, Path]) -> Json:
-    """A ``Logs`` object that gives a pod's containers logs of their own; it goes with the pod."""
+    """Return a `Logs` object with a log file for each container; it is deleted with its pod."""
     meta = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
     return {

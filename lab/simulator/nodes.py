@@ -1,4 +1,4 @@
-"""The nodes of the simulated hardware, as Node objects. Pure functions."""
+"""Node objects of the simulated hardware. All functions are pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lab.simulator.hardware import Hardware
 
 Json = dict[str, Any]
 
-#: Capacity of an eight-GPU server (NVIDIA DGX H100 data sheet: 2 x 56 cores, 2 TB of memory) and of
-#: a small control-plane machine; ``pods`` is the kubelet's default.
+#: Capacity of a server with eight GPUs (NVIDIA DGX H100 data sheet: 2 x 56 cores, 2 TB of memory)
+#: and of a small control-plane machine; `pods` is the kubelet's default.
 GPU_SERVER = {"cpu": "224", "memory": "2000Gi", "ephemeral-storage": "3500Gi", "pods": "110"}
 CPU_SERVER = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "500Gi", "pods": "110"}
 
@@ -22,8 +22,15 @@ CPU_SERVER = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "500Gi", "pod
 class NodeSpec:
     """One simulated node.
 
-    ``gpus``: what it would have; ``host``: the SSH host standing for it; ``driver``: whether it
-    has one from the start, or waits for an installer's pod; ``faults``: those of its file.
+    Attributes:
+        name: Name of the node.
+        gpus: Number of simulated GPUs.
+        host: Name of the SSH host that simulates the node's machine, None without an SSH host.
+        control_plane: True for a control-plane node.
+        driver: True if the driver is installed from the start, False if the node waits for an
+            installer pod.
+        labels: Labels of the node.
+        faults: Faults of the node in the hardware file.
     """
 
     name: str
@@ -36,7 +43,7 @@ class NodeSpec:
 
 
 def node_specs(hardware: Hardware) -> tuple[NodeSpec, ...]:
-    """Return all nodes of the hardware, each with its host."""
+    """Return the specifications of all nodes of the hardware, each with its SSH host."""
     hosts = {host.of_node: host.name for host in hardware.hosts}
     return tuple(
         NodeSpec(
@@ -54,7 +61,7 @@ def node_specs(hardware: Hardware) -> tuple[NodeSpec, ...]:
 
 
 def manifest(spec: NodeSpec) -> Json:
-    """The Node object. No GPU capacity: that is the device plugin's to bring."""
+    """Return the Node object without GPU capacity, which the simulated device plugin adds."""
     labels = {
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -63,7 +70,7 @@ def manifest(spec: NodeSpec) -> Json:
     }
     annotations = {marks.FAKE_NODE: "fake"}
     if spec.control_plane:
-        # No taint: the operator and its hooks need one node without the GPU taint.
+        # Don't taint the node: the GPU Operator and its hooks need one node without the GPU taint.
         labels["node-role.kubernetes.io/control-plane"] = ""
     if spec.gpus:
         annotations[marks.GPUS] = str(spec.gpus)
@@ -86,10 +93,10 @@ def manifest(spec: NodeSpec) -> Json:
 
 
 def difference(wanted: Json, present: Json) -> Json | None:
-    """The merge patch that brings a node to what is declared; ``None`` where nothing differs.
+    """Return the merge patch that updates a node to its declared state; None if nothing differs.
 
-    Only what the simulator set is touched: labels that others gave a node stay, and so do faults
-    that a person set, until those of the hardware file change.
+    Only labels and annotations of the simulator are changed. Labels of other clients are kept.
+    Faults that a person set are kept until the faults in the hardware file change.
     """
     labels = _changed(wanted["metadata"]["labels"], present["metadata"].get("labels") or {})
     annotations = present["metadata"].get("annotations") or {}

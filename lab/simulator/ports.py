@@ -1,4 +1,4 @@
-"""Free loopback ports, chosen so that two clusters that start at once do not meet."""
+"""Choose free loopback ports at random, so that two clusters that start together don't collide."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import random
 import socket
 
 LOOPBACK = "127.0.0.1"
-#: Below 32768: no outgoing connection takes one before it is used.
+#: Ports below 32768, the range of outgoing connections, so that none takes a port before its use.
 PORT_RANGE = range(20_000, 32_000)
 
 
 class PortError(OSError):
-    """Too few free ports; the message says how many were found and the cure."""
+    """Too few ports are free; the message has the number of free ports and the remedy."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on, chosen at random.
+    """Return free loopback ports, chosen at random.
 
-    :raises PortError: too few are free, or loopback carries no connection.
+    Raises:
+        PortError: Too few ports are free, or the loopback interface is down.
     """
     _check_loopback()
     chosen: list[int] = []
@@ -36,7 +37,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _check_loopback() -> None:
-    """Connect to a port of loopback: its interface is down in a fresh network namespace."""
+    """Check that the loopback interface is up; in a new network namespace it is down."""
     with socket.socket() as server, socket.socket() as client:
         server.bind((LOOPBACK, 0))
         server.listen()

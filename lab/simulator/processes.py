@@ -1,4 +1,4 @@
-"""Background processes by pid file: found, and ended, only where they are ours."""
+"""Find and stop background processes by pid file, but only processes of this program."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 
 MARK = "GPU_CLUSTER_EMBEDDED"
-"""Environment variable with the folder of an embedded cluster, of all of its processes."""
+"""Environment variable with the cluster's folder, set in all processes of an embedded cluster."""
 
 KILL_SECONDS = 5.0
 
 
 def pid_in(path: Path) -> int | None:
-    """The number in a pid file; ``None`` where there is none."""
+    """Return the number in a pid file; None if the file is missing or invalid."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -25,7 +25,10 @@ def pid_in(path: Path) -> int | None:
 
 
 def is_running(pid: int | None, word: str) -> bool:
-    """Whether ``pid`` lives and its command line holds ``word``: a pid may be another's by now."""
+    """Check that process `pid` runs and has `word` in its command line.
+
+    The command line is checked because the system may have given the pid to another process.
+    """
     if pid is None or not _lives(pid):
         return False
     try:
@@ -35,9 +38,9 @@ def is_running(pid: int | None, word: str) -> bool:
 
 
 def marked(folder: Path, variable: str = MARK) -> list[int]:
-    """Return the other processes that began with a variable that has this folder.
+    """Return the pids of other processes that started with an environment variable set to a folder.
 
-    They are found whether or not a killed run came to write their ids down.
+    This also finds processes of a killed run that wrote no pid file.
     """
     pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
     return sorted(pid for pid in pids if pid != os.getpid() and _is_marked(pid, folder, variable))
@@ -46,13 +49,13 @@ def marked(folder: Path, variable: str = MARK) -> list[int]:
 def stop_marked(
     folder: Path, keep: Container[int] = (), word: str = "", variable: str = MARK
 ) -> None:
-    """End the processes that `marked` returns by SIGKILL, and wait some seconds for their end.
+    """Kill the processes that `marked` returns, and wait up to `KILL_SECONDS` for their end.
 
     Args:
-        folder: the mark's.
-        keep: processes that go on.
-        word: a part of the command line of those that are meant.
-        variable: the mark's name.
+        folder: Value of the environment variable that marks the processes.
+        keep: Pids of processes that must keep running.
+        word: Only processes with this text in their command line are killed.
+        variable: Name of the environment variable that marks the processes.
     """
     deadline = time.monotonic() + KILL_SECONDS
     while time.monotonic() < deadline:
@@ -77,7 +80,7 @@ def _is_marked(pid: int, folder: Path, variable: str = MARK) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    """Whether there is such a process and it isn't a zombie."""
+    """Check that a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -85,14 +88,15 @@ def _lives(pid: int) -> bool:
 
 
 def send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None:
-    """Signals a process that is still the one that is meant, never one that got its pid since.
+    """Send a signal to a process, but never to another process that got the same pid meanwhile.
 
     Args:
-        pid: the process.
-        number: the signal.
-        is_meant: looks at ``pid``, which stays this process's while it is held here (pidfd).
+        pid: Process id of the target.
+        number: The signal.
+        is_meant: Check that `pid` is still the intended process. An open pidfd keeps the system
+            from reusing the pid during the check.
     """
-    if not hasattr(os, "pidfd_open"):  # macOS
+    if not hasattr(os, "pidfd_open"):  # macOS has no pidfd_open.
         if is_meant():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -110,7 +114,7 @@ def send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None
 
 
 def stop(pid: int | None, word: str, limit: float = 5.0) -> None:
-    """End a process by SIGTERM, after ``limit`` seconds by SIGKILL, and wait until it is gone."""
+    """Stop a process with SIGTERM, with SIGKILL after `limit` seconds, and wait for its end."""
     if pid is None or not is_running(pid, word):
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -121,4 +125,4 @@ def stop(pid: int | None, word: str, limit: float = 5.0) -> None:
         if not _lives(pid):
             break
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # a child of ours would stay as a zombie
+        os.waitpid(pid, os.WNOHANG)  # Reap the process if it is a child, so that no zombie remains.

@@ -1,4 +1,4 @@
-"""Keeps the embedded cluster, which is on loopback alone, away from the user's proxies."""
+"""Keep connections to the embedded cluster, which listens on loopback, away from HTTP proxies."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ VARIABLES = frozenset(
     for kind in ("http", "https", "all")
     for spelled in (str.lower, str.upper)
 )
-"""Variables that name proxies."""
+"""Environment variables that set a proxy."""
 
 
 def without(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment that names no proxy: for processes that talk to loopback only."""
+    """Return the environment without proxy variables, for processes that only use loopback."""
     return {name: value for name, value in environment.items() if name not in VARIABLES}
 
 
 def direct(context: ssl.SSLContext) -> urllib.request.OpenerDirector:
-    """Return an opener that uses no proxy; urllib by itself sends loopback to one too."""
+    """Return a URL opener that uses no proxy.
+
+    By default urllib uses proxies for loopback addresses as well.
+    """
     return urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     )

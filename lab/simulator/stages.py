@@ -1,10 +1,10 @@
-"""What kwok does with simulated nodes and pods: its Stages, as documents. Pure functions.
+"""Kwok Stages of simulated nodes and pods. All functions are pure.
 
-The controller decides (annotation `marks.OUTCOME` on a pod), kwok acts. Pods of the device plugin
-stay Pending until there is a decision; all other pods run at once, and those that are not restarted
-when they end (restartPolicy Never or OnFailure, as Jobs' pods have) complete. How a validation pod
-ends the controller writes itself, since its containers end apart. Stage semantics: kwok v0.8.0,
-pkg/utils/expression/selector.go.
+The controller decides with the pod annotation `marks.OUTCOME`, and kwok changes the pod's status.
+Pods of the device plugin stay Pending until the controller decides. All other pods run immediately;
+pods with restartPolicy Never or OnFailure, such as pods of Jobs, then complete. The controller
+itself writes the end of a validation pod because its containers end at different times. Semantics
+of Stages: kwok v0.8.0, pkg/utils/expression/selector.go.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from lab.simulator import marks
 
 Json = dict[str, Any]
 
-#: Pods that wait for the controller: the chart's and the operator's device plugin. In the chart,
-#: feature discovery and the MPS daemon carry the same labels
-#: (NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
+#: Labels of device plugin pods that wait for the controller, of the device plugin's chart and of
+#: the GPU Operator. In the chart, the pods of GPU feature discovery and the MPS daemon have the
+#: same labels (NVIDIA/k8s-device-plugin v0.20.0,
+#: deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
 PLUGIN_NAME = "nvidia-device-plugin"
 OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
 
-#: Pods of gpu-manager, of the DRA driver and of the driver's installer wait for it, too.
+#: Labels of other pods that wait for the controller: gpu-manager, the DRA driver and the driver
+#: installer.
 MANAGER_KEY, MANAGER = "name", "gpu-manager-ds"
 DRA_KEY, DRA = "dra-driver-nvidia-gpu-component", "kubelet-plugin"
 INSTALLER = "gpu-cluster/driver-installer"
@@ -168,9 +170,9 @@ containerStatuses:
 {{{{ end }}}}
 """
 
-#: As the kubelet shows a container that ends again and again (kubernetes v1.34
-#: pkg/kubelet/kuberuntime/kuberuntime_manager.go, doBackOff); what the container said last is in
-#: its last state, as with terminationMessagePolicy FallbackToLogsOnError.
+#: Pod status for a container that crashes repeatedly, as the kubelet reports it (kubernetes v1.34
+#: pkg/kubelet/kuberuntime/kuberuntime_manager.go, doBackOff). The container's last output is in its
+#: last state, as with terminationMessagePolicy FallbackToLogsOnError.
 POD_CRASHES = f"""
 {{{{ $now := Now }}}}
 {{{{ $message := index .metadata.annotations "{marks.MESSAGE}" }}}}
@@ -239,7 +241,7 @@ def _ended(phase: str, code: int) -> str:
 
 
 def stages() -> list[Json]:
-    """All Stages, for nodes and for pods."""
+    """Return all Stages, for nodes and for pods."""
     pending = _match(".status.phase", "In", "Pending")
     running = _match(".status.phase", "In", "Running")
     unready = _match(_READY, "NotIn", "True")

@@ -1,7 +1,7 @@
-"""A plain Pulumi program with the same resources: no configuration, no look, no rules.
+"""Plain Pulumi program with the same resources, without configuration, inspection and rules.
 
-`resources.json` beside it lists what our stack's state holds, parents first; what is a secret
-there is one here too.
+The file `resources.json` in the same folder lists the resources in the state of this project's
+stack, parents first; secrets stay secrets.
 """
 
 import json
@@ -13,7 +13,7 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
-#: Looked up when used: the SDK loads an API group with its first class.
+#: Functions instead of classes, because the SDK loads an API group when a class is first used.
 CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
     "pulumi:providers:command": lambda: command.Provider,
     "pulumi:providers:kubernetes": lambda: k8s.Provider,
@@ -28,7 +28,7 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
 
 
 def given(value: Any) -> Any:
-    """An argument, with each of its secrets as an output that the engine keeps secret."""
+    """Return an argument in which each secret is an output that the engine keeps secret."""
     if isinstance(value, dict):
         if value.keys() == {declared["secret"]}:
             return pulumi.Output.secret(value[declared["secret"]])

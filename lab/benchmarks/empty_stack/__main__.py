@@ -1,6 +1,7 @@
-"""The host part with scripts that do nothing but start containerd again: the floor of B1.
+"""Host preparation with empty scripts that only restart containerd: the minimum time of B1.
 
-What is left: the inspection, the engine with its state, the copies of the steps, four log-ins.
+What remains is the inspection, the engine with its state, the upload of the steps, and four SSH
+logins.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from components.hosts.script import Declaration
 
 
 def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Declaration]:
-    """A script of that text, for which the same files are copied."""
+    """Return a function that makes a script with this text, with the same uploaded files."""
 
     def made(*args: Any) -> Declaration:
         whole = script(*args)

@@ -1,7 +1,7 @@
-"""The host part of the product alone, as a program of its own: inspect, prepare, runtime.
+"""Host preparation of the product as a separate program: inspect, prepare, runtime.
 
-The same modules in the same order as the product's own program, without a cluster. The variable
-GPU_CLUSTER_INSPECTION leaves the cluster alone.
+The program uses the same modules in the same order as the product's own program, but without a
+cluster. The variable GPU_CLUSTER_INSPECTION restricts the inspection to hosts.
 """
 
 from __future__ import annotations

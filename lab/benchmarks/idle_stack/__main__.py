@@ -1,4 +1,4 @@
-"""As many commands as the host part has, and none of them does anything: the engine's own cost."""
+"""As many commands as the host preparation has, all of them empty: the engine's own cost."""
 
 from __future__ import annotations
 

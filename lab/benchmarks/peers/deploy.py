@@ -1,4 +1,4 @@
-"""The end state of B1, as pyinfra is written: its operations, commands only after a change."""
+"""End state of B1 as a pyinfra deploy: operations, and commands that run only after a change."""
 
 from pyinfra import host
 from pyinfra.operations import files, server
@@ -7,7 +7,7 @@ wanted = host.data.wanted
 
 
 def put(path: str) -> files.put:
-    """One file as it must be."""
+    """Copy one expected file to the host."""
     return files.put(name=path, src=f"{wanted}{path}", dest=path, mode=False)
 
 

@@ -1,5 +1,5 @@
-"""A site of bare hosts for real kubelets: its hosts, network, registry and packages.
+"""Test site of unprepared hosts for real kubelets: hosts, network, registry and packages.
 
-Hosts are the simulator's, booted with more: a network, control groups and devices of their own. All
-else is what `up` brings: packages by apt, images from the site's registry.
+The hosts are the simulator's, with their own network, control groups and devices in addition. `up`
+installs everything else: packages with apt, images from the site's registry.
 """

@@ -1,11 +1,11 @@
 # shellcheck shell=sh disable=SC2154 # root, kernel: of who reads it
-# What a simulated host lacks for real kubelets and their pods. lab/simulator/hosts/boot.sh reads it
-# before the host's root becomes the root, in namespaces of the host's own: network and control groups
-# too. All of it goes with them.
+# Adds to a simulated host what real kubelets and their pods need. lab/simulator/hosts/boot.sh
+# sources this script before it switches to the host's root, in the host's own namespaces, including
+# network and control groups. Everything is removed together with the namespaces.
 # shellcheck source=lab/real/device_files.sh
 . "${EQUIPMENT%/*}/../device_files.sh"
 
-# An overlay can't carry another one's upper folder.
+# The upper folder of an overlay can't be on another overlay.
 mkdir -p containerd "$root/var/lib/containerd"
 mount --bind containerd "$root/var/lib/containerd"
 
@@ -16,7 +16,8 @@ for folder in block class devices kernel; do
     mount --bind "$kernel/sys/$folder" "$root/sys/$folder"
 done
 
-# The hierarchies as the host's own namespace shows them: its group is their root.
+# Mount the control group hierarchies as seen in the host's own namespace, whose root is the host's
+# group.
 umount -R "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 cgroup "$root/sys/fs/cgroup"
 for hierarchy in /sys/fs/cgroup/*; do
@@ -30,7 +31,8 @@ for hierarchy in /sys/fs/cgroup/*; do
     esac
 done
 
-# Its network's settings are the host's own; others that a kubelet makes are the machine's.
+# The network settings are the host's own. Other settings that a kubelet changes belong to the
+# machine.
 mount --bind "$root/proc/sys/net" "$root/proc/sys/net"
 mount -o remount,rw,bind "$root/proc/sys/net"
 own_kernel_settings

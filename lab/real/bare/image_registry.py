@@ -1,4 +1,4 @@
-"""The site's registry: the images that real nodes pull, made here and served by HTTP on loopback.
+"""Image registry of the site: serves the images that real nodes pull, over HTTP on loopback.
 
 Source: OCI Distribution Specification 1.1, "Pull".
 """
@@ -26,16 +26,16 @@ NETWORK = "network:1"
 PARTS = dict.fromkeys((SANDBOX, NETWORK), image.IMAGE) | {
     path_of(name): name for name in (f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
 }
-"""What images of the proof are called here, and which of its names each is."""
+"""Names of images in this registry, and the corresponding name in `lab.real.image`."""
 _ASKED = re.compile(r"/v2/(?P<name>[a-z0-9/_.-]+)/(?P<kind>manifests|blobs)/(?P<which>[\w:.-]+)")
 
 
 def tags(kubeadm: Path, version: str) -> dict[str, str]:
-    """Return the tags of the images that kubeadm pulls for a version, by name.
+    """Return the tags of the images that kubeadm pulls for a Kubernetes version, by image name.
 
     Args:
-        kubeadm: the program of that version.
-        version: of Kubernetes.
+        kubeadm: kubeadm of that version.
+        version: Version of Kubernetes.
     """
     command = [str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{version}"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
@@ -46,11 +46,11 @@ def tags(kubeadm: Path, version: str) -> dict[str, str]:
 def images(
     programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
 ) -> dict[str, image.LayeredImage]:
-    """All images by name and tag.
+    """Return all images by name and tag.
 
     Args:
-        programs: what runs on nodes, by name.
-        kubernetes: programs of static pods, by version and name.
+        programs: Programs that run on nodes, by name.
+        kubernetes: Programs of static pods, by version and name.
     """
     layer = image.parts(programs)
     found = {name: image.LayeredImage.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
@@ -68,7 +68,7 @@ def images(
 
 @contextlib.contextmanager
 def served(held: Mapping[str, image.LayeredImage]) -> Iterator[int]:
-    """Serve them; gives the port."""
+    """Serve images over HTTP; yield the port."""
     blobs = {digest: blob for each in held.values() for digest, blob in each.blobs.items()}
 
     class Handler(BaseHTTPRequestHandler):
@@ -98,7 +98,7 @@ def served(held: Mapping[str, image.LayeredImage]) -> Iterator[int]:
                 self.wfile.write(blob)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Quiet: what is asked for is the container engine's business."""
+            """Discard the HTTP server's access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""A simulated host with what a real kubelet needs: its own network, control groups and devices."""
+"""Simulated host for a real kubelet, with its own network, control groups and devices."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from lab.simulator.hosts.model import Spec, hosts_dir
 
 EQUIPMENT = Path(__file__).with_name("equipment.sh")
 TOOLKIT = ("nvidia-ctk", "nvidia-container-runtime")
-"""Programs of the simulator's layer in /usr/bin that come by packages here."""
+"""Programs of the simulator's layer in /usr/bin that packages install on these hosts."""
 BARE = (
     "systemctl stop containerd; dpkg -P containerd runc && rm -rf /var/lib/containerd/* && "
     f"cd /usr/bin && rm {' '.join(TOOLKIT)}"
 )
-"""Takes away what the root has and a bare host hasn't."""
+"""Command that removes programs from the root that an unprepared host doesn't have."""
 _AROUND = """for group in /sys/fs/cgroup/*/"$0"; do echo $$ >"$group/cgroup.procs"; done
 exec unshare --net --cgroup "$@" """
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One host.
+    """One host of the site.
 
     Attributes:
-        cluster: whose hosts `lab.simulator.hosts` takes down.
-        name: of host and node.
-        address: in the site's network.
-        mock: its GPUs.
+        cluster: Cluster name under which `lab.simulator.hosts` removes the host.
+        name: Name of the host and the node.
+        address: IP address in the site's network.
+        mock: GPUs of the host.
     """
 
     cluster: str
@@ -44,22 +44,26 @@ class Machine:
 
     @property
     def folder(self) -> Path:
-        """Where its files are on this machine."""
+        """Return the folder of the host's files on this machine."""
         return hosts_dir(self.cluster) / self.name
 
     @property
     def _group(self) -> str:
-        """What its control groups are called; other sites have hosts of the same name."""
+        """Return the unique name of the host's control groups.
+
+        Hosts of other sites may have the same host name.
+        """
         return f"{self.cluster}-{self.name}"
 
     @property
     def pid(self) -> int:
-        """Its first process, as this machine counts it.
+        """Return the pid of the host's first process as seen from this machine.
 
         Raises:
-            RealError: it isn't booted.
+            RealError: The host isn't booted.
         """
-        with contextlib.suppress(OSError, ValueError):  # its child is sshd, once it has booted
+        # After the boot, the child of the host's first process is sshd.
+        with contextlib.suppress(OSError, ValueError):
             root = namespaced.root(self.folder)
             parent = Path(f"/proc/{root.parts[2] if root else 0}")
             (child,) = (parent / f"task/{parent.name}/children").read_text().split()
@@ -70,11 +74,11 @@ class Machine:
         )
 
     def start(self, parts: Mapping[str, Path], authorized_key: str) -> None:
-        """Boot it, bare but for the driver: its library and its devices are there.
+        """Boot the host without any software, except the driver's library and devices.
 
         Args:
-            parts: the mock's library and the probe, by file name.
-            authorized_key: who may log in as root.
+            parts: The mock library and the probe, by file name.
+            authorized_key: Public key that may log in as root.
         """
         ssh = self.folder / "ssh"
         ssh.mkdir(parents=True)
@@ -104,7 +108,7 @@ class Machine:
         self.run(BARE)
 
     def run(self, command: str, limit: float = LIMIT) -> str:
-        """Run a shell command on it, past SSH; its output."""
+        """Run a shell command on the host without SSH; return its output."""
         place = f"host {self.name}"
         return run_in(self.pid, place, command, limit, (*NAMESPACES, "-C"))
 
@@ -114,5 +118,5 @@ class Machine:
         return False
 
     def stop(self) -> None:
-        """Take its control groups away, when its processes are gone."""
+        """Remove the host's control groups, after its processes have ended."""
         cgroups.remove(self._group)

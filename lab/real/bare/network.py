@@ -1,4 +1,4 @@
-"""The site's network add-on: what a stack file declares as `kubernetesPackages.init.network`."""
+"""Network add-on of the site, as set in a stack file's `kubernetesPackages.init.network`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from lab.real.bare.image_registry import NETWORK
 
 PLUGIN = Path(__file__).parent.parent / "cni.sh"
 POD_GATEWAY = "198.18.1.1"
-"""Where pods send what isn't for them (``cni.sh``)."""
+"""Gateway of the pods' network (`cni.sh`)."""
 _NAME = "site-network"
 
 
 def manifests(registry: str, service: str, endpoint: str) -> str:
-    """A DaemonSet that puts the plugin on each node and serves the API server's service address.
+    """Return a DaemonSet that installs the CNI plugin and serves the API server's service address.
 
     Args:
-        registry: host and port.
-        service: the first address of the service subnet.
-        endpoint: host and port of the API server.
+        registry: Host and port of the image registry.
+        service: First address of the service subnet.
+        endpoint: Host and port of the API server.
     """
     labels = {"app": _NAME}
     meta = {"name": _NAME, "namespace": "kube-system"}

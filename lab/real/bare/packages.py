@@ -1,6 +1,6 @@
-"""The site's apt repository: Debian's engine, Kubernetes' and NVIDIA's programs, built here.
+"""Apt repository of the site: container runtime, Kubernetes and NVIDIA's programs, built here.
 
-The kubelet's unit is as Kubernetes' packages have it (kubernetes/release 158b735,
+The kubelet's unit is that of the official packages (kubernetes/release 158b735,
 cmd/krel/templates/latest/kubelet/kubelet.service and kubeadm/10-kubeadm.conf).
 """
 
@@ -21,12 +21,12 @@ _UNITS = "/usr/lib/systemd/system"
 def packages(
     root: Path, programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
 ) -> list[Package]:
-    """All of them, by the names and versions of their makers.
+    """Return all packages, with their official names and versions.
 
     Args:
-        root: a Debian root with containerd and runc.
-        programs: executables by name.
-        kubernetes: Kubernetes' own by version and name.
+        root: Debian root with containerd and runc.
+        programs: Executables by name.
+        kubernetes: Kubernetes' programs by version and name.
     """
     containerd, runc = catalogue.containerd(root)
     wrapped = {**runc.files, "/usr/sbin/runc.real": runc.files["/usr/sbin/runc"]}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Before the real runc: a machine without CAP_SYS_RESOURCE gives no process a lower score than its
-# parent has (proc(5), oom_score_adj), so containers keep their engine's.
+# Runs before the real runc. On a machine without CAP_SYS_RESOURCE no process can have a lower OOM
+# score than its parent (proc(5), oom_score_adj), so containers keep the score of their runtime.
 bundle=
 previous=
 for word in "$@"; do

@@ -1,4 +1,4 @@
-"""The site: a network with a desk and hosts on one bridge, in namespaces that end with it."""
+"""Test site: an admin workstation ("desk") and hosts on one bridge, in network namespaces."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from lab.simulator import hosts
 
 REGISTRY_PORT = 5000
 REGISTRY = f"localhost:{REGISTRY_PORT}"
-"""As hosts reach it: by HTTP, as container engines take localhost without TLS."""
+"""Image registry as seen by the hosts.
+
+Container runtimes connect to localhost over HTTP, without TLS.
+"""
 DESK = "198.18.7.254"
 
 
 @dataclass
 class Site:
-    """Hosts and the desk, from which a person works on them.
+    """Hosts, and the desk: the network namespace of the admin workstation.
 
     Attributes:
-        desk: a process in the desk's network.
-        machines: the hosts.
+        desk: Process in the desk's network.
+        machines: The hosts.
     """
 
     desk: subprocess.Popen[bytes]
@@ -35,11 +38,11 @@ class Site:
 
     @property
     def at_the_desk(self) -> tuple[str, ...]:
-        """What runs a command in the desk's network."""
+        """Return the command prefix that runs a command in the desk's network."""
         return ("nsenter", "-t", str(self.desk.pid), "-n", "--")
 
     def open(self) -> None:
-        """Make the bridge, once the desk has a network of its own."""
+        """Create the bridge once the desk has its own network namespace."""
         ours, own = Path("/proc/self/ns/net"), Path(f"/proc/{self.desk.pid}/ns/net")
         while own.readlink() == ours.readlink():
             time.sleep(0.02)
@@ -49,16 +52,16 @@ class Site:
         )
 
     def run(self, command: str, limit: float = LIMIT) -> str:
-        """Run a shell command at the desk; its output."""
+        """Run a shell command at the desk; return its output."""
         return run_in(self.desk.pid, "the desk", command, limit)
 
     def serve(self, near: int, port: int) -> None:
-        """Let hosts reach a server of this machine's loopback on their own."""
+        """Make a server on this machine's loopback reachable on the loopback of all hosts."""
         for machine in self.machines:
             self._relays.append(Relay(End(machine.pid, near), End(0, port)))
 
     def connect(self, machine: Machine) -> None:
-        """Put a host on the bridge."""
+        """Connect a host to the bridge."""
         name, pid = machine.name, machine.pid
         self.run(
             f"ip link add {name} type veth peer name node0 netns {pid}; "
@@ -71,7 +74,7 @@ class Site:
         self._until(f"sshd of {name}", f"bash -c 'exec 3<>/dev/tcp/{machine.address}/22'")
 
     def close(self) -> None:
-        """End relays and the desk; the bridge goes with its network."""
+        """Close the relays and end the desk; the bridge is removed with its network."""
         for relay in self._relays:
             relay.close()
         self.desk.kill()
@@ -93,15 +96,15 @@ class Site:
 def running(
     cluster: str, machines: Sequence[Machine], parts: Mapping[str, Path], key: str
 ) -> Iterator[Site]:
-    """Start desk and hosts; at the end nothing of them is left.
+    """Start desk and hosts; at the end, remove everything.
 
     Args:
-        cluster: whose hosts they are.
-        machines: the hosts.
-        parts: the mock's library and the probe, by file name.
-        key: who may log in.
+        cluster: Cluster name of the hosts.
+        machines: The hosts.
+        parts: The mock library and the probe, by file name.
+        key: Public key that may log in.
     """
-    # Not longer than this process, however it ends.
+    # setpriv kills the desk's process when this process ends for any reason.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"]
     site = Site(subprocess.Popen(command, stdin=subprocess.DEVNULL), machines)
     try:

@@ -1,1 +1,1 @@
-"""NVIDIA's GPU Operator on the embedded control plane, and the simulated one beside it."""
+"""Compare NVIDIA's GPU Operator with the simulated one on the embedded control plane."""

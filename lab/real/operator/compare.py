@@ -1,7 +1,7 @@
-"""One operand as the real operator made it, against the simulated one's. Pure functions.
+"""Compare an operand of the real operator with that of the simulated one. Pure functions.
 
-What is compared is what the simulator says: it plays no init containers, service accounts, mounts
-and probes, which nothing that it runs would read.
+Only fields that the simulator sets are compared. Init containers, service accounts, mounts and
+probes are not simulated, because nothing in the simulation would read them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from lab.real.operator.site import Seen
 
 Json = dict[str, Any]
-#: Differences that stay, by what differs: the reason. Each must show, or the run fails.
+#: Accepted differences with their reasons. A listed difference that doesn't occur fails the run.
 DIFFERENCES = {
     "nodes: nvidia.com/gpu.deploy.client": "a label of our pin, 26.7.0, that 24.3.0 doesn't know",
     "nvidia-device-plugin-daemonset: env DEVICE_LIST_STRATEGY": "with CDI 24.3.0 sets "
@@ -26,7 +26,7 @@ DIFFERENCES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """One operand under one setting; ``differs``: what isn't the same, by its path."""
+    """Comparison of one operand under one setting; `differs` has the differing values by path."""
 
     setting: str
     operand: str
@@ -34,17 +34,17 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Whether both are the same."""
+        """Return True if both operators agree."""
         return not self.differs
 
     @property
     def listed(self) -> set[str]:
-        """The listed differences that showed."""
+        """Return the accepted differences that occurred."""
         return {f"{self.operand}: {path}" for path in self.differs} & DIFFERENCES.keys()
 
     @property
     def problems(self) -> list[str]:
-        """Differences that aren't listed."""
+        """Return messages about differences that are not accepted."""
         return [
             f"{self.setting}: {self.operand}: {path}: the simulated operator has {simulated!r}; "
             f"wanted: {real!r}, as the real one; cure: mend the simulator, or list the difference"
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def unshown(shown: set[str]) -> list[str]:
-    """Listed differences that no setting showed."""
+    """Return messages about accepted differences that no setting showed."""
     return [
         f"{name}: both operators agree; wanted: the listed difference; cure: take it off the list"
         for name in DIFFERENCES
@@ -63,7 +63,7 @@ def unshown(shown: set[str]) -> list[str]:
 
 
 def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
-    """Every operand that either has, then order, nodes and status."""
+    """Yield comparisons of every operand, then of the order, the nodes and the status."""
     for key in sorted(simulated.objects.keys() | real.objects.keys()):
         both = [said(key[0], seen.objects.get(key)) for seen in (simulated, real)]
         yield Verdict(setting, key[1], differences(*both))
@@ -76,7 +76,7 @@ def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
 
 
 def said(kind: str, item: Json | None) -> Json:
-    """What is compared of an object, flat: by path."""
+    """Return the compared fields of an object, by path."""
     if item is None:
         return {"exists": False}
     owner = item["metadata"]["ownerReferences"][0]
@@ -118,7 +118,10 @@ def _container(container: Json) -> Json:
 
 
 def differences(simulated: Json, real: Json) -> dict[str, tuple[Any, Any]]:
-    """By path: both values, where they differ; variables that the simulator leaves out don't."""
+    """Return the differing values by path.
+
+    Environment variables that the simulator doesn't set are ignored.
+    """
     return {
         key: (simulated.get(key), real.get(key))
         for key in sorted(simulated.keys() | real.keys())

@@ -1,7 +1,7 @@
-"""The real operator as a process of its own, in a folder that it takes for the root of its image.
+"""Process of the real operator, in a chroot that resembles its image.
 
-It reads the manifests of its operands at ``/opt/gpu-operator`` and its image's ``/host-etc``
-(gpu-operator v24.3.0, controllers/state_manager.go, docker/Dockerfile).
+The operator reads the manifests of its operands in `/opt/gpu-operator`, and `/host-etc` of its
+image (gpu-operator v24.3.0, controllers/state_manager.go, docker/Dockerfile).
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from lab.simulator.ports import free_ports
 from toolchain.cache import link
 
 NAMESPACE = "gpu-operator"
-#: Of the driver's image: the operator takes the operating system from its own node.
+#: Operating system of the driver's image, which the operator takes from its own node.
 OS_RELEASE = 'ID="ubuntu"\nVERSION_ID="22.04"\n'
 LIMIT = 20.0
 
 
 class Controller:
-    """The running operator."""
+    """Running process of the real operator."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        """Store the operator's process and the path of its log."""
         self._process = process
         self._log = log
 
     def log(self, lines: int = 20) -> str:
-        """What it said last."""
+        """Return the last lines of the operator's log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     def check(self) -> None:
-        """Raise :class:`RealError` where it has ended."""
+        """Check that the operator still runs.
+
+        Raises:
+            RealError: The operator has ended.
+        """
         if self._process.poll() is not None:
             raise RealError(
                 f"operator: ended with {self._process.returncode}; wanted: it runs; "
@@ -45,7 +50,7 @@ class Controller:
 
 @contextlib.contextmanager
 def running(kubeconfig: Path, folder: Path) -> Iterator[Controller]:
-    """Start the operator against a control plane; it ends with the block, or with this process."""
+    """Start the operator against a control plane; stop it when the context ends."""
     root = folder / "root"
     _write(root, kubeconfig)
     health, metrics = free_ports(2)
@@ -82,7 +87,7 @@ def running(kubeconfig: Path, folder: Path) -> Iterator[Controller]:
 def _write(root: Path, kubeconfig: Path) -> None:
     files = operator_files()
     place = root / "opt" / "gpu-operator"
-    # As its image has them: docker/Dockerfile, "COPY assets" and "COPY manifests".
+    # Same paths as in the operator's image: docker/Dockerfile, "COPY assets" and "COPY manifests".
     shutil.copytree(files / "assets", place)
     shutil.copytree(files / "manifests", place / "manifests")
     link(build("operator")["gpu-operator"], root / "gpu-operator")

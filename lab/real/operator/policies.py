@@ -1,7 +1,7 @@
-"""Our ClusterPolicies: our values in the operator's own chart, of the release that is built.
+"""ClusterPolicies rendered from this project's values with the chart of the tested release.
 
-Both operators get the same policy. What our settings of today mean in that release, each by a file
-of gpu-operator v24.3.0: `SETTINGS`; what is not compared: `NEWER`.
+Both operators get the same policy. `SETTINGS` has the compared settings, as gpu-operator v24.3.0
+understands them; `NEWER` has the settings that are not compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRIVER = {"source": "operator", "version": "550.54.15"}
 
 @dataclass(frozen=True)
 class Setting:
-    """One declaration of the stack; ``labels``: what its nodes carry before the operator comes."""
+    """One stack configuration; `labels` are on its nodes before the operator is installed."""
 
     name: str
     sections: Json = field(default_factory=dict)
@@ -60,7 +60,7 @@ SETTINGS = (
             ],
             "gpuOperator": {"migStrategy": "mixed"},
         },
-        # As feature discovery reports about GPUs that can be divided.
+        # Feature discovery sets this label on MIG-capable GPUs.
         {"nvidia.com/mig.capable": "true"},
     ),
     Setting(
@@ -91,7 +91,8 @@ SETTINGS = (
     Setting("operands off on all nodes", {}, {"nvidia.com/gpu.deploy.operands": "false"}),
 )
 
-#: Settings that this release doesn't know, or that one of both operators doesn't follow: why.
+#: Settings that are not compared, with the reason: this release doesn't have the setting, or one of
+#: the two operators doesn't support it.
 NEWER = {
     "`driver.kernelModuleType`": "24.3.0 has `useOpenKernelModules`, which no values of ours set",
     "`driver.precompiled`": "a DaemonSet for each kernel; simulated nodes have none",
@@ -104,7 +105,7 @@ NEWER = {
 
 
 def declared(setting: Setting) -> Cluster:
-    """The stack's declaration."""
+    """Return the stack's configuration with a setting."""
     return load(
         {
             "version": "v1",
@@ -117,10 +118,11 @@ def declared(setting: Setting) -> Cluster:
 
 
 def rendered(helm: Helm, setting: Setting) -> Iterator[Json]:
-    """The policy of a setting, and the ConfigMaps that it names.
+    """Yield the policy of a setting, and the ConfigMaps that the policy names.
 
-    Today's chart makes MIG manager's ConfigMap from our values. This one hands its text on to the
-    policy, which has no such field: it is made here.
+    The chart of the current release creates MIG manager's ConfigMap from values. The chart of the
+    tested release passes the text to the policy, which has no such field, so the ConfigMap is
+    created here.
     """
     cluster = declared(setting)
     chart = operator_files() / "deployments" / "gpu-operator"

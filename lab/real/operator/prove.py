@@ -1,6 +1,6 @@
-"""The proof of the operator: every setting on the simulated operator, then on the real one.
+"""Compare all settings on the simulated operator, then on the real operator.
 
-At last the real one upgrades a driver, which the simulated one doesn't.
+Finally the real operator upgrades a driver, which the simulated operator doesn't support.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lab.real.operator.policies import SETTINGS, Json, Setting, rendered
 
 
 def verdicts() -> Iterator[Verdict | upgrade.Fact]:
-    """Judge each operand under each setting, then a driver's upgrade.
+    """Yield the comparison of each operand under each setting, then facts of a driver upgrade.
 
     Raises:
-        RealError: an operator doesn't come to an end with a policy; with what it said last.
+        RealError: A policy doesn't become ready; the message has the operator's last log lines.
     """
     *objects, newer = policies(*SETTINGS, upgrade.SETTING)
     with (
@@ -43,11 +43,11 @@ def verdicts() -> Iterator[Verdict | upgrade.Fact]:
 
 
 def _lives() -> None:
-    """The simulated operator is a part of the embedded cluster."""
+    """Accept the simulated operator as running, since it is a part of the embedded cluster."""
 
 
 def policies(*settings: Setting) -> list[list[Json]]:
-    """Policy and ConfigMaps of each setting."""
+    """Return the policy and the ConfigMaps of each setting."""
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
         helm = Helm(Path(folder))
         try:

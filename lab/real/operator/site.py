@@ -1,4 +1,4 @@
-"""A control plane of its own on which one operator after the other gets the same policy."""
+"""Control plane on which first the simulated and then the real operator gets the same policy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lab.simulator.hardware import hardware_of
 from toolchain import cache_dir
 
 Json = dict[str, Any]
-#: Of the embedded cluster: no stack has this name.
+#: Name of the embedded cluster; no stack has this name.
 NAME = "real-operator-proof"
 POLICY = f"{operands.POLICIES}/{operands.POLICY}"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
@@ -35,19 +35,19 @@ DAEMON_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 NODES = "/api/v1/nodes"
-#: As Node Feature Discovery reports about a node: a driver's image is one for its system
-#: (gpu-operator v24.3.0, controllers/object_controls.go, kernelFullVersion).
+#: Labels that Node Feature Discovery sets on a node. The operating system selects the driver's
+#: image (gpu-operator v24.3.0, controllers/object_controls.go, kernelFullVersion).
 SYSTEM = {
     PCI: "true",
     "feature.node.kubernetes.io/kernel-version.full": "5.15.0-105-generic",
     "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
     "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
 }
-#: Seconds: the real upgrade controller looks at pods every two minutes only (gpu-operator v24.3.0,
-#: controllers/upgrade_controller.go, plannedRequeueInterval).
+#: Timeout in seconds. The real upgrade controller checks pods only every two minutes (gpu-operator
+#: v24.3.0, controllers/upgrade_controller.go, plannedRequeueInterval).
 UPGRADE_LIMIT = 200.0
-#: What operators put on nodes. MIG manager's own program writes `operands.MIG_STATE` there when it
-#: comes to it, and beside the real operator none runs.
+#: Prefixes of labels and annotations that operators set on nodes. `operands.MIG_STATE` is ignored
+#: because MIG manager's program sets it, and with the real operator no MIG manager runs.
 PREFIXES = ("nvidia.com/",)
 SIMULATED_OPERATOR = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
 WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
@@ -55,10 +55,13 @@ WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
 
 @dataclass(frozen=True)
 class Seen:
-    """What an operator left when it called a policy ready.
+    """Objects and node state that an operator created until a policy was ready.
 
-    ``objects``: by kind and name; ``order``: DaemonSets as they came; ``nodes``: labels and
-    annotations of NVIDIA's by node; ``status``: the policy's.
+    Attributes:
+        objects: Objects by kind and name.
+        order: Names of the DaemonSets in the order of their creation.
+        nodes: NVIDIA's labels and annotations by node.
+        status: Status of the policy.
     """
 
     objects: dict[tuple[str, str], Json]
@@ -69,14 +72,14 @@ class Seen:
 
 @dataclass
 class Site:
-    """The cluster; ``lab``: requests to it."""
+    """Cluster with an operator; `lab` sends requests to it."""
 
     lab: Lab
 
     def apply(
         self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
     ) -> Seen:
-        """What an operator leaves under a policy; see `applied`."""
+        """Apply a policy and return what an operator creates for it; see `applied`."""
         with self.applied(setting, objects, alive) as version:
             return self._seen(version)
 
@@ -84,15 +87,15 @@ class Site:
     def applied(
         self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
     ) -> Iterator[str]:
-        """Create a policy, wait until it is ready, and take everything away again at the end.
+        """Create a policy, wait until it is ready, and delete everything at the end.
 
         Args:
-            setting: what the nodes carry before.
-            objects: the policy and its ConfigMaps.
-            alive: raises where the operator has ended.
+            setting: Setting with the nodes' labels.
+            objects: The policy and its ConfigMaps.
+            alive: Function that raises an error if the operator has ended.
 
         Yields:
-            The version from which on its DaemonSets came.
+            The resource version after which the operator's DaemonSets were created.
         """
         for name in policies.NODES:
             self._label(name, {**SYSTEM, **setting.labels})
@@ -109,7 +112,8 @@ class Site:
 
         try:
             self.lab.until(f"policy: {setting.name}", state, lambda found: found == "ready")
-            if policy["spec"]["driver"]["enabled"]:  # by another controller of the operator
+            # The operator's upgrade controller sets these states.
+            if policy["spec"]["driver"]["enabled"]:
                 self.lab.until("upgrade states", self._upgraded, all, UPGRADE_LIMIT)
             yield version
         finally:
@@ -158,7 +162,7 @@ class Site:
         self.strip()
 
     def strip(self) -> None:
-        """Take labels and annotations of NVIDIA's from the nodes."""
+        """Remove NVIDIA's labels and annotations from the nodes."""
         for node in self.lab.request("GET", NODES)["items"]:
             gone = {
                 place: {
@@ -171,7 +175,7 @@ class Site:
             self.lab.request("PATCH", f"{NODES}/{node['metadata']['name']}", {"metadata": gone})
 
     def _owned(self, path: str) -> list[str]:
-        """What is there but for what the lab itself runs."""
+        """Return the names of objects of a collection, without those of the lab itself."""
         kept = (*SIMULATED_OPERATOR.items(), *WORKER.items())
         return [
             item["metadata"]["name"]
@@ -184,7 +188,7 @@ class Site:
 
     @contextlib.contextmanager
     def simulated(self) -> Iterator[None]:
-        """The simulated operator: it works while its pod is there."""
+        """Run the simulated operator, which works while its pod exists."""
         self.lab.request("POST", DEPLOYMENTS, _workload("gpu-operator", SIMULATED_OPERATOR))
         try:
             yield
@@ -195,14 +199,14 @@ class Site:
 
     @contextlib.contextmanager
     def real(self, folder: Path) -> Iterator[controller.Controller]:
-        """The real operator."""
+        """Run the real operator."""
         with controller.running(self.lab.plane.kubeconfig, folder) as running:
             yield running
 
 
 @contextlib.contextmanager
 def running() -> Iterator[Site]:
-    """Start the control plane with simulated nodes and the operator's own definitions."""
+    """Start the control plane with simulated nodes and the operator's own CRDs."""
     folder = cache_dir() / "real" / "operator"
     lab = Lab(ControlPlane(NAME), {})
     simulator.down(NAME)
@@ -219,7 +223,8 @@ def running() -> Iterator[Site]:
         for name in policies.NODES:
             lab.until(f"node {name}: discovery", partial(lab.node, name), _discovered)
         site = Site(lab)
-        site.strip()  # of what the simulator says about their GPUs; a setting may say it again
+        # Remove the labels that the simulator set for GPUs; a setting may set them again.
+        site.strip()
         yield site
     finally:
         simulator.down(NAME)
@@ -227,9 +232,10 @@ def running() -> Iterator[Site]:
 
 
 async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
-    """Names of the DaemonSets that came since a version and stayed, in their order.
+    """Return the names of DaemonSets created after a version that still exist, in order.
 
-    The real operator may make one of a policy that just went, which is then collected.
+    The real operator may create a DaemonSet for a policy that was just deleted, which is then
+    garbage-collected.
     """
     async with api.connect(lab.plane.access()) as client:
         events = client.watch(DAEMON_SETS, version, timeoutSeconds="1")
@@ -241,11 +247,11 @@ async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
 
 
 def _served(lab: Lab) -> bool:
-    """Whether the API server takes policies by now."""
+    """Check that the API server accepts ClusterPolicies."""
     try:
         lab.request("GET", operands.POLICIES)
     except api.ApiError as error:
-        if error.code not in (404, 429, 503):  # none, or "storage is (re)initializing"
+        if error.code not in (404, 429, 503):  # No CRD yet (404), or "storage is (re)initializing".
             raise
         return False
     return True

@@ -1,6 +1,6 @@
-"""A driver's upgrade by the real operator: what it writes on nodes, what our rollout makes of it.
+"""Driver upgrade by the real operator: its node labels, and how this project's rollout reacts.
 
-One node is as the operator finds it, the other one was cordoned by our program before.
+One node is unchanged; the other node was cordoned by this project's program before.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from lab.real.operator.controller import NAMESPACE
 from lab.real.operator.site import NODES, POLICY, Json, Site
 from lab.simulator import api
 
-#: In this order (NVIDIA/k8s-operator-libs ea58a3ada15c, which gpu-operator v24.3.0 has,
-#: pkg/upgrade/consts.go and upgrade_state.go). `drain-required` comes where pods can't be deleted.
+#: States of an upgrade in order (NVIDIA/k8s-operator-libs ea58a3ada15c, which gpu-operator v24.3.0
+#: uses, pkg/upgrade/consts.go and upgrade_state.go). `drain-required` occurs only if pods can't be
+#: deleted.
 STATES = (
     "upgrade-required",
     "cordon-required",
@@ -31,7 +32,8 @@ STATES = (
     "uncordon-required",
     "upgrade-done",
 )
-#: A node that was cordoned before isn't uncordoned (updateNodeToUncordonOrDoneState).
+#: States of a node that was cordoned before, which the operator doesn't uncordon
+#: (updateNodeToUncordonOrDoneState).
 _HELD = tuple(state for state in STATES if state != "uncordon-required")
 FREE, OURS = policies.NODES
 SETTING = policies.Setting(
@@ -44,31 +46,31 @@ _LIMIT = 400.0
 
 @dataclass
 class Seen:
-    """The versions of each node since the driver's change, and its keys before."""
+    """Versions of each node since the driver's change, and its labels and annotations before."""
 
     nodes: dict[str, list[Json]] = field(default_factory=dict)
     before: dict[str, set[str]] = field(default_factory=dict)
 
     def states(self, name: str) -> tuple[str, ...]:
-        """The operator's states of a node, each once, in their order."""
+        """Return the operator's upgrade states of a node, without repetitions, in order."""
         return tuple(dict.fromkeys(_state(node) for node in self.nodes[name]))
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that holds of the upgrade; ``problem``: empty where it does."""
+    """Result of one check of the upgrade; `problem` is empty if the check passed."""
 
     name: str
     problem: str
 
 
 def facts(site: Site, objects: list[Json], alive: Callable[[], None]) -> Iterator[Fact]:
-    """Have the driver upgraded, and judge what was seen.
+    """Upgrade the driver and yield the results of all checks.
 
     Args:
-        site: the cluster, on which the real operator runs.
-        objects: the policy of `SETTING`.
-        alive: raises where the operator has ended.
+        site: Cluster on which the real operator runs.
+        objects: Policy of `SETTING`.
+        alive: Function that raises an error if the operator has ended.
     """
     with site.applied(SETTING, objects, alive):
         seen = _upgraded(site.lab, alive)
@@ -100,7 +102,7 @@ def _upgraded(lab: Lab, alive: Callable[[], None]) -> Seen:
 
 
 async def _changes(lab: Lab, version: str) -> list[Json]:
-    """Nodes as they were written since a version, from their first state of an upgrade on."""
+    """Return the nodes' versions since a resource version, from the first upgrade state on."""
     async with api.connect(lab.plane.access()) as client:
         events = [it["object"] async for it in client.watch(NODES, version, timeoutSeconds="1")]
     begun: set[str] = set()
@@ -128,7 +130,7 @@ def _differs(found: Any, wanted: Any) -> str:
 
 
 def _at_work(seen: Seen) -> str:
-    """Every version of a node but those of its last state is somebody else's to our rollout."""
+    """Check that the rollout leaves a node to the operator in all states but the last."""
     wrong = [
         (name, _state(node), left_alone(node))
         for name, nodes in seen.nodes.items()
@@ -139,7 +141,7 @@ def _at_work(seen: Seen) -> str:
 
 
 def _cordoned(seen: Seen) -> str:
-    """In which states the node is cordoned in every version."""
+    """Check in which states the node is cordoned all the time."""
     free = {_state(node) for node in seen.nodes[FREE] if not node["spec"].get("unschedulable")}
     return _differs([state for state in STATES if state not in free], list(STATES[2:6]))
 

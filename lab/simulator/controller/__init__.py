@@ -1,1 +1,1 @@
-"""The process that stands for device plugin, GPU Operator and validation outcomes."""
+"""Process that simulates device plugins, the GPU Operator and validation results of nodes."""

@@ -1,4 +1,4 @@
-"""``python -m lab.simulator.controller --name NAME``, started and ended by `embedded`."""
+"""Simulate the GPU components of an embedded cluster; `embedded` starts and stops this process."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lab.simulator.controller.operator import Operator
 from lab.simulator.controller.platforms import Platforms
 from lab.simulator.controller.preparation import Preparation
 
-#: Seconds between two looks whether the cluster's folder is still there.
+#: Seconds between two checks that the cluster's folder still exists.
 LOOK = 2.0
 
 
 async def run(plane: ControlPlane) -> None:
-    """Run until SIGTERM, SIGINT, or until the cluster's folder is gone."""
+    """Run until SIGTERM, SIGINT, or until the cluster's folder is deleted."""
     from lab.simulator import hosts
 
     def root(host: str) -> Path | None:
@@ -82,7 +82,7 @@ async def run(plane: ControlPlane) -> None:
 
 
 def main() -> int:
-    """Read the arguments and run."""
+    """Parse the command line and run the controller."""
     parser = argparse.ArgumentParser(prog="python -m lab.simulator.controller", description=__doc__)
     parser.add_argument("--name", required=True, help="the embedded cluster's name")
     name = parser.parse_args().name

@@ -1,9 +1,9 @@
-"""Which devices a pod's containers get, as the kubelet's device manager gives them. Pure functions.
+"""Allocate devices to a pod's containers like the kubelet's device manager. All functions are pure.
 
-kubernetes v1.34 pkg/kubelet/cm/devicemanager/manager.go: at a pod's admission each container gets
-devices that no other has; a pod for which they don't suffice fails with
-``UnexpectedAdmissionError``. Among replicas the plugin prefers GPUs that are used least
-(NVIDIA/k8s-device-plugin v0.20.0 internal/rm/allocate.go, distributedAlloc).
+When a pod is admitted, each container gets devices that no other container has; if too few are
+free, the pod fails with `UnexpectedAdmissionError` (kubernetes v1.34
+pkg/kubelet/cm/devicemanager/manager.go). Among replicas of GPUs, the device plugin prefers the
+least used GPUs (NVIDIA/k8s-device-plugin v0.20.0 internal/rm/allocate.go, distributedAlloc).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from lab.simulator.api import Json
 from lab.simulator.controller.devices import CORE, UNITS, Device
 
-#: Devices by container.
+#: Allocated devices by container name.
 Given = dict[str, tuple[Device, ...]]
 
 REASON = "UnexpectedAdmissionError"
 
 
 class NotEnough(Exception):
-    """The kubelet would refuse the pod; the text is its message."""
+    """The kubelet would reject the pod; the text is the kubelet's message."""
 
 
 @dataclass(frozen=True)
 class Want:
-    """What a container asks for of one resource, in devices."""
+    """Number of devices of one resource that a container requests."""
 
     container: str
     resource: str
@@ -35,9 +35,10 @@ class Want:
 
 
 def wants(pod: Json, resources: Iterable[str]) -> list[Want]:
-    """What a pod's containers ask for of these resources, in the kubelet's order.
+    """Return the devices that a pod's containers request, in the kubelet's order.
 
-    Shares of gpu-manager's cards count as a whole card: no two containers of ours share one.
+    A share of a gpu-manager card counts as a whole card, because no two validation containers share
+    a card.
     """
     asked = set(resources)
     wanted = []
@@ -51,15 +52,18 @@ def wants(pod: Json, resources: Iterable[str]) -> list[Want]:
 
 
 def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Want]) -> Given:
-    """Devices for the containers of one pod.
+    """Allocate devices to the containers of one pod.
 
     Args:
-        devices: the node's healthy devices.
-        taken: ids that other pods have.
-        asked: what the containers ask for.
+        devices: Healthy devices of the node.
+        taken: Ids of devices that other pods have.
+        asked: Devices that the pod's containers request.
+
+    Returns:
+        The allocated devices by container name.
 
     Raises:
-        NotEnough: there are fewer free devices than a container asks for.
+        NotEnough: Fewer devices are free than a container requests.
     """
     used = set(taken)
     load = Counter(device.uuid for device in devices if device.id in used)
@@ -82,13 +86,13 @@ def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Wa
 
 
 def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[Device]) -> Given:
-    """Devices of a pod that has them by ResourceClaims.
+    """Return the devices that a pod gets through its ResourceClaims, by container name.
 
     Args:
-        node: the pod's node, which is the name of its pool of devices.
-        pod: the pod.
-        claims: its ResourceClaims by the name that the pod gives them.
-        gpus: the node's whole ones.
+        node: Name of the pod's node, which is also the name of the node's device pool.
+        pod: The pod.
+        claims: ResourceClaims of the pod, by their name in the pod's spec.
+        gpus: Whole GPUs of the node.
     """
     by_name = {f"gpu-{device.index}": device for device in gpus}
     given: Given = {}

@@ -1,4 +1,4 @@
-"""Simulates device plugin, kubelet and CUDA on each simulated node."""
+"""Simulate the device plugin, the kubelet's device manager and CUDA tests on simulated nodes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from lab.simulator.controller.validations import Validations
 
 log = logging.getLogger(__name__)
 
-#: Nodes worked on at a time.
+#: Number of nodes that are processed in parallel.
 WORKERS = 16
-#: Seconds between two looks at the hosts' files.
+#: Seconds between two checks of the hosts' files.
 LOOK = 0.25
 
-#: One watch each: a selector can't hold an "or" over keys.
+#: Label selectors of the watched pods, one watch per selector, because a label selector cannot
+#: combine different keys with "or".
 SELECTORS = (
     f"app.kubernetes.io/name={stages.PLUGIN_NAME}",
     f"app in ({stages.OPERATOR_PLUGIN_APP},nvidia-container-toolkit-daemonset)",
@@ -34,9 +35,13 @@ SELECTORS = (
 
 
 class DevicePlugins:
-    """Keeps GPUs of nodes and outcomes of pods in step with what is declared and broken."""
+    """Keep the GPU resources of nodes and the results of pods up to date.
+
+    Inputs are the declared objects and the simulated faults.
+    """
 
     def __init__(self, api: Api, preparation: Preparation, log_folder: Path) -> None:
+        """Prepare empty tables of nodes and pods."""
         self._api = api
         self._preparation = preparation
         self._nodes: dict[str, judge.Node] = {}
@@ -50,7 +55,7 @@ class DevicePlugins:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             group.create_task(self._watch_hosts())
@@ -78,13 +83,13 @@ class DevicePlugins:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """A node is or became so."""
+        """Process a node that was added or changed."""
         node = judge.read_node(item)
         if node is not None and is_changed(self._nodes, node):
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:
-        """A node went."""
+        """Forget a deleted node."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _files_changed(self, item: Json) -> None:
@@ -125,7 +130,11 @@ class DevicePlugins:
             await asyncio.sleep(LOOK)
 
     def _is_prepared(self, node: judge.Node, pods: list[judge.Pod]) -> bool:
-        """Prepared by its host's files, or by the operator's toolkit, which would write them."""
+        """Check that the nvidia runtime is configured on a node.
+
+        Either the files of its SSH host configure the runtime, or the operator's container toolkit
+        pod is ready, which would write these files.
+        """
         if node.host is None:
             return True
         return self._prepared.get(node.name, False) or any(
@@ -135,9 +144,9 @@ class DevicePlugins:
     async def _work(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None or (node.host is not None and node.name not in self._prepared):
-            return  # gone, or its host is not looked at yet
+            return  # The node is deleted, or its host's files are not checked yet.
         pods = list(self._pods[name].values())
-        # The operator's plugin waits in an init container until the toolkit has run.
+        # The operator's device plugin waits in an init container until the toolkit has run.
         waits = any(pod.is_toolkit and not pod.ready for pod in pods)
         problem = judge.plugin_message(node, self._is_prepared(node, pods))
         for pod in pods:
@@ -160,7 +169,7 @@ class DevicePlugins:
                 await self._validations.work(node, pod, devices, problem)
 
     def _refusal(self, node: judge.Node, pod: judge.Pod) -> str | None:
-        """Why a plugin ends at its start, by its configuration."""
+        """Return the configuration error with which a device plugin exits, or None."""
         file = self._configuration(node, pod) if pod.is_plugin else {}
         return judge.mig_message(node, pod.plugin, file)
 

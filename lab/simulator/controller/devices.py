@@ -1,8 +1,8 @@
-"""The devices of a simulated node, each with the UUID that nvidia-smi would show. Pure functions.
+"""Devices of a simulated node, with the UUIDs that nvidia-smi would show. All functions are pure.
 
-Resources: NVIDIA/k8s-device-plugin v0.20.0, api/config/v1 (configuration file), internal/rm
-(`buildDeviceMap`, `AnnotatedID`: a replica's id is ``<uuid>::<number>``). UUIDs begin with zeros,
-which no real GPU's do, so that a simulated one is known wherever it stands.
+Sources: NVIDIA/k8s-device-plugin v0.20.0, api/config/v1 (configuration file), internal/rm
+(`buildDeviceMap`, `AnnotatedID`: the id of a replica is `<uuid>::<number>`). Simulated UUIDs begin
+with zeros, which UUIDs of real GPUs never do, so that a simulated GPU is recognised in any output.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from lab.simulator.api import Json
 Resources = dict[str, int]
 
 PRODUCT = "NVIDIA A100-SXM4-80GB"
-#: Of gpu-manager: 100 units are a whole card (tkestack/gpu-manager 8cd842e).
+#: Resource of gpu-manager: 100 units are a whole card (tkestack/gpu-manager 8cd842e).
 CORE = "tencent.com/vcuda-core"
 UNITS = 100
 
 
 @dataclass(frozen=True)
 class Device:
-    """What a container can be given.
+    """Device that a container can get.
 
     Attributes:
-        resource: the extended resource that it counts for.
-        id: as the device plugin registers it with the kubelet.
-        uuid: of the GPU, or of the MIG instance.
+        resource: Name of the extended resource.
+        id: Id with which the device plugin registers the device at the kubelet.
+        uuid: UUID of the GPU or of the MIG instance.
         gpu: UUID of the GPU.
-        index: of the GPU on its node.
-        profile: of the MIG instance; empty for a GPU.
+        index: Index of the GPU on its node.
+        profile: Profile of the MIG instance; empty for a whole GPU.
     """
 
     resource: str
@@ -51,12 +51,12 @@ def _uuid(kind: str, name: str) -> str:
 
 
 def gpu_uuid(node: str, index: int) -> str:
-    """UUID of a node's GPU; it stays the same while the node has its name."""
+    """Return the UUID of a node's GPU, derived from the node's name and the GPU's index."""
     return _uuid("GPU", f"{node}/{index}")
 
 
 def whole(node: str, indexes: Iterable[int], resource: str = marks.GPU) -> list[Device]:
-    """Whole GPUs of a node as devices of a resource."""
+    """Return whole GPUs of a node as devices of one resource."""
     gpus = []
     for index in indexes:
         uuid = gpu_uuid(node, index)
@@ -65,21 +65,21 @@ def whole(node: str, indexes: Iterable[int], resource: str = marks.GPU) -> list[
 
 
 def strategy_of(file: Json, strategy: str) -> str:
-    """The MIG strategy: the environment's stands above the file's."""
+    """Return the MIG strategy; the environment variable overrides the configuration file."""
     return str(strategy or (file.get("flags") or {}).get("migStrategy") or "none")
 
 
 def devices(
     node: str, indexes: Iterable[int], file: Json, strategy: str, mig: Mapping[str, int]
 ) -> list[Device]:
-    """What the device plugin registers for a node's GPUs.
+    """Return the devices that the device plugin registers for a node's GPUs.
 
     Args:
-        node: the node's name.
-        indexes: of the GPUs that the plugin sees.
-        file: the plugin's configuration.
-        strategy: the MIG strategy of its environment, which stands above the file's; or empty.
-        mig: MIG instances of each GPU, by profile.
+        node: Name of the node.
+        indexes: Indexes of the GPUs that the plugin sees.
+        file: Configuration file of the plugin.
+        strategy: MIG strategy in the plugin's environment, which overrides the file; may be empty.
+        mig: Number of MIG instances of each GPU, by profile.
     """
     strategy = strategy_of(file, strategy)
     offered = whole(node, indexes)
@@ -115,12 +115,12 @@ def _shared(offered: list[Device], sharing: Json) -> list[Device]:
 
 
 def count(devices: Iterable[Device]) -> Resources:
-    """Devices by resource."""
+    """Return the number of devices by resource."""
     return dict(Counter(device.resource for device in devices))
 
 
 def listing(given: Iterable[Device]) -> tuple[str, ...]:
-    """What ``nvidia-smi -L`` prints in a container that was given these devices."""
+    """Return the output of `nvidia-smi -L` in a container that has these devices."""
     lines: list[str] = []
     seen: list[str] = []
     for device in given:

@@ -1,13 +1,14 @@
-"""Stands for Node Feature Discovery's workers: a node with GPUs gets the label of their vendor.
+"""Simulate the workers of Node Feature Discovery, which label nodes with GPUs.
 
-And that of GPU Feature Discovery by which the operator knows GPUs that can be divided, as all can
-here (NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, migCapableLabelKey).
-
-Only where a worker's pod runs, which its DaemonSet's tolerations decide: a node with a taint that
-they leave out gets no label (NVIDIA/k8s-device-plugin v0.20.0 and NVIDIA/gpu-operator v26.7.0,
-values.yaml, ``worker.tolerations``). The labels outlive pods and DaemonSet: a Job takes them away
-once all else of the release went (node-feature-discovery v0.18.3, deployment/helm, template
-post-delete-job.yaml), so an operator of the same release never sees a node without them.
+A node with GPUs gets the PCI label of NVIDIA. It also gets the label of GPU Feature Discovery by
+which the operator recognises MIG-capable GPUs; all simulated GPUs are MIG-capable
+(NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, migCapableLabelKey).
+Only nodes with a running worker pod get the labels. The DaemonSet's tolerations decide on which
+tainted nodes a worker runs (NVIDIA/k8s-device-plugin v0.20.0 and NVIDIA/gpu-operator v26.7.0,
+values.yaml, `worker.tolerations`). The labels remain after pods and DaemonSet are deleted; a Job
+removes them after all other objects of the release are deleted (node-feature-discovery v0.18.3,
+deployment/helm, template post-delete-job.yaml). So an operator of the same release never sees a
+node without the labels.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ WORKERS = 8
 
 
 class Discovery:
-    """Keeps the nodes' PCI labels in step with the workers."""
+    """Keep the PCI labels of nodes consistent with the running worker pods."""
 
     def __init__(self, api: Api) -> None:
+        """Prepare empty tables of nodes, workers and operators."""
         self._api = api
         self._nodes: dict[str, bool] = {}
         self._seen: set[str] = set()
@@ -43,7 +45,7 @@ class Discovery:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             for path, labels, changed, gone in (
@@ -63,14 +65,14 @@ class Discovery:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """A node is or became so."""
+        """Process a node that was added or changed."""
         notes = item["metadata"].get("annotations") or {}
         if int(notes.get(marks.GPUS, "0")):
             self._nodes[item["metadata"]["name"]] = marks.DISCOVERED in notes
             self._queue.add(item["metadata"]["name"])
 
     def node_gone(self, item: Json) -> None:
-        """A node went."""
+        """Forget a deleted node."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _pod_changed(self, item: Json) -> None:
@@ -119,4 +121,4 @@ class Discovery:
 
 
 def _nothing(_: Json) -> None:
-    """A pod that goes takes no feature with it."""
+    """Ignore a deleted worker pod, since the node keeps its labels."""

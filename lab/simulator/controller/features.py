@@ -1,9 +1,10 @@
-"""Simulates Node Feature Discovery's master: NodeFeatureRules become labels and taints.
+"""Simulate the master of Node Feature Discovery: set labels and taints from NodeFeatureRules.
 
-Only what this project's rules use is understood: `matchFeatures` with the operator `In` over the
-features that the simulated nodes' own labels stand for. What it sets is recorded on the node under
-`marks.RULED`, marked as simulated, and removed with the rule. Of keys it takes those that the real
-one takes (node-feature-discovery v0.17.3 and v0.19.0, pkg/apis/nfd/validate/validate.go).
+Only the rule features that this project uses are supported: `matchFeatures` with the operator `In`,
+over features derived from the labels of the simulated nodes. The labels and taints that were set
+are recorded in the node annotation `marks.RULED` and removed together with their rule. Keys are
+validated like in the real program (node-feature-discovery v0.17.3 and v0.19.0,
+pkg/apis/nfd/validate/validate.go).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ log = logging.getLogger(__name__)
 
 RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
 WORKERS = 8
-#: Prefix of its own labels, which it adds to those without any.
+#: Prefix that Node Feature Discovery adds to label keys without a prefix.
 OWN = "feature.node.kubernetes.io/"
 _PCI = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:([0-9a-f]{4})_)?([0-9a-f]{4})\.present")
 
 
 def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
-    """The features that a node's labels stand for."""
+    """Return the hardware features that a node's labels imply."""
     devices = [
         {"vendor": match[2], **({"class": match[1]} if match[1] else {})}
         for key in labels
@@ -38,7 +39,7 @@ def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
 
 
 def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
-    """Whether a node with these features meets all terms of a rule."""
+    """Check that a node with these features meets all terms of a rule."""
     return all(
         any(
             all(
@@ -52,7 +53,7 @@ def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
 
 
 def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
-    """Labels and taints that the rules give a node."""
+    """Return the labels and taints that a node gets from the rules."""
     known = features(labels)
     result: Json = {"labels": {}, "taints": []}
     for item in sorted(rules, key=lambda item: str(item["metadata"]["name"])):
@@ -66,14 +67,20 @@ def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
 
 
 def _takes(key: str) -> bool:
-    """Whether a rule may set this key: one with a prefix, and none of Kubernetes' own."""
+    """Check that a rule may set a label or taint key.
+
+    The key needs a prefix, and the prefix must not be one of Kubernetes' own.
+    """
     prefix, slash, _ = key.partition("/")
     own = f".{prefix}/".endswith(f".{OWN}")
     return bool(slash) and (own or not f".{prefix}".endswith(".kubernetes.io"))
 
 
 def patch(node: Json, rules: list[Json]) -> Json | None:
-    """The merge patch that brings a node to what the rules give it; None where it is there."""
+    """Return the merge patch that applies the rules' labels and taints to a node.
+
+    Return None if the node is already up to date.
+    """
     metadata, notes = node["metadata"], node["metadata"].get("annotations") or {}
     before: Json = json.loads(notes.get(marks.RULED, '{"labels":{},"taints":[]}'))
     after = wanted(rules, metadata.get("labels") or {})
@@ -90,9 +97,10 @@ def patch(node: Json, rules: list[Json]) -> Json | None:
 
 
 class Features:
-    """Keeps nodes in step with the cluster's NodeFeatureRules."""
+    """Keep the labels and taints of nodes consistent with the cluster's NodeFeatureRules."""
 
     def __init__(self, api: Api) -> None:
+        """Prepare empty tables of nodes and rules."""
         self._api = api
         self._nodes: dict[str, Json] = {}
         self._rules: dict[str, Json] = {}
@@ -101,7 +109,7 @@ class Features:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             source = self.sources.source()
@@ -112,14 +120,14 @@ class Features:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """A node is or became so."""
+        """Process a node that was added or changed."""
         if marks.FAKE_NODE in (item["metadata"].get("annotations") or {}):
             self._nodes[item["metadata"]["name"]] = item
             if patch(item, list(self._rules.values())):
                 self._queue.add(item["metadata"]["name"])
 
     def node_gone(self, item: Json) -> None:
-        """A node went."""
+        """Forget a deleted node."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _rule_changed(self, item: Json) -> None:

@@ -1,4 +1,4 @@
-"""Follows a collection of the API server: lists, watches, lists again after a gap."""
+"""Follow a collection of the API server: list, watch, and list again after a gap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.simulator.api import Api, ApiError, Json
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the next try after the API server could not be reached.
+#: Seconds before the next attempt if the API server could not be reached.
 RETRY = 0.5
 
 Seen = Callable[[Json], None]
@@ -26,10 +26,10 @@ async def follow(
     listed: Callable[[], None],
     **params: str,
 ) -> None:
-    """Call ``changed`` for each object that is or becomes, ``gone`` for each that went.
+    """Call `changed` for each existing or changed object, and `gone` for each deleted object.
 
-    Runs until cancelled; ``listed`` is called after each list. A collection that is not served (a
-    CRD that is not there yet) is empty.
+    Run until cancelled, and call `listed` after each list request. If the API server doesn't know
+    the resource, such as that of a missing CRD, the collection counts as empty.
     """
     known: dict[str, Json] = {}
     while True:
@@ -65,15 +65,16 @@ async def follow(
 
 
 class Sources:
-    """Knows when each of several collections has been listed: before, nothing may be decided."""
+    """Wait until several collections are listed; no decision may be made before that."""
 
     def __init__(self, count: int) -> None:
+        """Wait for `count` collections."""
         self._missing = set(range(count))
         self._given = 0
         self.complete = asyncio.Event()
 
     def source(self) -> Callable[[], None]:
-        """What one more collection calls when it is listed."""
+        """Return the function to call when one more collection is listed."""
         number = self._given
         self._given += 1
 

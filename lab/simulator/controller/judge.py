@@ -1,4 +1,4 @@
-"""What becomes of a node's pods and GPUs. Pure functions."""
+"""Decide the status of a node's pods and GPU resources. All functions are pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.simulator.controller.offered import CONFIG_LABEL, Plugin, owned, read_p
 
 @dataclass
 class Node:
-    """A simulated node as the API server had it at ``version``."""
+    """Simulated node as stored by the API server at resource version `version`."""
 
     version: int = field(compare=False)
     name: str
@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that waits for a decision, or runs after one, as it was at ``version``."""
+    """Pod of a device plugin, toolkit or validation, as stored at resource version `version`."""
 
     version: int
     uid: str
@@ -54,12 +54,12 @@ class Pod:
 
     @property
     def path(self) -> str:
-        """Where the API server has it."""
+        """Return the pod's path on the API server."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
 def read_node(item: Json) -> Node | None:
-    """A node, or ``None`` for one that is not simulated."""
+    """Return a simulated node from a Node object, or None if the node is not simulated."""
     notes = item["metadata"].get("annotations") or {}
     if marks.FAKE_NODE not in notes:
         return None
@@ -84,10 +84,11 @@ def _devices(text: str) -> Resources:
 
 
 def read_pod(item: Json) -> Pod:
-    """A pod of the device plugin, of the toolkit, or of a validation."""
+    """Return the state of a device plugin, toolkit or validation pod from a Pod object."""
     meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
-    # Feature discovery and the MPS daemon share the chart's labels; the container tells.
+    # In the chart, GPU feature discovery and the MPS daemon have the same labels as the device
+    # plugin, so the container name identifies the plugin.
     containers = {container["name"] for container in spec["containers"]}
     conditions = status.get("conditions") or []
     return Pod(
@@ -110,23 +111,28 @@ def read_pod(item: Json) -> Pod:
 
 
 def plugin_message(node: Node, prepared: bool) -> str | None:
-    """Why device-plugin pods of the node cannot run; ``None`` where they can."""
+    """Return why device plugin pods of a node cannot run, or None if they can run."""
     if node.faults.plugin_message:
         return node.faults.plugin_message
     return None if prepared else faults.RUNTIME_NOT_CONFIGURED_MESSAGE
 
 
 def mig_message(node: Node, plugin: Plugin, file: Json) -> str | None:
-    """Why a plugin refuses how the node's GPUs are divided; ``None`` where it takes them."""
+    """Return why a plugin rejects the MIG partitions of the node's GPUs, else None."""
     unlike = strategy_of(file, plugin.strategy) == "single" and len(node.mig) > 1
     return faults.MIG_UNLIKE_MESSAGE if unlike else None
 
 
 def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources, Resources]:
-    """Capacity and allocatable that the node should have; ``plugin``: the one that serves it.
+    """Return the capacity and the allocatable resources that a node should have.
 
-    When the plugin goes, allocatable becomes 0 and capacity stays (kubernetes v1.34,
-    pkg/kubelet/cm/devicemanager, endpoints that stopped).
+    When the plugin stops, allocatable becomes 0 and capacity stays (kubernetes v1.34,
+    pkg/kubelet/cm/devicemanager, stopped endpoints).
+
+    Args:
+        node: The node.
+        plugin: The running device plugin of the node, or None.
+        file: Configuration file of the plugin.
     """
     if not node.gpus:
         return node.capacity, node.allocatable
@@ -138,15 +144,16 @@ def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources,
 
 
 def seen(node: Node, plugin: Plugin) -> list[int]:
-    """Indexes of the GPUs that a plugin sees."""
+    """Return the indexes of the GPUs that a plugin sees."""
     return [i for i in range(node.gpus) if plugin.visible is None or i in plugin.visible]
 
 
 def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
-    """Devices that a plugin has not withdrawn.
+    """Return the devices that a plugin reports as healthy.
 
-    A critical XID takes one device of each resource: of a GPU's replicas and MIG instances the
-    plugin keeps the last (k8s-device-plugin v0.19.3, internal/rm/health.go, `parentToDeviceMap`).
+    A critical XID makes one device of each resource unhealthy: of a GPU's replicas and MIG
+    instances, the plugin remembers only the last (k8s-device-plugin v0.19.3, internal/rm/health.go,
+    `parentToDeviceMap`).
     """
     indexes = seen(node, plugin)
     registered = devices(node.name, indexes, file, plugin.strategy, node.mig)
@@ -156,21 +163,21 @@ def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
 
 
 def node_message(node: Node, problem: str | None) -> str:
-    """Why the node offers fewer GPUs than it has; empty where it offers all."""
+    """Return why a node advertises fewer GPUs than it has; empty if it advertises all."""
     if problem:
         return problem
     return faults.unhealthy_message(gpu_uuid(node.name, i) for i in range(node.faults.unhealthy))
 
 
 def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
-    """Outcome and message of a pod with the plugin's labels."""
+    """Return the outcome and the error message of a pod with the plugin's labels."""
     if problem and pod.is_plugin:
         return stages.CRASHING, problem
     return stages.RUNNING, ""
 
 
 def kernel_log(node: Node, problem: str | None, used: tuple[Device, ...]) -> str:
-    """What a container's program does on the devices that it uses: a kind of `logs.RUNS`."""
+    """Return the result of a container's test program on its devices, a key of `logs.RUNS`."""
     is_broken = any(device.index == node.faults.kernel_fails for device in used)
     if problem or node.faults.validation_fails or not used or is_broken:
         return logs.FAILED

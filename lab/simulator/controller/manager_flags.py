@@ -1,10 +1,10 @@
-"""What gpu-manager's two programs report about their flags, by the tags of their images. Pure.
+"""Check the flags of gpu-manager's two programs by image tag. All functions are pure.
 
-A flag that they don't know ends them (spf13/pflag, ``unknown flag``). Flags by tag:
+A program exits if it gets an unknown flag (spf13/pflag, `unknown flag`). Flags by tag:
 tkestack/gpu-manager v1.0.9 and v1.1.5, cmd/manager/options/options.go and build/start.sh;
-tkestack/gpu-admission a79ef45 (``--incluster-mode`` and a configuration are needed) and f7d9868
-(neither is known), main.go, Dockerfile and pkg/predicate/gpu_predicate.go NewGPUFilter. TKEStack's
-own manifest says what its image v1.0.0 is given: tkestack/tke 31e93ce,
+tkestack/gpu-admission a79ef45 (requires `--incluster-mode` and a configuration) and f7d9868 (knows
+neither), main.go, Dockerfile and pkg/predicate/gpu_predicate.go NewGPUFilter. The flags of
+TKEStack's image v1.0.0 are in its manifest: tkestack/tke 31e93ce,
 pkg/platform/provider/baremetal/manifests/gpu-manager/gpu-manager.yaml.
 """
 
@@ -14,14 +14,14 @@ import re
 
 from lab.simulator.api import Json
 
-#: Since this version it speaks CRI; before it, Docker alone.
+#: First version that supports CRI; earlier versions support Docker only.
 CRI = (1, 1, 0)
 COMMON = frozenset(
     {
         "allocation-check-period", "checkpoint-path", "device-plugin-path", "driver",
         "extra-config", "hostname-override", "kubeconfig", "node-labels", "query-addr",
         "query-port", "sample-period", "share-mode", "virtual-manager-path", "volume-config",
-        # of glog
+        # Flags of the logging library glog.
         "alsologtostderr", "log-backtrace-at", "log-dir", "logtostderr", "stderrthreshold", "v",
         "version", "vmodule",
     }
@@ -31,19 +31,19 @@ SINCE = frozenset({"cgroup-driver", "container-runtime-endpoint", "runtime-reque
 _TAG = re.compile(r":v?(\d+)\.(\d+)\.(\d+)$")
 
 
-#: Where TKEStack's manifest mounts the extender's configuration.
+#: Path where TKEStack's manifest mounts the configuration of the scheduler extender.
 ADMISSION_CONFIG = "/root/gpu-quota-admission"
 
 
 def _flags(container: Json) -> list[str]:
-    """Names of the flags in a container's ``EXTRA_FLAGS``."""
+    """Return the names of the flags in a container's variable `EXTRA_FLAGS`."""
     variables = container.get("env") or []
     environment = {variable["name"]: variable.get("value", "") for variable in variables}
     return [flag.partition("=")[0][2:] for flag in environment.get("EXTRA_FLAGS", "").split()]
 
 
 def admission_refusal(pod: Json) -> str:
-    """Why the program of a gpu-quota-admission pod ends; empty where it runs."""
+    """Return why the program of a gpu-quota-admission pod exits; empty if it runs."""
     (container, *_) = pod["spec"]["containers"]
     flags = _flags(container)
     if not container["image"].endswith(":v1.0.0"):
@@ -56,11 +56,11 @@ def admission_refusal(pod: Json) -> str:
 
 
 def refusal(pod: Json) -> str:
-    """Why the program of a gpu-manager pod ends; empty where it runs."""
+    """Return why the program of a gpu-manager pod exits; empty if it runs."""
     (container, *_) = pod["spec"]["containers"]
     tag = _TAG.search(container["image"])
     if tag is None:
-        return ""  # a tag or a digest of somebody's own
+        return ""  # The flags of a user-built image are unknown.
     old = tuple(map(int, tag.groups())) < CRI
     flags = _flags(container)
     known = COMMON | (BEFORE if old else SINCE)

@@ -1,9 +1,10 @@
-"""Simulates MIG manager: from its running pod and its node's label to divided GPUs.
+"""Simulate MIG manager: partition a node's GPUs by the node's label.
 
-As the real one it acts when its pod starts and when the label's value changes, never because a
-layout's content changed. It stops no workload, so GPUs in use make it fail
-(NVIDIA/mig-parted v0.15.0, cmd/nvidia-mig-manager/main.go, ContinuouslySyncMigConfigChanges;
-pkg/mig/reconfigure/reconfigure.go, Run). It doesn't pause the other operands here.
+Like the real MIG manager, the simulation acts when its pod starts and when the label's value
+changes, but not when the content of a layout changes. It stops no workload, so partitioning fails
+if GPUs are in use (NVIDIA/mig-parted v0.15.0, cmd/nvidia-mig-manager/main.go,
+ContinuouslySyncMigConfigChanges; pkg/mig/reconfigure/reconfigure.go, Run). Unlike the real MIG
+manager, it doesn't pause the other operands.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ log = logging.getLogger(__name__)
 WORKERS = 8
 PODS = "app=nvidia-mig-manager"
 SYNC = 60.0
-"""Seconds after which a pod sees another content of its ConfigMap: kubelet renews what is mounted
-by its ``syncFrequency`` (Kubernetes documentation, "ConfigMaps", mounted ConfigMaps)."""
+"""Seconds until a pod sees changed content of its mounted ConfigMap.
+
+The kubelet updates mounted ConfigMaps every `syncFrequency` (Kubernetes documentation,
+"ConfigMaps", mounted ConfigMaps).
+"""
 FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass
 class _Manager:
-    """A running pod: what it has mounted, and the label's value that it last acted on."""
+    """Running MIG manager pod: its mounted ConfigMap, and the label value that was applied last."""
 
     uid: str
     config_map: str
@@ -43,9 +47,10 @@ class _Manager:
 
 
 def layouts(text: str) -> dict[str, str]:
-    """MIG devices of one GPU by layout, in the form of `marks.MIG` (mig-parted, api/spec/v1).
+    """Return the MIG devices of one GPU by layout name, in the format of `marks.MIG`.
 
-    Without a file MIG manager makes one of the hardware, of which the first layout is enough here.
+    The format of `text` is mig-parted's api/spec/v1. Without a file, the real MIG manager generates
+    layouts for the hardware; the simulation then has only the layout without MIG devices.
     """
     if not text:
         return {operands.MIG_DISABLED: ""}
@@ -61,9 +66,10 @@ def layouts(text: str) -> dict[str, str]:
 
 
 class MigManagers:
-    """Each node's MIG manager."""
+    """Simulate the MIG managers of all nodes."""
 
     def __init__(self, api: Api) -> None:
+        """Prepare empty tables of nodes and MIG manager pods."""
         self._api = api
         self._nodes: dict[str, tuple[str, str]] = {}
         self._managers: dict[str, _Manager] = {}
@@ -72,7 +78,7 @@ class MigManagers:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             source = self.sources.source()
@@ -91,7 +97,7 @@ class MigManagers:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """A node is or became so."""
+        """Process a node that was added or changed."""
         meta = item["metadata"]
         layout = (meta.get("labels") or {}).get(operands.MIG_LAYOUT, "")
         before = self._nodes.get(meta["name"], ("", ""))
@@ -100,7 +106,7 @@ class MigManagers:
             self._queue.add(meta["name"])
 
     def node_gone(self, item: Json) -> None:
-        """A node went."""
+        """Forget a deleted node."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _pod_changed(self, item: Json) -> None:
@@ -110,9 +116,10 @@ class MigManagers:
             known and known.uid == meta["uid"]
         ):
             return
-        # Its volumes are the layouts and the clients, in this order (`operand_objects`).
+        # The pod's volumes are the layouts and the GPU clients, in this order (`operand_objects`).
         name = item["spec"]["volumes"][0]["configMap"]["name"]
-        made = name == operand_objects.MIG_LAYOUTS  # by the real operator, of the hardware
+        # The real operator generates this ConfigMap for the hardware.
+        made = name == operand_objects.MIG_LAYOUTS
         path = "" if made else f"/api/v1/namespaces/{meta['namespace']}/configmaps/{name}"
         self._managers[node] = _Manager(meta["uid"], path)
         self._queue.add(node)
@@ -154,7 +161,7 @@ class MigManagers:
             manager.read = now
 
     async def _in_use(self, name: str) -> bool:
-        """Whether a pod has GPUs of the node: nvidia-mig-parted can't change those in use."""
+        """Check that a pod uses GPUs of the node, which nvidia-mig-parted then cannot partition."""
         selector = f"spec.nodeName={name}"
         pods, _ = await self._api.list("/api/v1/pods", fieldSelector=selector)
         return any(

@@ -1,6 +1,7 @@
-"""How a device plugin's pod is set up, and which resources are its own. Pure functions.
+"""Read the settings of a device plugin pod, and find the plugin's resources. Pure functions.
 
-NVIDIA/k8s-device-plugin v0.20.0: api/config/v1 (configuration file), internal/rm (resources).
+Source: NVIDIA/k8s-device-plugin v0.20.0: api/config/v1 (configuration file), internal/rm
+(resources).
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from lab.simulator import marks
 from lab.simulator.api import Json
 from lab.simulator.controller.devices import Resources
 
-#: On a node: which configuration it gets (config-manager's NODE_LABEL).
+#: Node label that names the node's device plugin configuration (config-manager's NODE_LABEL).
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """How a plugin's pod is set up.
+    """Settings of a device plugin pod.
 
     Attributes:
-        visible: indexes of the GPUs that its container sees; None: all of the node.
-        config_map: namespace and name of its configurations; None: none.
-        file: the key in it where the node's label names none.
-        strategy: the MIG strategy of its environment, which stands above the file; empty: none.
+        visible: Indexes of the GPUs that the container sees; None for all GPUs of the node.
+        config_map: Namespace and name of the ConfigMap with the configurations, or None.
+        file: Key in the ConfigMap that applies if the node's label names no configuration.
+        strategy: MIG strategy in the container's environment, which overrides the file; may be
+            empty.
     """
 
     visible: tuple[int, ...] | None = None
@@ -37,12 +39,12 @@ class Plugin:
 
 
 def read_plugin(item: Json) -> Plugin:
-    """How the plugin of a pod is set up, from its container and volumes."""
+    """Return the settings of a device plugin pod, from its container and volumes."""
     spec = item["spec"]
     containers = {container["name"]: container for container in spec["containers"]}
     own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin")
     if own is None:
-        return Plugin()  # the toolkit's pod, whose container sees "void"
+        return Plugin()  # A toolkit pod has no device plugin container.
     environment = {
         variable["name"]: variable.get("value", "")
         for container in (own, *containers.values())
@@ -51,7 +53,8 @@ def read_plugin(item: Json) -> Plugin:
     maps = [
         volume["configMap"]["name"]
         for volume in spec.get("volumes") or []
-        # The operator mounts a script from one, too (assets/state-device-plugin).
+        # The operator also mounts an entrypoint script from a ConfigMap
+        # (assets/state-device-plugin).
         if "configMap" in volume and not volume["configMap"]["name"].endswith("-entrypoint")
     ]
     fixed = environment.get("CONFIG_FILE", "").removeprefix("/config/")
@@ -64,16 +67,17 @@ def read_plugin(item: Json) -> Plugin:
 
 
 def _visible(listed: str) -> tuple[int, ...] | None:
-    """Indexes of GPUs that a container sees; `void` and `none` are none of them."""
+    """Return the indexes of the GPUs that a container sees; `void` and `none` mean no GPU."""
     if listed == "all":
         return None
     return tuple(int(name) for name in listed.split(",") if name.isdigit())
 
 
 def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
-    """The configuration of a node; one that can't be read counts as none, as to a crashed plugin.
+    """Return the plugin configuration of a node; empty if the configuration is invalid.
 
-    A label with an unknown name leaves the default (config-manager keeps what it has).
+    If the label names an unknown configuration, the default applies (config-manager keeps the
+    current configuration).
     """
     text = data.get(label) or data.get(plugin.file) or ""
     document: Any = yaml.safe_load(text)
@@ -81,24 +85,25 @@ def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
 
 
 class Configurations:
-    """What each plugin has read: a changed ConfigMap alone changes nothing.
+    """Configurations that the plugins have loaded; a changed ConfigMap has no effect by itself.
 
-    The plugin reads its file when it starts; config-manager starts it anew for another label of the
-    node, not for other contents (k8s-device-plugin v0.19.3, cmd/config-manager/main.go,
+    The plugin reads its file when it starts. config-manager restarts the plugin if the node's label
+    changes, but not if the content changes (k8s-device-plugin v0.19.3, cmd/config-manager/main.go,
     continuouslySyncConfigChanges and updateSymlink).
     """
 
     def __init__(self) -> None:
+        """Start without any loaded configuration."""
         self._read: dict[str, tuple[str, Json]] = {}
 
     def of(self, uid: str, plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
-        """The configuration that a plugin works by.
+        """Return the configuration that a plugin has loaded.
 
         Args:
-            uid: of its pod.
-            plugin: how the pod is set up.
-            label: the node's, which names a configuration.
-            data: the ConfigMap as it is now; empty: it isn't known yet.
+            uid: UID of the plugin's pod.
+            plugin: Settings of the pod.
+            label: Value of the node's label, which names a configuration.
+            data: Current content of the ConfigMap; empty if the ConfigMap isn't known yet.
         """
         known = self._read.get(uid)
         if data and (known is None or known[0] != label):
@@ -106,12 +111,12 @@ class Configurations:
         return known[1] if known else {}
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Forget the configuration of a deleted pod."""
         self._read.pop(uid, None)
 
 
 def owned(resources: Mapping[str, Any] | None) -> Resources:
-    """Those of a node's resources that a device plugin of NVIDIA's offers."""
+    """Return the resources of a node that NVIDIA's device plugin advertises."""
     return {
         name: int(value)
         for name, value in (resources or {}).items()

@@ -1,7 +1,7 @@
-"""What a simulated node offers by gpu-manager or by the DRA driver. Pure functions.
+"""Resources that a simulated node advertises by gpu-manager or the DRA driver. Pure functions.
 
-Resources: tkestack/gpu-manager 8cd842e (100 units a card, memory in units of 256 MiB). Slices:
-NVIDIA/k8s-dra-driver-gpu v25.12.0, cmd/gpu-kubelet-plugin/deviceinfo.go.
+Extended resources: tkestack/gpu-manager 8cd842e (100 units per card, memory in units of 256 MiB).
+ResourceSlices: NVIDIA/k8s-dra-driver-gpu v25.12.0, cmd/gpu-kubelet-plugin/deviceinfo.go.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lab.simulator.controller.devices import CORE, PRODUCT, gpu_uuid
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 DRIVER = "gpu.nvidia.com"
 MEMORY = "tencent.com/vcuda-memory"
-#: An A100 of 80 GiB, in the units of `MEMORY`.
+#: Memory of an A100 with 80 GiB, in units of the resource `MEMORY` (256 MiB).
 MEMORY_OF_CARD = 80 * 1024 // 256
 
 Cards = tuple[dict[str, str], dict[str, str]]
@@ -23,7 +23,7 @@ Cards = tuple[dict[str, str], dict[str, str]]
 
 @dataclass
 class Node:
-    """A simulated node as the API server had it at ``version``."""
+    """Simulated node as stored by the API server at resource version `version`."""
 
     version: int = field(compare=False)
     name: str
@@ -36,7 +36,10 @@ class Node:
 
 
 def read_node(item: Json) -> Node | None:
-    """A node, or ``None`` for one that is not simulated or has no GPUs."""
+    """Return a simulated node from a Node object.
+
+    Return None if the node is not simulated or has no GPUs.
+    """
     meta, notes = item["metadata"], item["metadata"].get("annotations") or {}
     if marks.FAKE_NODE not in notes or marks.GPUS not in notes:
         return None
@@ -58,7 +61,7 @@ def read_node(item: Json) -> Node | None:
 
 
 def outcome(node: Node, kind: str) -> tuple[str, str]:
-    """Outcome and message of a pod of gpu-manager, of the DRA driver or of the installer."""
+    """Return the outcome and error message of a gpu-manager, DRA driver or installer pod."""
     if kind == "installer":
         loaded = node.faults.driver_already_loaded
         message = faults.ALREADY_LOADED_MESSAGE if loaded else ""
@@ -68,7 +71,10 @@ def outcome(node: Node, kind: str) -> tuple[str, str]:
 
 
 def cards(node: Node, advertised: bool) -> Cards:
-    """Capacity and allocatable of cards; when gpu-manager goes, allocatable becomes 0."""
+    """Return the capacity and allocatable card resources of a node.
+
+    When gpu-manager stops, allocatable becomes 0 and capacity stays.
+    """
     if not advertised:
         capacity, _ = node.cards
         return capacity, dict.fromkeys(capacity, "0")
@@ -80,12 +86,12 @@ def cards(node: Node, advertised: bool) -> Cards:
 
 
 def slice_name(node: Node) -> str:
-    """Name of a node's ResourceSlice; the real driver's ends in letters drawn by chance."""
+    """Return the name of a node's ResourceSlice; the real driver's name ends in random letters."""
     return f"{node.name}-{DRIVER}-simulated"
 
 
 def resource_slice(node: Node, count: int) -> Json:
-    """A node's ResourceSlice with ``count`` GPUs."""
+    """Return the ResourceSlice of a node with `count` GPUs."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",

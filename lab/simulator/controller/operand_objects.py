@@ -1,7 +1,8 @@
-"""The objects that the GPU Operator makes for its operands. Pure functions.
+"""Objects that the GPU Operator creates for its operands. All functions are pure.
 
-NVIDIA/gpu-operator v24.3.0 and v26.7.0, controllers/object_controls.go and assets/*; what the real
-one of v24.3.0 makes of the same policy is compared by ``make test-real``.
+Source: NVIDIA/gpu-operator v24.3.0 and v26.7.0, controllers/object_controls.go and assets/*. `make
+test-real` compares them with the objects that the real operator v24.3.0 creates from the same
+policy.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from lab.simulator.api import Json
 from lab.simulator.controller.operands import API_VERSION, MANAGED_BY, Operand
 
 _PLUGIN, _STRATEGY = "nvidia-device-plugin-daemonset", "DEVICE_LIST_STRATEGY"
-#: The operands that read the plugin's configuration (object_controls.go,
+#: Operands that read the device plugin's configuration (object_controls.go,
 #: handleDevicePluginConfig).
 CONFIGURED = (
     _PLUGIN,
     "nvidia-device-plugin-mps-control-daemon",
     "gpu-feature-discovery",
 )
-#: As the operator's own manifests have them (assets/state-mig-manager).
+#: Names of ConfigMaps in the operator's own manifests (assets/state-mig-manager).
 MIG_LAYOUTS, MIG_CLIENTS = "default-mig-parted-config", "default-gpu-clients"
-#: With CDI there are two more (assets/pre-requisites).
+#: Additional RuntimeClasses if CDI is enabled (assets/pre-requisites).
 CDI_CLASSES = ("nvidia-cdi", "nvidia-legacy")
 
 
@@ -44,12 +45,12 @@ def _image(section: Json) -> str:
 
 
 def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
-    """The DaemonSet of an operand."""
+    """Return the DaemonSet of an operand."""
     spec = policy.get("spec") or {}
     common, section = spec.get("daemonsets") or {}, spec.get(operand.key) or {}
     own = operand.selector | operand.labels
     given = common.get("labels") or {}
-    # Selectors never change: labels in them are no one else's to set.
+    # Selectors are immutable, so the policy's labels must not override the selector's labels.
     kept = {key: value for key, value in given.items() if key not in operand.selector}
     notes = dict(common.get("annotations") or {})
     return {
@@ -84,7 +85,11 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
 
 
 def _update(operand: Operand, common: Json) -> Json:
-    """The driver is upgraded node by node, by the operator (applyUpdateStrategyConfig)."""
+    """Return the update strategy of an operand's DaemonSet.
+
+    The operator itself upgrades the driver node by node, so the driver's strategy is OnDelete
+    (applyUpdateStrategyConfig).
+    """
     if operand.key == "driver" or common.get("updateStrategy") == "OnDelete":
         return {"type": "OnDelete"}
     share = str((common.get("rollingUpdate") or {}).get("maxUnavailable") or "")
@@ -115,11 +120,12 @@ def _containers(operand: Operand, spec: Json, section: Json) -> list[Json]:
 
 
 def _environment(operand: Operand, spec: Json, section: Json) -> list[Json]:
-    """What the policy says, and what the operator adds to it."""
-    # The MPS daemon's section is the plugin's, whose variables it doesn't get.
+    """Return an operand's environment: the policy's variables and those of the operator."""
+    # The MPS daemon uses the plugin's section of the policy, but doesn't get its variables.
     given = [] if operand.also else section.get("env") or []
     values = {item["name"]: item for item in given}
-    if operand.name == _PLUGIN:  # under the policy's own (v26.7.0, TransformDevicePlugin)
+    # The policy's own value overrides this default (v26.7.0, TransformDevicePlugin).
+    if operand.name == _PLUGIN:
         cdi = (spec.get("cdi") or {}).get("enabled", True)
         default = "cdi-annotations,cdi-cri" if cdi else "envvar"
         values = {_STRATEGY: {"name": _STRATEGY, "value": default}} | values
@@ -146,7 +152,10 @@ def _config_maps(operand: Operand, spec: Json) -> list[str]:
 
 
 def runtime_classes(policy: Json) -> list[Json]:
-    """The RuntimeClasses that the operator makes at run time; none where the engine's NRI does."""
+    """Return the RuntimeClasses that the operator creates.
+
+    The operator creates none if the container runtime uses the NRI plugin.
+    """
     spec = policy.get("spec") or {}
     cdi = spec.get("cdi") or {}
     if cdi.get("nriPluginEnabled"):

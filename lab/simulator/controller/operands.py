@@ -1,6 +1,6 @@
-"""What the GPU Operator makes from its ``ClusterPolicy``. Pure functions.
+"""DaemonSets and status that the GPU Operator derives from its `ClusterPolicy`. Pure functions.
 
-Names, labels and container names: NVIDIA/gpu-operator v26.7.0, assets/*/*daemonset.yaml; node
+Names, labels and container names: NVIDIA/gpu-operator v26.7.0, assets/*/*daemonset.yaml. Node
 labels and order: controllers/state_manager.go, gpuStateLabels["container"], addState.
 """
 
@@ -18,13 +18,14 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "gpu-operator"}
 
 PRESENT = "nvidia.com/gpu.present"
 DEPLOY = "nvidia.com/gpu.deploy."
-#: On a node: no operand at all.
+#: Node label with which a user disables all operands on a node.
 OPERANDS_OFF = DEPLOY + "operands"
 MIG_LAYOUT = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
-#: The layout without MIG devices.
+#: Name of the MIG layout without MIG devices.
 MIG_DISABLED = "all-disabled"
-#: What the operator puts on each GPU node of a container workload, in addition to `PRESENT`.
+#: Labels that the operator sets on each GPU node with container workloads, in addition to
+#: `PRESENT`.
 STATE_LABELS = tuple(
     DEPLOY + name
     for name in (
@@ -43,11 +44,17 @@ STATE_LABELS = tuple(
 
 @dataclass(frozen=True)
 class Operand:
-    """One DaemonSet.
+    """DaemonSet of the GPU Operator, an operand.
 
-    ``key``: its section of the policy; ``default``: enabled where it says not; ``also``: a further
-    label that a node must have; ``part_of``: a label of its pods that its selector has, too;
-    ``labels``: others.
+    Attributes:
+        name: Name of the DaemonSet.
+        container: Name of its main container.
+        key: Section of the ClusterPolicy with the operand's settings.
+        deploy: End of the node label that enables the operand on a node.
+        default: True if the operand is enabled unless the policy disables it.
+        also: Further label that a node must have; empty for none.
+        part_of: Value of the label `app.kubernetes.io/part-of`, which is also in the selector.
+        labels: Further labels of the pods.
     """
 
     name: str
@@ -61,17 +68,17 @@ class Operand:
 
     @property
     def selector(self) -> dict[str, str]:
-        """Labels of its pods by which it knows them."""
+        """Return the labels by which the DaemonSet selects its pods."""
         part = {"app.kubernetes.io/part-of": self.part_of} if self.part_of else {}
         return {"app": self.name, **part}
 
     @property
     def node_selector(self) -> dict[str, str]:
-        """Labels of the nodes that it runs on."""
+        """Return the labels of the nodes on which the operand runs."""
         return {key: "true" for key in (DEPLOY + self.deploy, self.also) if key}
 
 
-#: In the order in which they are made.
+#: All operands, in the order in which the operator creates them.
 OPERANDS = (
     Operand(
         DRIVER,
@@ -127,7 +134,7 @@ OPERANDS = (
 
 
 def enabled(policy: Json) -> tuple[Operand, ...]:
-    """The operands that a policy asks for; the validator always runs."""
+    """Return the operands that a policy enables; the validator is always enabled."""
     spec = policy.get("spec") or {}
     return tuple(
         operand
@@ -138,7 +145,7 @@ def enabled(policy: Json) -> tuple[Operand, ...]:
 
 
 def is_ready(daemon_sets: list[Json]) -> bool:
-    """Whether every operand runs on every node that it should run on."""
+    """Check that every operand is ready on every node on which it should run."""
     for item in daemon_sets:
         status = item.get("status") or {}
         if status.get("observedGeneration") != item["metadata"]["generation"]:
@@ -149,10 +156,18 @@ def is_ready(daemon_sets: list[Json]) -> bool:
 
 
 def policy_status(ready: bool, namespace: str, before: Json, now: str, served: bool = True) -> Json:
-    """The policy's status; a condition keeps its time while it does not change.
+    """Return the status of a ClusterPolicy.
 
-    ``served``: whether there are nodes with GPUs (controllers/clusterpolicy_controller.go,
-    Reconcile; that no node has labels of Node Feature Discovery isn't simulated).
+    A condition keeps its transition time while its status doesn't change
+    (controllers/clusterpolicy_controller.go, Reconcile). The condition for nodes without any label
+    of Node Feature Discovery isn't simulated.
+
+    Args:
+        ready: True if all operands are ready.
+        namespace: Namespace of the operator.
+        before: Current status of the policy.
+        now: Current time, RFC 3339.
+        served: True if the cluster has nodes with GPUs.
     """
     well = "Reconciled" if served else "NoGPUNodes"
     old = {item["type"]: item for item in before.get("conditions") or []}

@@ -1,8 +1,8 @@
-"""Simulates the GPU Operator's program: from its running pod and its policy to operands.
+"""Simulate the GPU Operator: create operands while its pod runs and a ClusterPolicy exists.
 
-As the real one it leaves the node labels that it set when the policy goes
-(NVIDIA/gpu-operator#1391). Without a node with GPUs it makes no DaemonSet, leaves those that are
-there as they are, and calls the policy ready (v24.3.0 and v26.7.0,
+Like the real operator, the simulation keeps its node labels when the policy is deleted
+(NVIDIA/gpu-operator#1391). If no node has GPUs, it creates no DaemonSet, leaves existing DaemonSets
+unchanged, and sets the policy's status to ready (v24.3.0 and v26.7.0,
 controllers/object_controls.go, hasGPUNodes).
 """
 
@@ -23,15 +23,16 @@ log = logging.getLogger(__name__)
 OPERATOR_POD = "app=gpu-operator,app.kubernetes.io/component=gpu-operator"
 MANAGED = ",".join(f"{key}={value}" for key, value in operands.MANAGED_BY.items())
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
-#: Labels of nodes that the operator reads.
+#: Prefixes of the node labels that the operator reads.
 _READ = ("nvidia.com/", *operator_nodes.GPU_LABELS)
 _NOTES = (operator_nodes.UPGRADE,)
 
 
 class Operator:
-    """Keeps operands, runtime class, node labels and the policy's status in step."""
+    """Keep operands, RuntimeClasses, node labels and the policy's status consistent."""
 
     def __init__(self, api: Api) -> None:
+        """Prepare empty tables of nodes, pods and DaemonSets."""
         self._api = api
         self._policy: Json | None = None
         self._pods: dict[str, str] = {}
@@ -44,7 +45,7 @@ class Operator:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             policies = follow(
@@ -79,7 +80,7 @@ class Operator:
         await self._queue.run(1)
 
     def node_changed(self, item: Json) -> None:
-        """A node is or became so."""
+        """Process a node that was added or changed."""
         meta = item["metadata"]
         labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
         if operands.MIG_STATE in labels:
@@ -96,7 +97,7 @@ class Operator:
             self._queue.add(operands.POLICY)
 
     def node_gone(self, item: Json) -> None:
-        """A node went."""
+        """Forget a deleted node."""
         self._nodes.pop(item["metadata"]["name"], None)
         self._divided.discard(item["metadata"]["name"])
 
@@ -133,7 +134,8 @@ class Operator:
             self._queue.add(operands.POLICY)
 
     async def _work(self, _: str) -> None:
-        policy = self._policy  # which may go at each await below; then the key comes again
+        # The policy may be deleted during each await below; its deletion then queues the key again.
+        policy = self._policy
         if policy is None:
             await self._clean()
         elif self._pods:
@@ -181,7 +183,7 @@ class Operator:
                 raise
 
     async def _own(self, policy: Json) -> None:
-        """Makes RuntimeClasses, or writes them over those that are there, as the real operator."""
+        """Create RuntimeClasses and overwrite existing RuntimeClasses, like the real operator."""
         wanted = {
             body["metadata"]["name"]: body for body in operand_objects.runtime_classes(policy)
         }
@@ -211,7 +213,10 @@ class Operator:
         return any(operator_nodes.has_gpus(node["labels"]) for node in self._nodes.values())
 
     async def _clean(self) -> None:
-        """What goes with the policy; the garbage collector would take up to a minute."""
+        """Delete the objects of a deleted policy.
+
+        The garbage collector would need up to a minute.
+        """
         if self._applied or self._daemon_sets:
             await self._disown()
         for item in list(self._daemon_sets.values()):

@@ -1,7 +1,7 @@
-"""What the GPU Operator writes on nodes. Pure functions.
+"""Labels and annotations that the GPU Operator sets on nodes. All functions are pure.
 
-NVIDIA/gpu-operator v24.3.0, controllers/state_manager.go (labelGPUNodes,
-applyDriverAutoUpgradeAnnotation), and the same v26.7.0, controllers/nodelabeling_controller.go.
+Source: NVIDIA/gpu-operator v24.3.0, controllers/state_manager.go (labelGPUNodes,
+applyDriverAutoUpgradeAnnotation), and v26.7.0, controllers/nodelabeling_controller.go.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from lab.simulator.api import Json
 from lab.simulator.controller import operands
 
-#: Any of these: a node with GPUs (state_manager.go, gpuNodeLabels).
+#: Labels that mark a node with GPUs; one of them is enough (state_manager.go, gpuNodeLabels).
 GPU_LABELS = tuple(
     f"feature.node.kubernetes.io/pci-{device}.present"
     for device in ("10de", "0302_10de", "0300_10de")
 )
 UPGRADE = "nvidia.com/gpu-driver-upgrade-enabled"
-#: A node whose driver is as declared (k8s-operator-libs, pkg/upgrade/consts.go). The operator's
-#: upgrade controller writes it, and takes it away where it upgrades nothing.
+#: Label of a node whose driver is up to date (k8s-operator-libs, pkg/upgrade/consts.go). The
+#: operator's upgrade controller sets the label, and removes it if driver upgrades are disabled.
 UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
 MIG_CAPABLE = "nvidia.com/mig.capable"
 _MIG_MANAGER = operands.DEPLOY + "mig-manager"
@@ -26,22 +26,22 @@ _DIVISIBLE = ("h100", "a100", "a30")
 
 
 def is_present(labels: dict[str, str]) -> bool:
-    """Whether the operator takes a node for one with GPUs."""
+    """Check that the operator has labelled a node as a GPU node."""
     return labels.get(operands.PRESENT) == "true"
 
 
 def has_gpus(labels: dict[str, str]) -> bool:
-    """Whether discovery found GPUs on a node."""
+    """Check that Node Feature Discovery found GPUs on a node."""
     return any(labels.get(key) == "true" for key in GPU_LABELS)
 
 
 def patch(metadata: Json, policy: Json, driver_runs: bool = False) -> Json | None:
-    """The merge patch of a node's metadata; None where nothing is to do.
+    """Return the merge patch of a node's metadata; None if no change is needed.
 
     Args:
-        metadata: labels and annotations as they are.
-        policy: the ClusterPolicy.
-        driver_runs: whether the pods of the driver's DaemonSet are all ready.
+        metadata: Current labels and annotations of the node.
+        policy: The ClusterPolicy.
+        driver_runs: True if all pods of the driver's DaemonSet are ready.
     """
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     spec = policy.get("spec") or {}
@@ -66,8 +66,8 @@ def _labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
     changed: dict[str, str | None] = {} if is_present(labels) else {operands.PRESENT: "true"}
     if labels.get(operands.OPERANDS_OFF) == "false":
         return changed | gone
-    # A value that is there, such as "false", is a person's choice: it is honoured. Not an empty
-    # one: k8s-driver-manager writes it where an operand never was.
+    # An existing value, such as "false", was set by a user and is kept. An empty value is replaced,
+    # because k8s-driver-manager writes empty values for operands that never ran.
     changed |= {key: "true" for key in operands.STATE_LABELS if not labels.get(key)}
     if is_divisible(labels):
         if _MIG_MANAGER not in labels:
@@ -81,7 +81,7 @@ def _labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
 
 
 def is_divisible(labels: dict[str, str]) -> bool:
-    """Whether MIG devices can be made of a node's GPUs (state_manager.go, hasMIGCapableGPU)."""
+    """Check that a node's GPUs support MIG (state_manager.go, hasMIGCapableGPU)."""
     if labels.get(_VGPU_HOST):
         return False
     if MIG_CAPABLE in labels:

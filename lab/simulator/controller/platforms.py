@@ -1,7 +1,7 @@
-"""Simulates gpu-manager, NVIDIA's DRA driver and the driver's installer on simulated nodes.
+"""Simulate gpu-manager, NVIDIA's DRA driver and the driver installer on simulated nodes.
 
-What the real ones bring: gpu-manager the extended resources of shared cards, the DRA driver
-ResourceSlices, the installer a loaded driver. All of it is marked as simulated.
+gpu-manager adds the extended resources of shared cards, the DRA driver adds ResourceSlices, and the
+installer loads a driver. All of these are marked as simulated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.simulator.controller.seen import is_changed
 
 log = logging.getLogger(__name__)
 
-#: Nodes worked on at a time.
+#: Number of nodes that are processed in parallel.
 WORKERS = 16
 SELECTORS = {
     "manager": f"{stages.MANAGER_KEY}={stages.MANAGER}",
@@ -32,7 +32,7 @@ SELECTORS = {
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod of one of the three: ``kind`` is a key of `SELECTORS`."""
+    """Pod of gpu-manager, the DRA driver or the installer; `kind` is a key of `SELECTORS`."""
 
     kind: str
     path: str
@@ -45,7 +45,7 @@ class Pod:
 
 
 def read_pod(kind: str, item: Json) -> Pod:
-    """A pod as the API server has it."""
+    """Return the state of a pod from a Pod object."""
     meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
     notes = meta.get("annotations") or {}
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
@@ -71,14 +71,21 @@ def read_pod(kind: str, item: Json) -> Pod:
 
 
 def _outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
-    """Outcome and message of a pod; a program that refuses its flags runs nowhere."""
+    """Return the outcome and error message of a pod.
+
+    A pod whose flags are invalid crashes on every node.
+    """
     return (stages.CRASHING, pod.refusal) if pod.refusal else offers.outcome(node, pod.kind)
 
 
 class Platforms:
-    """Keeps what nodes offer in step with the pods that would offer it."""
+    """Keep the resources that nodes advertise consistent with their pods.
+
+    The pods are those of gpu-manager, the DRA driver and the driver installer.
+    """
 
     def __init__(self, api: Api) -> None:
+        """Prepare empty tables of nodes, pods and ResourceSlices."""
         self._api = api
         self._nodes: dict[str, offers.Node] = {}
         self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)
@@ -88,7 +95,7 @@ class Platforms:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run the simulation until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             slices = follow(
@@ -124,13 +131,13 @@ class Platforms:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """A node is or became so."""
+        """Process a node that was added or changed."""
         node = offers.read_node(item)
         if node is not None and is_changed(self._nodes, node):
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:
-        """A node went."""
+        """Forget a deleted node."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _slice_changed(self, item: Json) -> None:
@@ -154,7 +161,7 @@ class Platforms:
         )
         if installed and node.driver_loaded != installed:
             await self._note(name, {marks.DRIVER_LOADED: installed})
-            return  # the node's change brings it here again
+            return  # The change of the node queues the node again.
         working = {pod.kind for pod in pods if pod.ready and _outcome(node, pod)[1] == ""}
         await self._set_cards(node, "manager" in working)
         await self._set_slice(node, "dra" in working)

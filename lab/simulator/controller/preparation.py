@@ -1,4 +1,4 @@
-"""Whether an SSH host is prepared: its runtime drop-in, read from the host's own files."""
+"""Check that an SSH host is prepared: read the containerd drop-in from the host's own files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Where ``nvidia-ctk runtime configure`` writes (NVIDIA Container Toolkit 1.18.1 and later).
+#: Path to which `nvidia-ctk runtime configure` writes (NVIDIA Container Toolkit 1.18.1 and later).
 DROP_IN = Path("etc/containerd/conf.d/99-nvidia.toml")
 
-#: Seconds for which a found root folder, or that there is none, is believed: finding it looks at
-#: every process of the machine.
+#: Seconds for which the result of a search for a host's root folder is cached, if found and if
+#: missing. The search inspects every process of the machine.
 ROOT_SECONDS = 5.0
 MISSING_SECONDS = 1.0
 
@@ -20,7 +20,7 @@ Root = Callable[[str], Path | None]
 
 
 def names_nvidia_runtime(text: str) -> bool:
-    """Whether a containerd drop-in defines the runtime ``nvidia`` in its CRI plugin."""
+    """Check that a containerd drop-in defines the runtime `nvidia` in its CRI plugin."""
     try:
         plugins: dict[str, Any] = tomllib.loads(text).get("plugins", {})
         return any(
@@ -32,15 +32,16 @@ def names_nvidia_runtime(text: str) -> bool:
 
 
 class Preparation:
-    """What is known of each host; a file is read again only when it has changed."""
+    """Cached preparation state of each host; a file is read again only after it has changed."""
 
     def __init__(self, root: Root) -> None:
+        """Store the function that finds a host's root folder."""
         self._root = root
         self._roots: dict[str, tuple[float, Path | None]] = {}
         self._known: dict[str, tuple[tuple[int, int, int] | None, bool]] = {}
 
     def look(self, host: str) -> bool:
-        """Whether ``host`` is prepared now."""
+        """Check that `host` is prepared now."""
         root = self._root_of(host)
         path = root / DROP_IN if root else None
         try:

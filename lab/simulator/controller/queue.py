@@ -1,4 +1,4 @@
-"""Work by key: each key once at a time, asked for again while it is worked on, worked on again."""
+"""Work queue: a key is processed by one worker at a time and re-queued if added meanwhile."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from lab.simulator.api import ApiError
 
 log = logging.getLogger(__name__)
 
-#: Seconds before a key whose work failed is tried again.
+#: Seconds before a failed key is processed again.
 RETRY = 1.0
 
 
 class Queue:
-    """Keys to work on, in order of asking."""
+    """Queue of keys, processed in the order in which they were added."""
 
     def __init__(self, work: Callable[[str], Awaitable[None]]) -> None:
+        """Store the function that processes a key."""
         self._work = work
         self._asked: dict[str, None] = {}
         self._busy: set[str] = set()
         self._ready: asyncio.Queue[str] = asyncio.Queue()
 
     def add(self, key: str) -> None:
-        """Ask for work on ``key``."""
+        """Add `key` to the queue."""
         if key not in self._asked:
             self._asked[key] = None
             if key not in self._busy:
                 self._ready.put_nowait(key)
 
     async def run(self, workers: int) -> None:
-        """Work until cancelled, on ``workers`` keys at a time."""
+        """Process keys until cancelled, `workers` keys in parallel."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
                 group.create_task(self._worker())

@@ -1,4 +1,4 @@
-"""What a watch has told of last, by name."""
+"""Latest known state of watched objects, by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Protocol, TypeVar
 
 
 class Versioned(Protocol):
-    """An object as the API server had it at ``version``, which its equality leaves out."""
+    """Object as stored by the API server at resource version `version`.
+
+    Two objects that differ only in `version` are equal.
+    """
 
     version: int
     name: str
@@ -16,9 +19,9 @@ V = TypeVar("V", bound=Versioned)
 
 
 def is_changed(seen: dict[str, V], item: V) -> bool:
-    """Keeps an object unless a newer one is known; whether it differs from the one before.
+    """Record an object unless a newer version is known; return True if the object has changed.
 
-    The answer to a change can come after the watch has told of a newer one.
+    The response to a request can arrive after the watch has reported a newer version.
     """
     known = seen.get(item.name)
     if known and known.version >= item.version:

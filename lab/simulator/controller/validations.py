@@ -1,4 +1,4 @@
-"""Ends validation pods: each container with the devices that it was given, and with its own log."""
+"""End validation pods: set each container's result and log according to its devices."""
 
 from __future__ import annotations
 
@@ -14,38 +14,45 @@ from lab.simulator.controller import allocation, devices, judge
 from lab.simulator.controller.allocation import Given
 from lab.simulator.controller.devices import CORE, Device
 
-#: Seconds that kwok has to serve a pod's logs before the pod ends.
+#: Seconds in which kwok must serve a pod's logs before the pod ends.
 LOG_SECONDS = 10.0
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 ENDED = ("Succeeded", "Failed")
 
 
 class Validations:
-    """The kubelets' device managers, and the kernels that would run."""
+    """Simulate the kubelets' device managers and the CUDA tests of validation pods."""
 
     def __init__(self, api: Api, log_folder: Path, again: Callable[[str], None]) -> None:
-        """``again``: asks for more work on a node."""
+        """Start without any allocated devices.
+
+        Args:
+            api: Client of the API server.
+            log_folder: Folder of the simulated logs.
+            again: Function that queues a node again.
+        """
         self._api = api
         self._log_folder = log_folder
         self._again = again
-        #: What pods were given, by node and by the pod's uid.
+        #: Allocated devices of pods, by node and pod UID.
         self._given: dict[str, dict[str, Given]] = {}
         self._since: dict[str, float] = {}
 
     async def work(
         self, node: judge.Node, pod: judge.Pod, offered: list[Device], problem: str | None
     ) -> None:
-        """Gives a running pod its devices, and ends it when its kernels have run.
+        """Allocate devices to a running pod, and end the pod after the duration of its test.
 
         Args:
-            node: the pod's node.
-            pod: a validation pod.
-            offered: devices that the plugin registered there.
-            problem: why no kernel can run; None where it can.
+            node: The pod's node.
+            pod: A validation pod.
+            offered: Devices that the device plugin has registered on the node.
+            problem: Why no CUDA kernel can run, or None.
         """
         statuses = pod.object["status"]["containerStatuses"]
         if any("terminated" in status["state"] for status in statuses):
-            return  # its kernels have run; what goes on is a container without a device
+            # The pod's tests have already ended; only containers without a device still run.
+            return
         try:
             given = await self._devices(node, pod, offered)
         except allocation.NotEnough as refused:
@@ -59,7 +66,8 @@ class Validations:
             return
         self._since.pop(pod.uid)
         is_test = marks.TEST in (pod.object["metadata"].get("annotations") or {})
-        # A kernel runs on the first device that it sees, as CUDA's default; a test uses all.
+        # A kernel runs on its first visible device, CUDA's default; a performance test uses all
+        # devices.
         used = {name: own if is_test else own[:1] for name, own in given.items()}
         ran = {name: judge.kernel_log(node, problem, own) for name, own in used.items()}
         figure = node.faults.figure if is_test else None
@@ -90,7 +98,8 @@ class Validations:
         given = {uid: known[uid] for pod in living if (uid := pod["metadata"]["uid"]) in known}
         self._given[node.name] = given
         resources = {device.resource for device in offered}
-        # Who came first has its devices first: the pod itself comes last among those without any.
+        # Older pods get their devices first. The current pod is the last among pods without
+        # devices.
         rest = [i for i in living if i["metadata"]["uid"] not in {*given, pod.uid}]
         for item in [item for item in rest if marks.VALIDATION not in _labels(item)]:
             given[item["metadata"]["uid"]] = self._admit(offered, given, item, resources)
@@ -113,7 +122,7 @@ class Validations:
 
     def _file(self, given: tuple[Device, ...], ran: str, figure: int | None) -> Path:
         name = "-".join(device.id.replace("::", "-") for device in given[:2])
-        # A test that fails has measured nothing.
+        # A failed test prints no measured value.
         measured = logs.of_test(figure) if figure is not None and ran != logs.FAILED else ()
         end = f"-{figure}" if figure is not None else ""
         path = self._log_folder / f"{name}-{len(given)}-{ran}{end}.log"
@@ -121,7 +130,7 @@ class Validations:
         return path
 
     async def _give_logs(self, pod: judge.Pod, files: dict[str, Path]) -> None:
-        """Gives a pod its logs, and sees that they are served before the pod may end."""
+        """Set a pod's logs, and wait until kwok serves the logs, so that the pod may end."""
         if not files:
             return
         path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{pod.namespace}/logs"
@@ -149,10 +158,10 @@ def _labels(pod: Json) -> dict[str, str]:
 
 
 def ended(pod: Json, ran: dict[str, str]) -> Json:
-    """The status of a pod whose containers have run, by the kind of their logs.
+    """Return the status of a pod whose tests have ended, by the result of each container.
 
-    A container without a device, such as an injected sidecar, goes on, and so its pod does not end
-    (kubernetes v1.34 pkg/kubelet/kubelet_pods.go, getPhase).
+    A container without a device, such as an injected sidecar, keeps running, so that its pod stays
+    in phase Running (kubernetes v1.34 pkg/kubelet/kubelet_pods.go, getPhase).
     """
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     codes = {name: int(kind == logs.FAILED) for name, kind in ran.items()}

@@ -1,9 +1,9 @@
-"""Simulated SSH hosts: real ``sshd`` servers on loopback, each with a file system of its own.
+"""Simulated SSH hosts: real `sshd` servers on loopback, each with its own file system.
 
-As root on Linux each host is an overlay on one Debian root in mount, PID, UTS and IPC namespaces
-of its own (:mod:`lab.simulator.hosts.namespaced`). Elsewhere each host is an AsyncSSH server with a
-scratch folder as ``GPU_CLUSTER_ROOT`` (:mod:`lab.simulator.hosts.plain`). What is simulated says
-so: ``swapoff --version``, ``systemctl --version``, ``/run/gpu-cluster-simulated``.
+As root on Linux, each host has its own mount, PID, UTS and IPC namespaces and an overlay on a
+shared Debian root (`lab.simulator.hosts.namespaced`). On other machines each host is an AsyncSSH
+server with a scratch folder as `GPU_CLUSTER_ROOT` (`lab.simulator.hosts.plain`). Simulated parts
+identify themselves: `swapoff --version`, `systemctl --version`, `/run/gpu-cluster-simulated`.
 
 >>> hosts.up("dev", cluster.hosts, authorized_key)      # doctest: +SKIP
 >>> hosts.root_of("dev", "gpu-1") / "etc/fstab"         # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""``python -m lab.simulator.hosts pubkey NAME``: the host key that a stack file pins."""
+"""Print the host key of a simulated SSH host, list the hosts of a cluster, or remove them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.simulator.hosts.lifecycle import down, status
 
 
 def main() -> None:
-    """Print a host's public key, list the hosts of an embedded cluster, or remove them."""
+    """Run the command `pubkey`, `status` or `down` of the command line."""
     parser = argparse.ArgumentParser(prog="python -m lab.simulator.hosts", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, what in (

@@ -1,15 +1,15 @@
 #!/bin/sh
-# The first process of a simulated host. It runs in new mount, PID, UTS and IPC namespaces, builds
-# the host's view of the file system there, and becomes the host's sshd. All mounts live in this
-# namespace, so that they end with its last process: nothing is left to unmount outside.
-# Environment: GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, HOST_USER, LOWER (Debian root),
-# LAYER (fakes, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty), EQUIPMENT
-# (a script that gives the host more than that, may be empty).
+# First process of a simulated host. It runs in new mount, PID, UTS and IPC namespaces, builds the
+# host's file system there, and becomes the host's sshd. All mounts are in this namespace and end
+# with its last process, so nothing must be unmounted outside. Environment:
+# GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, HOST_USER, LOWER (Debian root), LAYER
+# (fakes, nvidia-ctk), GPUS (number of simulated PCI devices), DRIVER (version, may be empty),
+# EQUIPMENT (a script that extends the host, may be empty).
 set -eu
 cd "$GPU_CLUSTER_SIMULATED_HOST"
 here=$PWD
 root=$here/merged
-rm -rf work && mkdir work # a killed boot leaves it in use
+rm -rf work && mkdir work # After a killed boot the overlay's work folder can't be reused.
 mount -t overlay -o "lowerdir=$LAYER:$LOWER,upperdir=$here/upper,workdir=$here/work" overlay "$root"
 printf '%s' "$HOST_NAME" >/proc/sys/kernel/hostname
 
@@ -44,7 +44,7 @@ done
 [ -e "$root/etc/hosts" ] ||
     printf '127.0.0.1 localhost %s\n::1 localhost\n' "$HOST_NAME" >"$root/etc/hosts"
 
-# The declared user may become root without a password, as a cloud image's first user may.
+# The declared user may become root without a password, like the first user of a cloud image.
 if [ "$HOST_USER" != root ] && ! grep -q "^$HOST_USER:" "$root/etc/passwd"; then
     echo "$HOST_USER:x:1000:1000::/home/$HOST_USER:/bin/bash" >>"$root/etc/passwd"
     echo "$HOST_USER:x:1000:" >>"$root/etc/group"
@@ -54,7 +54,8 @@ if [ "$HOST_USER" != root ] && ! grep -q "^$HOST_USER:" "$root/etc/passwd"; then
     echo "$HOST_USER ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/90-$HOST_USER"
 fi
 
-# The kernel's own values are the machine's: read-only here, with simulated ones on top.
+# The kernel's real settings belong to the machine: they are read-only here, with simulated settings
+# on top.
 mount -t proc proc "$root/proc"
 printf 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n' >"$kernel/swaps"
 if grep -q '^/swap.img ' "$root/etc/fstab"; then
@@ -97,13 +98,13 @@ done
 
 cd "$root"
 pivot_root . .
-# The caller's PATH may name folders that only its own file system has.
+# Use a fixed PATH, because the caller's PATH may have folders that the host doesn't have.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 umount -l .
-mount --make-rshared / # as systemd does: what a kubelet mounts, containers see
+mount --make-rshared / # Containers see mounts of the kubelet, as with systemd.
 cd /
 unset GPU_CLUSTER_SIMULATED_HOST LOWER LAYER GPUS DRIVER EQUIPMENT
-# The kernel that the boot menu chooses, where there is a menu: its release is shown by uname.
+# Read the kernel of the boot menu's default entry, if there is a menu; uname prints its release.
 for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
     [ -r "$menu" ] || continue
     default=$(sed -n 's/^set default="\(.*\)"$/\1/p' "$menu")
@@ -111,12 +112,13 @@ for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
         $1 == "linux" && (found || id == "'"'0'"'") { sub(/.*vmlinuz-/, "", $2); print $2; exit }' "$menu" \
         >/run/simulated-kernel/release
 done
-# As udev would: by the module's aliases, under whichever name it was built.
+# Load the NVIDIA module by its alias, like udev, under the name with which it was built.
 module=$(cat /etc/modprobe.d/*.conf 2>/dev/null | sed -n 's/^install nvidia modprobe -i \([^ ]*\).*/\1/p' | tail -n 1)
 if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] && modinfo "${module:-nvidia}" >/dev/null 2>&1; then
     modprobe nvidia || echo "the driver was not loaded" >&2
 fi
-# What an init system does at boot: modules, sysctl, enabled units (containerd alone here).
+# Do what an init system does at boot: load modules, apply sysctl settings, start enabled units
+# (only containerd here).
 cat /etc/modules-load.d/*.conf 2>/dev/null | while IFS= read -r module; do
     case $module in '' | '#'*) ;; *) modprobe "$module" || echo "$module was not loaded" >&2 ;; esac
 done

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Builds one repository: build.sh apt|dnf good|none|other|broken KEY. An apt repository is flat, and
-# has a suite `simulated` whose component `main` is empty and whose component `extra` is all. It runs in the builder's root
-# with the repositories' folder at /mnt/repositories, and packs what draft/packages/ holds into
-# draft/repository. Keys are made at first use, for these repositories alone.
+# Builds one package repository: build.sh apt|dnf good|none|other|broken KEY. An apt repository is
+# flat, and also has a suite `simulated` with an empty component `main` and a component `extra` with
+# all packages. The script runs in the builder's root with the repositories' folder at
+# /mnt/repositories, and packs the contents of draft/packages/ into draft/repository. Signing keys
+# are created at the first use, only for these repositories.
 set -eu
 form=$1 signature=$2 signer=$3
 cd /mnt/repositories

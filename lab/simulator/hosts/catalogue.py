@@ -1,7 +1,7 @@
-"""What the simulated repositories hold: fakes of real packages and installers, by their names.
+"""Contents of the simulated package repositories: fakes of real packages and installers.
 
-The texts are in ``fakes/``; each says that it is simulated when it is asked. ``@VERSION@`` in
-them is the package's version.
+The files are in `fakes/`; each fake program reports in its output that it is simulated. `@VERSION@`
+in a file is replaced by the package's version.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from lab.simulator.hosts import contents, package_graph
 from lab.simulator.hosts.packages import Package
 
 KERNEL_APT = "6.1.0-40-amd64"
-"""The kernel that a simulated Debian host runs: fixtures/boot."""
+"""Kernel release of a simulated Debian host, with its files in fixtures/boot."""
 KERNEL_DNF = "5.14.0-570.12.1.el9_6.x86_64"
-"""The kernel that a simulated RPM host runs: fixtures_rpm/boot."""
+"""Kernel release of a simulated RPM host, with its files in fixtures_rpm/boot."""
 
 
 GRAPHS = {"debian": "debian12", "ubuntu": "ubuntu24.04", "rocky": "rhel"}
-"""The graph of a simulated host's system."""
+"""Package graph for each operating system of simulated hosts."""
 
 
 def _texts(folder: str, version: str) -> dict[str, str]:
-    """The files below ``fakes/<folder>/usr``, by their path on a host."""
+    """Return the files below `fakes/<folder>/usr`, by their path on a host."""
     base = contents.TEXTS / folder
     paths = [str(path.relative_to(base)) for path in sorted((base / "usr").rglob("*"))]
     held = [
@@ -35,7 +35,10 @@ def _texts(folder: str, version: str) -> dict[str, str]:
 
 
 def build_tools(system: str = "debian") -> list[Package]:
-    """What builds modules: the distribution's compiler, and dkms (EPEL's on RPM hosts)."""
+    """Return the packages that build kernel modules: compiler, make, pciutils and DKMS.
+
+    DKMS is from the distribution, on RPM hosts from EPEL.
+    """
     plain = [
         Package(name, version, {f"/usr/bin/{name}": f'#!/bin/sh\necho "{name} (simulated)"\n'})
         for name, version in (("gcc", "12.2.0-3"), ("make", "4.3-4"))
@@ -45,27 +48,30 @@ def build_tools(system: str = "debian") -> list[Package]:
 
 
 def dkms(system: str = "debian") -> list[Package]:
-    """DKMS, from the distribution's archive or from EPEL."""
+    """Return the DKMS package, from the distribution's archive or, on RPM hosts, from EPEL."""
     repository = "epel" if system == "rocky" else "archive"
     packages = package_graph.load(GRAPHS[system]).packages(repository)
     return [package for package in packages if package.name == "dkms"]
 
 
 def fabric_tools(system: str) -> list[Package]:
-    """What the distribution has for hosts whose NVSwitches are behind InfiniBand devices."""
+    """Return the distribution's InfiniBand packages.
+
+    Hosts whose NVSwitches are behind InfiniBand devices need them.
+    """
     repository = "base" if system == "rocky" else "archive"
     packages = package_graph.load(GRAPHS[system]).packages(repository)
     return [package for package in packages if package.name in ("infiniband-diags", "libibumad3")]
 
 
 def headers_apt(release: str = KERNEL_APT) -> list[Package]:
-    """The build files of a Debian kernel."""
+    """Return the package with the build files of a Debian kernel."""
     version = release.rsplit("-", 1)[0] + "-1"
     return [Package(f"linux-headers-{release}", version, contents.build_files(release))]
 
 
 def headers_dnf(release: str = KERNEL_DNF, flavor: str = "kernel") -> list[Package]:
-    """The build files of an RPM kernel."""
+    """Return the packages with the build files of an RPM kernel."""
     version = release.rsplit(".", 1)[0]
     return [
         Package(f"{flavor}-devel", version, contents.build_files(release)),
@@ -74,7 +80,10 @@ def headers_dnf(release: str = KERNEL_DNF, flavor: str = "kernel") -> list[Packa
 
 
 def kernel_apt(release: str) -> list[Package]:
-    """A Debian kernel, its headers, and the name for "the newest kernel" that asks for it."""
+    """Return the packages of a Debian kernel.
+
+    They include its headers and the metapackage for the newest kernel, which depends on the image.
+    """
     version = release.rsplit("-", 1)[0] + "-1"
     image = {f"/boot/vmlinuz-{release}": "simulated kernel image\n"}
     name = f"linux-image-{release}"
@@ -86,41 +95,44 @@ def kernel_apt(release: str) -> list[Package]:
 
 
 def kernel_dnf(release: str, flavor: str = "kernel") -> list[Package]:
-    """An RPM kernel of the distribution, or elrepo's ``kernel-lt``, with its build files."""
+    """Return the packages of an RPM kernel with its build files.
+
+    `flavor` is `kernel` for the distribution's kernel, or `kernel-lt` for the kernel of elrepo.
+    """
     version = release.rsplit(".", 1)[0]
     image = {f"/boot/vmlinuz-{release}": "simulated kernel image\n"}
     return [Package(flavor, version, image), *headers_dnf(release, flavor)]
 
 
 def driver(*versions: str, system: str = "debian") -> list[Package]:
-    """NVIDIA's repository for that system with those versions of the driver."""
+    """Return the packages of NVIDIA's repository for a system, with these driver versions."""
     return package_graph.load(GRAPHS[system]).packages("cuda", versions)
 
 
 def debians_driver() -> list[Package]:
-    """What Debian's own archive has of NVIDIA's driver, in its own names."""
+    """Return the packages of NVIDIA's driver in Debian's own archive, under Debian's own names."""
     packages = package_graph.load(GRAPHS["debian"]).packages("archive")
     return [package for package in packages if not package.name.startswith(("dkms", "linux-"))]
 
 
 def modules(*versions: str) -> str:
-    """The streams of NVIDIA's dnf repository with those versions of the driver."""
+    """Return `modules.yaml` of NVIDIA's dnf repository for these driver versions."""
     return package_graph.load(GRAPHS["rocky"]).modules(versions)
 
 
 def cuda(version: str) -> list[Package]:
-    """A CUDA toolkit as packages have it, such as ``12.8``."""
+    """Return the package of a CUDA toolkit version such as `12.8`."""
     nvcc = {f"/usr/local/cuda-{version}/bin/nvcc": f'#!/bin/sh\necho "{version} (simulated)"\n'}
     return [Package(f"cuda-toolkit-{version.replace('.', '-')}", f"{version}.1-1", nvcc)]
 
 
 def kubernetes(*versions: str) -> list[Package]:
-    """Kubernetes' repository with those versions."""
+    """Return the packages of the Kubernetes repository for these versions."""
     return package_graph.load("kubernetes").packages("kubernetes", versions)
 
 
 def containerd(root: Path) -> list[Package]:
-    """Debian's containerd and runc: the files of a root that has them, packed again."""
+    """Return Debian's containerd and runc packages, built from the installed files in `root`."""
     return [
         Package("containerd", "1.6.20~ds1-1", _packed(root, "containerd"), depends=("runc",)),
         Package("runc", "1.1.5+ds1-1", _packed(root, "runc")),
@@ -128,7 +140,7 @@ def containerd(root: Path) -> list[Package]:
 
 
 def containerd_io(root: Path) -> list[Package]:
-    """Docker's package: both in one, and CRI disabled in the file that it brings.
+    """Return Docker's package containerd.io, which contains runc and disables CRI by default.
 
     Source: docker/containerd-packaging 0e59ba5 debian/control, 6551934 common/containerd.toml.
     """
@@ -140,7 +152,7 @@ def containerd_io(root: Path) -> list[Package]:
 
 
 def _packed(root: Path, name: str) -> dict[str, str | Path]:
-    """What dpkg knows of a package's programs, unit and configuration."""
+    """Return the programs, units and configuration files of an installed Debian package."""
     listed = (root / f"var/lib/dpkg/info/{name}.list").read_text().split()
     wanted = ("/etc/", "/lib/systemd/", "/usr/bin/", "/usr/sbin/")
     return {
@@ -151,7 +163,7 @@ def _packed(root: Path, name: str) -> dict[str, str | Path]:
 
 
 def driver_runfile(version: str) -> bytes:
-    """A self-extracting driver installer with the options and refusals of NVIDIA's own."""
+    """Return a self-extracting driver installer with the options and errors of NVIDIA's."""
     files = _texts("driver", version) | contents.source(version, "proprietary")
     files = {path: text for path, text in files.items() if "/systemd/" not in path}
     head = (contents.TEXTS / "driver/installer").read_text().replace("@VERSION@", version)
@@ -167,5 +179,5 @@ def driver_runfile(version: str) -> bytes:
 
 
 def cuda_runfile(version: str) -> bytes:
-    """A CUDA toolkit installer with the options of NVIDIA's own."""
+    """Return a CUDA toolkit installer with the options of NVIDIA's installer."""
     return (contents.TEXTS / "cuda/installer").read_text().replace("@VERSION@", version).encode()

@@ -1,4 +1,4 @@
-"""What a simulated package holds on a host: fakes of programs, modules, kernels."""
+"""Files of simulated packages: fake programs, kernel modules and kernels."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "kubelet": ("kubernetes/usr/bin/kubelet", "kubernetes/usr/lib/systemd/system/kubelet.service"),
     "kubeadm": ("kubernetes/usr/bin/kubeadm",),
     "kubectl": ("kubernetes/usr/bin/kubectl",),
-    "nvidia-ctk": (),  # the tests bring the real one
+    "nvidia-ctk": (),  # The tests install the real nvidia-ctk.
 }
-"""Files of ``fakes/`` by what a row of a graph calls them."""
+"""Files in `fakes/` by the program name that a package graph uses."""
 DEBIANS_MODULES = ("nvidia-current", "nvidia-current-open", "nvidia-tesla-535")
-"""What Debian's packages call the module; modprobe finds it by `install` (modprobe.d(5)). On a host
-it is the chosen alternative's link, here a file.
+"""Names of the NVIDIA kernel module in Debian's packages.
+
+modprobe finds the module through an `install` line (modprobe.d(5)). On a real host the
+configuration file is a link of the selected alternative; here it is a plain file.
 """
 
 
 @dataclass(frozen=True)
 class Held:
-    """Files by their path on a host, and what runs when the package comes and goes."""
+    """Files of a package by their path on a host, and its install and removal scripts."""
 
     files: Mapping[str, str]
     installed: str = ""
@@ -44,20 +46,20 @@ class Held:
 
 
 def texts(path: str, version: str) -> dict[str, str]:
-    """One file of ``fakes/`` by its path on a host; ``@VERSION@`` in it is the version."""
+    """Return one file of `fakes/` by its path on a host, with `@VERSION@` replaced."""
     text = (TEXTS / path).read_text().replace("@VERSION@", version)
     return {f"/{path.partition('/')[2]}": text}
 
 
 def of(holds: Sequence[str], module: str, built: str, words: Mapping[str, str]) -> Held:
-    """What one package holds.
+    """Return the files and scripts of one package.
 
     Args:
-        holds: keys of `PROGRAMS`, ``kernel`` (an image) or ``headers`` (its build files).
-        module: ``open`` or ``proprietary``, where DKMS builds that kind of module; Debian has it
-            under another name (``open as nvidia-current-open``).
-        built: the same, where the module for one kernel is in the package.
-        words: version, kernel and so on of this package.
+        holds: Keys of `PROGRAMS`, or `kernel` for an image, or `headers` for its build files.
+        module: `open` or `proprietary` if DKMS builds that kind of kernel module; for Debian's
+            module name, `open as nvidia-current-open`.
+        built: `open` or `proprietary` if the package contains a prebuilt module for one kernel.
+        words: Version, kernel and other values of this package.
     """
     files: dict[str, str] = {}
     for name in holds:
@@ -85,20 +87,20 @@ def of(holds: Sequence[str], module: str, built: str, words: Mapping[str, str]) 
 
 
 def build_files(release: str) -> dict[str, str]:
-    """What modules of that kernel are built with."""
+    """Return the files with which modules for a kernel release are built."""
     return {f"/usr/lib/modules/{release}/build/Makefile": "# simulated by gpu-cluster\n"}
 
 
 def source(version: str, kind: str, name: str = "nvidia") -> dict[str, str]:
-    """The module's source as DKMS takes it."""
+    """Return the module's source files for DKMS."""
     license_ = "Dual MIT/GPL" if kind == "open" else "NVIDIA"
     lines = f"PACKAGE_NAME={name}\nPACKAGE_VERSION={version}\nLICENSE={license_}\n"
-    # NVIDIA/debian-packaging-nvidia-driver dbb36ab4, debian/nvidia-kernel-dkms.dkms.in.
+    # Source: NVIDIA/debian-packaging-nvidia-driver dbb36ab4, debian/nvidia-kernel-dkms.dkms.in.
     lines += "AUTOINSTALL=yes\n"
     return {f"/usr/src/{name}-{version}/dkms.conf": f"{lines}# simulated by gpu-cluster\n"}
 
 
 def module_text(version: str, kind: str) -> str:
-    """A built module, as the simulated modinfo and modprobe read it."""
+    """Return the content of a built module, in the format of the fake modinfo and modprobe."""
     license_ = "Dual MIT/GPL" if kind == "open" else "NVIDIA"
     return f"version: {version}\nlicense: {license_}\nsimulated by gpu-cluster\n"

@@ -1,9 +1,9 @@
 """SSH keys of simulated hosts.
 
-A stack file pins each host's key, so a simulated host must show the same key on every machine:
-its ed25519 host key is derived from :data:`SEED` and the host's name. Anybody can derive it, which
-is why these servers are bound to loopback only (:func:`lab.simulator.hosts.model.check_loopback`).
-The client's key is random and stays in the cache.
+A stack file pins each host's key, so a simulated host must have the same key on every machine: its
+ed25519 host key is derived from `SEED` and the host's name. Anybody can derive the key, so these
+servers listen on loopback only (`lab.simulator.hosts.model.check_loopback`). The client's key is
+random and stays in the cache.
 """
 
 from __future__ import annotations
@@ -39,21 +39,23 @@ def _private_text(key: Ed25519PrivateKey) -> str:
 
 
 def host_public_key(host_name: str) -> str:
-    """The public host key of the simulated host ``host_name``, as a stack file pins it."""
+    """Return the public host key of the simulated host `host_name`, as a stack file pins it."""
     return _public_text(_host_key(host_name))
 
 
 def host_private_key(host_name: str) -> str:
-    """The private host key in OpenSSH's format: public by design, see the module's text."""
+    """Return the private host key in OpenSSH's format, public by design: anybody can derive it."""
     return _private_text(_host_key(host_name))
 
 
 def client_key(name: str) -> tuple[Path, str]:
-    """The key that opens the simulated hosts of the embedded cluster ``name``.
+    """Return the SSH client key that logs in to the simulated hosts of cluster `name`.
 
-    Made at first use, random, in ``id_ed25519`` (mode 0600) of the cluster's folder in the cache.
+    The key is generated at the first call and stored in `id_ed25519` (mode 0600) of the cluster's
+    folder in the cache.
 
-    :returns: path of the private key, text of the public key.
+    Returns:
+        The path of the private key, and the text of the public key.
     """
     path = cluster_dir(name) / "id_ed25519"
     public = path.with_suffix(".pub")

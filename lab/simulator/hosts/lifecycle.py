@@ -1,4 +1,4 @@
-"""Bring simulated hosts up and down, and say what is there."""
+"""Start, stop and list simulated SSH hosts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from lab.simulator.hosts.model import (
 )
 
 START_LIMIT = 20.0
-"""Seconds until a started host must show its SSH banner."""
+"""Seconds until a started host must send its SSH banner."""
 LOCK_LIMIT = 1000.0
-"""Seconds to wait for another run's ``up``, which may be making the Debian root."""
+"""Seconds to wait for the lock of another run, which may be creating the Debian root."""
 
 
 def _quiet(_: str) -> None:
@@ -38,16 +38,22 @@ def up(
     settings: HostSettings | None = None,
     progress: rootfs.Progress = _quiet,
 ) -> list[HostStatus]:
-    """Bring up exactly ``hosts`` for the embedded cluster ``name``.
+    """Make the running simulated hosts of the embedded cluster `name` match `hosts`.
 
-    Hosts that run as declared are left alone; one whose declaration changed is restarted with its
-    files kept, as by a reboot; hosts that are no longer declared are removed with their files.
+    Hosts that already run as declared are not touched. A host whose declaration changed is
+    restarted and keeps its files, like after a reboot. Hosts that are no longer declared are
+    removed with their files.
 
-    :param authorized_key: one OpenSSH public key that may log in.
-    :param settings: the simulated hardware; :class:`HostSettings` has the defaults.
-    :param progress: called with a line of text before each long step.
-    :raises HostError: an address that is not loopback, a taken port, a host that does not answer
-        within ``START_LIMIT`` seconds. Hosts started by this call are stopped again.
+    Args:
+        name: Name of the embedded cluster.
+        hosts: The declared hosts.
+        authorized_key: One OpenSSH public key that may log in.
+        settings: Simulated hardware of the hosts; None for the defaults of `HostSettings`.
+        progress: Called with a line of text before each long step.
+
+    Raises:
+        HostError: An address is not loopback, a port is in use, or a host doesn't respond within
+            `START_LIMIT` seconds. Hosts started by this call are stopped again.
     """
     settings = settings or HostSettings()
     for host in hosts:
@@ -121,7 +127,7 @@ def _layers(layer: str, system: str) -> str:
 
 
 def _start(folder: Path, spec: Spec, running: bool) -> bool:
-    """Start the host unless it runs as declared. Returns whether it was started."""
+    """Start a host unless it runs as declared; return True if it was started."""
     previous = Spec.load(folder)
     if previous == spec and running and _banner(spec):
         return False
@@ -179,11 +185,13 @@ def _await_banner(folder: Path, spec: Spec) -> None:
 
 
 def down(name: str) -> None:
-    """Stop every simulated host of the embedded cluster ``name`` and remove its files.
+    """Stop every simulated host of the embedded cluster `name` and remove its files.
 
-    Works from what is found, also after a failed or killed ``up``; a second call does nothing.
+    The hosts are found by their folders, so this also works after a failed or killed `up`. A second
+    call does nothing.
 
-    :raises HostError: a process can't be ended.
+    Raises:
+        HostError: A process can't be stopped.
     """
     folder = hosts_dir(name)
     if not folder.parent.is_dir():
@@ -207,7 +215,7 @@ def _remove(*folders: Path) -> None:
 
 
 def status(name: str) -> list[HostStatus]:
-    """Every simulated host of the embedded cluster ``name`` that has a folder, by name."""
+    """Return the status of every simulated host of the embedded cluster `name`, by name."""
     rows = []
     for folder, pids in processes.find_each(_folders(name)).items():
         spec = Spec.load(folder)
@@ -228,9 +236,9 @@ def status(name: str) -> list[HostStatus]:
 
 
 def root_of(name: str, host_name: str) -> Path | None:
-    """The root folder of a running host's file system, readable from this machine.
+    """Return the root folder of a running host's file system, readable from this machine.
 
-    ``None`` for a host that is not there or not running.
+    Return None if the host doesn't exist or doesn't run.
     """
     folder = hosts_dir(name) / host_name
     spec = Spec.load(folder)

@@ -1,4 +1,4 @@
-"""A lock between processes that ends with its holder."""
+"""File lock between processes, released when the process that holds the lock ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from lab.simulator.hosts.model import HostError
 
 @contextlib.contextmanager
 def locked(path: Path, limit: float) -> Iterator[int]:
-    """Hold an exclusive ``flock`` on ``path``.
+    """Hold an exclusive `flock` on `path`.
 
-    The kernel drops it when the process ends, also by a kill, so it is never stale.
+    The kernel releases the lock when the process ends, also after a kill, so the lock is never
+    stale.
 
-    Yields its file descriptor: a child that gets it holds the lock until it closes it.
+    Args:
+        path: Path of the lock file.
+        limit: Seconds to wait for another process to release the lock.
 
-    :param limit: seconds to wait for another holder.
-    :raises HostError: another process held it for longer than ``limit``.
+    Yields:
+        The file descriptor of the lock; a child process that inherits it holds the lock until it
+            closes the descriptor.
+
+    Raises:
+        HostError: Another process held the lock for longer than `limit`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,4 +1,4 @@
-"""What a simulated host is made of: the declared host, its settings, its state on disk."""
+"""Data model of simulated hosts: the declared host, its settings and its state on disk."""
 
 from __future__ import annotations
 
@@ -16,37 +16,53 @@ NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 DRIVER = "595.91.07"
-"""The driver version that simulated GPU hosts show unless told otherwise."""
+"""Default driver version of simulated GPU hosts."""
 
 
 class HostError(RuntimeError):
-    """A simulated host can't be made, started or stopped; the message names host and cure."""
+    """A simulated host can't be created, started or stopped; the message has host and remedy."""
 
 
 class SimulatedHost(Protocol):
-    """What this package reads of ``components.settings.hosts.Host``."""
+    """Fields of `components.settings.hosts.Host` that the simulated hosts use."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the host's name."""
+        ...
+
     @property
-    def role(self) -> str: ...
+    def role(self) -> str:
+        """Return the host's role, such as `gpu-worker`."""
+        ...
+
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Return the host's loopback address."""
+        ...
+
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """Return the port of the SSH server."""
+        ...
+
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """Return the login user."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
 class HostSettings:
-    """What the simulated hardware shows.
+    """Simulated hardware and system of the hosts.
 
-    ``gpus``: NVIDIA PCI devices on each host with GPUs (default 8), or by host
-    name. ``driver``: version of the NVIDIA kernel driver that those hosts show as loaded, ``None``
-    for no driver, for all hosts or by host name. ``mode``: ``namespaces`` or ``plain``; ``None``
-    takes namespaces where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in
-    namespaces only), or ``docker`` for Debian with Docker, for all hosts or by host name.
+    Attributes:
+        gpus: Number of NVIDIA PCI devices on each GPU host, for all hosts or by host name.
+        driver: Version of the loaded NVIDIA kernel driver on GPU hosts, None for no driver; for all
+            hosts or by host name.
+        mode: `namespaces` or `plain`; None for namespaces if the machine supports them.
+        system: `debian`, `rocky` for an RPM host (only with namespaces), or `docker` for Debian
+            with Docker; for all hosts or by host name.
     """
 
     gpus: int | Mapping[str, int] = 8
@@ -55,18 +71,18 @@ class HostSettings:
     system: str | Mapping[str, str] = "debian"
 
     def system_of(self, host: SimulatedHost) -> str:
-        """The operating system that ``host`` shows."""
+        """Return the operating system of `host`."""
         return self.system if isinstance(self.system, str) else self.system.get(host.name, "debian")
 
     def driver_of(self, host: SimulatedHost) -> str:
-        """The version of the driver that ``host`` shows as loaded; empty for none."""
+        """Return the version of the loaded driver on `host`; empty for none."""
         if not str(host.role).startswith("gpu-"):
             return ""
         one = self.driver
         return (one.get(host.name, DRIVER) if isinstance(one, Mapping) else one) or ""
 
     def gpus_of(self, host: SimulatedHost) -> int:
-        """The number of simulated NVIDIA PCI devices of ``host``."""
+        """Return the number of simulated NVIDIA PCI devices of `host`."""
         if not str(host.role).startswith("gpu-"):
             return 0
         return self.gpus if isinstance(self.gpus, int) else self.gpus.get(host.name, 8)
@@ -74,7 +90,7 @@ class HostSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Everything a running host depends on: it is restarted when one of these changes."""
+    """Everything that a running host depends on; the host is restarted if a field changes."""
 
     name: str
     address: str
@@ -88,14 +104,14 @@ class Spec:
     layer: str
 
     def save(self, folder: Path) -> None:
-        """Write ``spec.json`` below ``folder``, whole or not at all."""
+        """Write `spec.json` into `folder` atomically."""
         draft = folder / "spec.json.new"
         draft.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
         draft.replace(folder / "spec.json")
 
     @classmethod
     def load(cls, folder: Path) -> Spec | None:
-        """Read what ``save`` wrote; ``None`` where there is nothing readable."""
+        """Load `spec.json` from `folder`; return None if the file is missing or invalid."""
         try:
             return cls(**json.loads((folder / "spec.json").read_text()))
         except (OSError, ValueError, TypeError):
@@ -104,7 +120,7 @@ class Spec:
 
 @dataclasses.dataclass(frozen=True)
 class HostStatus:
-    """One simulated host as it is now. ``root``: its file system as this machine sees it."""
+    """Current status of one simulated host; `root` is its file system as seen from this machine."""
 
     name: str
     address: str
@@ -116,20 +132,21 @@ class HostStatus:
 
 
 def cluster_dir(name: str) -> Path:
-    """The folder of one embedded cluster in the cache: keys and hosts live below it."""
+    """Return the folder of one embedded cluster in the cache, with its keys and hosts."""
     check_name("cluster", name)
     return cache_dir() / "embedded" / name
 
 
 def hosts_dir(name: str) -> Path:
-    """The folder that holds one folder per simulated host."""
+    """Return the folder that has one subfolder per simulated host."""
     return cluster_dir(name) / "hosts"
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse names that can't be a host name and a folder.
+    """Check that a name is valid as a host name and as a folder name.
 
-    :raises HostError: with the name found and the form wanted.
+    Raises:
+        HostError: The name is invalid.
     """
     if not NAME.fullmatch(name):
         raise HostError(
@@ -138,9 +155,10 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_loopback(host: SimulatedHost) -> None:
-    """Refuse an address that is not this machine's loopback: the host keys are public.
+    """Check that a host's address is a loopback address, because the host keys are public.
 
-    :raises HostError: with the address found and the form wanted.
+    Raises:
+        HostError: The address is not a loopback address.
     """
     try:
         loopback = ipaddress.ip_address(host.address).is_loopback

@@ -1,4 +1,4 @@
-"""A simulated host in namespaces of its own: an overlay on a Debian root, and its own sshd."""
+"""Simulated SSH host in its own namespaces: an overlay on a Debian root, with its own sshd."""
 
 from __future__ import annotations
 
@@ -23,16 +23,22 @@ BOOTS = """while :; do
     status=$?
     [ -e power/reboot ] || exit "$status"
 done"""
-"""A host's power supply: boots again when its last boot ended by a reboot that the host asked for
-(the fake systemctl writes the file); a host that dies stays down. While ``power/hold`` is there the
-host does not boot, and ``power/off`` tells that it waits."""
+"""Shell loop that simulates a host's power supply.
+
+The loop boots the host again after a reboot that the host requested (the fake systemctl writes the
+file `power/reboot`); a host that crashes stays down. While `power/hold` exists the host does not
+boot, and the file `power/off` shows that the loop waits.
+"""
 
 _PROBE = 'mount -t tmpfs t "$0" && mkdir "$0/l" "$0/u" "$0/m" && mount -t overlay \
 -o lowerdir="$0/l",upperdir="$1/upper",workdir="$1/work" overlay "$0/m" && : >"$0/m/written"'
 
 
 def reason_against(cluster: str) -> str | None:
-    """Why hosts in namespaces can't be had here; ``None`` where they can (tried, not guessed)."""
+    """Return why hosts in namespaces can't run on this machine, or None.
+
+    A trial mount in new namespaces tests this.
+    """
     if sys.platform != "linux":
         return "not Linux"
     if os.geteuid() != 0:
@@ -66,11 +72,11 @@ def reason_against(cluster: str) -> str | None:
 
 @dataclass(frozen=True)
 class Equipment:
-    """What makes a host more than a simulation.
+    """Extension of a simulated host, such as a real container runtime.
 
     Attributes:
-        script: `boot.sh` reads it before the host's root becomes the root.
-        around: a command that ends by running its arguments: it makes further namespaces.
+        script: Shell script that `boot.sh` sources before it switches to the host's root.
+        around: Command prefix that runs its arguments, for example in further namespaces.
     """
 
     script: Path
@@ -78,7 +84,7 @@ class Equipment:
 
 
 def start(folder: Path, spec: Spec, equipment: Equipment | None = None) -> None:
-    """Boot the host in ``folder``; its sshd answers some tenths of a second later."""
+    """Boot the host in `folder`; its sshd responds some tenths of a second later."""
     for name in ("upper", "merged", "power"):
         (folder / name).mkdir(exist_ok=True)
     work = folder / "work"
@@ -102,7 +108,7 @@ def start(folder: Path, spec: Spec, equipment: Equipment | None = None) -> None:
 
 
 def sshd_config(spec: Spec) -> str:
-    """The configuration of a host's sshd (sshd_config(5)): keys only, one address, no PAM."""
+    """Return a host's sshd configuration (sshd_config(5)): key login only, one address, no PAM."""
     address = f"[{spec.address}]" if ":" in spec.address else spec.address
     lines = (
         f"ListenAddress {address}:{spec.port}",
@@ -122,8 +128,9 @@ def sshd_config(spec: Spec) -> str:
 
 
 def root(folder: Path) -> Path | None:
-    """The host's file system as seen from this machine, while the host runs."""
-    # The oldest process is the host's first, which lives as long as the host; pids start again.
+    """Return the root of a running host's file system as seen from this machine."""
+    # The oldest process is the host's first process, which runs as long as the host does. The
+    # lowest pid may not be the oldest because pids wrap around.
     for pid in sorted(processes.find(folder), key=processes.started):
         view = Path(f"/proc/{pid}/root")
         if (view / "run/gpu-cluster-simulated").exists():

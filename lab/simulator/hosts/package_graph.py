@@ -1,8 +1,8 @@
-"""The packages of real repositories as graphs: names, versions, edges, streams and their sources.
+"""Packages of real repositories as graphs: names, versions, relations, streams and sources.
 
-A graph is one file of ``package_graphs/``. It knows drivers, kernels and distributions by patterns,
-so a package is written once for all versions that have it. What the packages hold on a simulated
-host are fakes; what they are called, need, provide and exclude is upstream's.
+A graph is one file in `package_graphs/`. Its rows use patterns for driver versions, kernels and
+distributions, so a package is written once for all versions. On a simulated host the files of a
+package are fakes; its name, version and relations are those of the real package.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from lab.simulator.hosts.packages import Package
 
 FOLDER = Path(__file__).with_name("package_graphs")
 UNVERIFIED = "unverified"
-"""The source of what nobody has shown: it is never built, and nothing may need it."""
+"""Source of a package that nobody has verified: it is never built.
+
+No other package may depend on it.
+"""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a graph: a package for each version that its pattern names."""
+    """Row of a graph: one package for each version that its pattern matches."""
 
     repository: str
     name: str
@@ -45,8 +48,10 @@ class Row:
     streams: tuple[str, ...] = ()
 
     def has(self, driver: str) -> bool:
-        """Whether the package exists for that driver's branch (``560..580``, ``590..``), or for
-        that driver alone.
+        """Check that the package exists for a driver version.
+
+        A row applies to a range of driver branches (`560..580`, `590..`), or to listed drivers
+        only.
         """
         if self.drivers:
             return driver in self.drivers
@@ -57,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Graph:
-    """The repositories of one distribution, or of one vendor for all of them."""
+    """Repositories of one distribution, or of one vendor for all distributions."""
 
     name: str
     form: str
@@ -73,16 +78,16 @@ class Graph:
         kernels: Sequence[str] = (),
         dist: str = "el9",
     ) -> list[Package]:
-        """What one repository holds.
+        """Return the packages of one repository.
 
         Args:
-            repository: its name in the graph, such as ``cuda``, ``archive`` or ``epel``.
-            versions: of the driver (or what the graph is about); all that it knows where empty.
-            kernels: releases; all that the graph knows where empty.
-            dist: the RPM distribution's mark.
+            repository: Name of the repository in the graph, such as `cuda`, `archive` or `epel`.
+            versions: Versions of the driver or of the graph's subject; empty for all in the graph.
+            kernels: Kernel releases; empty for all in the graph.
+            dist: Distribution tag of RPM packages.
 
         Raises:
-            HostError: the graph knows no such version or kernel.
+            HostError: The graph has no such version or kernel.
         """
         for mapping, known in ((versions, self.versions), (kernels, self.kernels)):
             unknown = set(mapping) - set(known)
@@ -98,7 +103,10 @@ class Graph:
         return list(packages.values())
 
     def modules(self, versions: Sequence[str] = (), dist: str = "el9") -> str:
-        """The repository's ``modules.yaml``: streams as NVIDIA's genmodules.py makes them."""
+        """Return the text of the repository's `modules.yaml`.
+
+        The streams are those of NVIDIA's genmodules.py.
+        """
         rows = [(row.name, row) for row in self.rows if row.streams]
         members = [
             (self._package(row, words), row.streams, words["version"])
@@ -142,7 +150,10 @@ class Graph:
 
 
 def _kernel_version(kernel: str) -> str:
-    """``6.8.0-71-generic`` is packaged as 6.8.0-71.71, ``6.1.0-40-amd64`` as 6.1.0-40-1."""
+    """Return the package version of a kernel release.
+
+    `6.8.0-71-generic` is packaged as 6.8.0-71.71, `6.1.0-40-amd64` as 6.1.0-40-1.
+    """
     if kernel.endswith("x86_64"):
         return kernel.rpartition(".")[0]
     number, _, flavor = kernel.rpartition("-")
@@ -151,10 +162,10 @@ def _kernel_version(kernel: str) -> str:
 
 @functools.cache
 def load(name: str) -> Graph:
-    """The graph of ``package_graphs/<name>.yaml``.
+    """Load the graph in `package_graphs/<name>.yaml`.
 
     Raises:
-        HostError: an unknown member, or a source that is not listed.
+        HostError: A row has an unknown field, or a source that is not listed.
     """
     document = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
     rows = tuple(_row(name, entry, document["sources"]) for entry in document["packages"])
@@ -184,5 +195,5 @@ def _row(graph: str, entry: Mapping[str, Any], sources: Mapping[str, str]) -> Ro
 
 
 def names(relation: str) -> list[str]:
-    """The packages that a relation accepts: ``a (>= 1) | b`` is a, b."""
+    """Return the package names that a relation accepts: `a (>= 1) | b` gives a, b."""
     return [re.split(r"[\s(<=>]", word.strip(), maxsplit=1)[0] for word in relation.split("|")]

@@ -1,8 +1,8 @@
-"""Small packages of our own, as .deb and .rpm, in repositories with signed metadata.
+"""Build small .deb and .rpm packages, in repositories with signed metadata.
 
-They imitate a distribution's, NVIDIA's and Kubernetes' packages on simulated hosts, so that the
-real package managers do the work: resolve, verify, unpack, run maintainer scripts. Built in a root
-of the cache that has the tools, from texts of this folder; nothing is downloaded or committed.
+They imitate packages of distributions, NVIDIA and Kubernetes on simulated hosts, so that the real
+package managers do the work: resolve, verify, unpack, run maintainer scripts. The build runs in a
+cached root that has the tools, from files in this folder. Nothing is downloaded or committed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from lab.simulator.hosts.model import HostError
 
 Format = Literal["apt", "dnf"]
 Signature = Literal["good", "none", "other", "broken"]
-"""``other``: signed by a key that nobody was given. ``broken``: changed after it was signed."""
+"""Signature of a repository:
+
+`other` is signed with an unknown key, `broken` was changed after signing.
+"""
 
 BUILDER = Path(__file__).with_name("build_repository.sh")
 BUILD_LIMIT = 300
-"""Seconds for one repository (two seconds each, and a key pair the first time)."""
+"""Timeout in seconds for building one repository; it takes two seconds, and a key pair once."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +43,16 @@ class Package:
     """One package.
 
     Attributes:
-        name: as the package manager calls it.
-        version: ``<version>-<release>``, without an architecture.
-        files: content by absolute path; a :class:`~pathlib.Path` is copied, text is written.
-            Everything below a ``bin`` or ``sbin`` folder is executable.
-        depends: names, each with ``= version`` if need be (``nvidia-driver = 595.91.07-1``).
-        provides: virtual names, likewise.
-        conflicts: names that can't be there at the same time, likewise.
-        installed: sh that runs after the files are there, in both formats.
-        removed: sh that runs before the files go.
+        name: Package name.
+        version: `<version>-<release>`, without an architecture.
+        files: Content by absolute path; a `pathlib.Path` is copied, text is written. All files in a
+            `bin` or `sbin` folder are executable.
+        depends: Names of required packages, optionally with a version (`nvidia-driver =
+            595.91.07-1`).
+        provides: Virtual package names, optionally with a version.
+        conflicts: Names of packages that can't be installed together with this package.
+        installed: Shell script that runs after the files are installed, in both formats.
+        removed: Shell script that runs before the files are removed.
     """
 
     name: str
@@ -62,12 +66,15 @@ class Package:
 
 
 SHELL = Package("simulated-shell", "1-1", provides=("/bin/sh",))
-"""In each dnf repository: an RPM host's shell is Debian's, which rpm knows nothing of."""
+"""Package that provides /bin/sh, in each dnf repository.
+
+The shell of a simulated RPM host is Debian's, which the rpm database doesn't list.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class PackageRepository:
-    """A built repository: its folder on this machine, and the armored key that signs it."""
+    """Built package repository: its folder on this machine, and the armored public key."""
 
     folder: Path
     key: str
@@ -76,11 +83,13 @@ class PackageRepository:
 def build(
     form: Format, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
 ) -> PackageRepository:
-    """The repository that holds exactly ``packages``; from the cache where it was built before.
+    """Build a repository with exactly `packages`, or return it from the cache.
 
-    Metadata and, with ``dnf``, each package are signed. ``modules``: dnf's ``modules.yaml``.
+    The metadata is signed, and with `dnf` also each package. `modules` is the text of dnf's
+    `modules.yaml`.
 
-    :raises HostError: the builder's root can't be made, or a tool in it fails.
+    Raises:
+        HostError: The root with the build tools can't be created, or a build tool fails.
     """
     if form == "dnf":
         packages = (*packages, SHELL)
@@ -112,11 +121,11 @@ def build(
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve ``folder`` on loopback by HTTP; gives the address, without a slash at its end."""
+    """Serve `folder` over HTTP on loopback; yield the URL without a trailing slash."""
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
-            """Quiet: what is asked for is the package manager's business."""
+            """Discard the HTTP server's access log."""
 
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))
@@ -139,7 +148,7 @@ def _parts(packages: Sequence[Package]) -> list[dict[str, object]]:
 def _lay_out(
     draft: Path, parts: Sequence[Mapping[str, object]], packages: Sequence[Package]
 ) -> None:
-    """One folder per package: ``tree`` (its files), ``control``, ``spec``, scripts."""
+    """Write one folder per package, with `tree` (its files), `control`, `spec` and scripts."""
     for package in packages:
         folder = draft / "packages" / f"{package.name}_{package.version.replace(':', '%3a')}"
         tree = folder / "tree"
@@ -155,7 +164,8 @@ def _lay_out(
         debian = tree / "DEBIAN"
         debian.mkdir()
         (debian / "control").write_text(_control(package))
-        # As dh_installdeb(1) does: a purge takes them, an upgrade asks before it changes them.
+        # Like dh_installdeb(1), mark files in /etc as configuration files: a purge removes them,
+        # and an upgrade prompts before it changes them.
         if conffiles := sorted(path for path in package.files if path.startswith("/etc/")):
             (debian / "conffiles").write_text("".join(f"{path}\n" for path in conffiles))
         for name, text in (("postinst", package.installed), ("prerm", package.removed)):
@@ -186,7 +196,7 @@ def _control(package: Package) -> str:
 
 
 def _debian_relation(text: str) -> str:
-    """``a = 1`` as ``a (= 1)``; what is in Debian's own form stays."""
+    """Convert the relation `a = 1` to Debian's form `a (= 1)`; return any other text unchanged."""
     match = re.fullmatch(r"(\S+) (=|>=|<=) (\S+)", text)
     return f"{match[1]} ({match[2]} {match[3]})" if match else text
 
@@ -212,7 +222,7 @@ def _spec(package: Package) -> str:
         "cp -a %{_tree}/. %{buildroot}/",
         "rm -rf %{buildroot}/DEBIAN",
         "%files",
-        # rpm, unlike dpkg, leaves folders that no package owns.
+        # Unlike dpkg, rpm does not remove folders that no package owns.
         *sorted({f"%dir {path.rpartition('/')[0]}" for path in package.files if "/src/" in path}),
         *(
             f"%config(noreplace) {path}" if path.startswith("/etc/") else path
@@ -227,12 +237,15 @@ def _spec(package: Package) -> str:
 
 
 def _run(root: Path, home: Path, arguments: str) -> None:
-    """Run the builder in its root, in namespaces that end with it: no mount or agent is left."""
+    """Run the build script in its root, in namespaces that end with the script.
+
+    So no mount and no gpg-agent remains.
+    """
     (root / "mnt/repositories").mkdir(parents=True, exist_ok=True)
     (home / "build.sh").write_text(BUILDER.read_text())
     inner = (
         'mount --bind "$2" "$1/mnt/repositories" && mount -t proc proc "$1/proc" && '
-        # Nothing of the caller's environment: its TMPDIR is not in the root.
+        # Use an empty environment because the caller's TMPDIR doesn't exist in the root.
         "exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "
         f'chroot "$1" sh /mnt/repositories/build.sh {arguments}'
     )

@@ -1,8 +1,8 @@
-"""A simulated host without namespaces: an AsyncSSH server with a scratch folder as its root.
+"""Simulated host without namespaces: an AsyncSSH server with a scratch folder as its root.
 
-For machines where we are not root, or that are not Linux. Commands run as this machine's user with
-``GPU_CLUSTER_ROOT=<scratch folder>`` and fakes first on PATH; everything they do to a host must
-stay below that folder, which is the contract of the scripts in ``components/hosts/steps``.
+For users without root rights and for systems other than Linux. Commands run as this machine's user
+with `GPU_CLUSTER_ROOT=<scratch folder>` and fakes first on PATH. Commands must change files only
+below that folder, as the scripts in `components/hosts/steps` do.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ SOFTWARE = (
     *("mokutil", "nvidia-container-runtime", "nvidia-ctk", "nvidia-smi", "nvidia-uninstall"),
     "runc",
 )
-"""What a host is asked for: this machine's own are none of the host's."""
+"""Programs of this machine that are hidden from the simulated host.
+
+They must not count as installed on the host.
+"""
 
 
 def start(folder: Path, spec: Spec) -> None:
-    """Make the scratch root if it is not there, and start the host's server."""
+    """Create the scratch root if it is missing, and start the host's SSH server."""
     missing = [name for name in NEEDED if not shutil.which(name)]
     if missing:
         raise HostError(
@@ -50,7 +53,7 @@ def start(folder: Path, spec: Spec) -> None:
 
 
 def _link_programs(folder: Path) -> None:
-    """Fills a folder with this machine's programs but for `SOFTWARE`."""
+    """Fill a folder with links to this machine's programs, except those in `SOFTWARE`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for directory in os.get_exec_path():
@@ -61,12 +64,12 @@ def _link_programs(folder: Path) -> None:
 
 
 def root(folder: Path) -> Path | None:
-    """The scratch root while the host runs."""
+    """Return the scratch root while the host runs."""
     return folder / "root" if processes.find(folder) else None
 
 
 def _make_root(root: Path, spec: Spec) -> None:
-    """The few files of a real host that scripts read, as a simulated Debian host has them."""
+    """Create the files that scripts read on a real host, as on a simulated Debian host."""
     texts = {
         "etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian 12 (simulated)"\n',
         "etc/fstab": (Path(spec.layer) / "etc/fstab").read_text(),
@@ -109,7 +112,7 @@ class _Server(asyncssh.SSHServer):
 
 
 async def _pump(source: Any, target: Any) -> None:
-    """Pass bytes on until the source ends or the target goes away."""
+    """Copy bytes until the source ends or the target is closed."""
     with contextlib.suppress(ConnectionError, asyncssh.Error):
         while chunk := await source.read(65536):
             target.write(chunk)

@@ -1,4 +1,4 @@
-"""Find and end the processes of a simulated host, whatever state a killed run left them in."""
+"""Find and stop the processes of a simulated host, even after a killed run."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ _START_LIMIT = 20.0
 _PROC = Path("/proc/self/environ")
 
 MARK = "GPU_CLUSTER_SIMULATED_HOST"
-"""Environment variable with the host's folder, carried by the first processes of a host."""
+"""Environment variable with the host's folder, set in the first processes of a host."""
 
 
 def find(folder: Path) -> list[int]:
-    """Every process of the host in ``folder``."""
+    """Return the pids of all processes of the host in `folder`."""
     return find_each([folder])[folder]
 
 
 def find_each(folders: Iterable[Path]) -> dict[Path, list[int]]:
-    """Every process of each host, by the host's folder: one look at all processes.
+    """Return the pids of all processes of each host, by the host's folder.
 
-    On Linux by what the kernel says: the mark in the environment, the scratch root in it, or the
-    host's overlay in the process's mount namespace; so nothing depends on records of our own.
-    Elsewhere by the recorded process id, if that process still is this host's server.
+    One scan of all processes finds them. On Linux the kernel's information identifies a process:
+    the marker or the scratch root in its environment, or the host's overlay in its mount namespace.
+    So the result does not depend on pid files. On other systems the recorded pid is used if that
+    process is still the host's server.
     """
     found: dict[Path, list[int]] = {folder: [] for folder in folders}
     if not _PROC.exists():
@@ -55,7 +56,7 @@ def find_each(folders: Iterable[Path]) -> dict[Path, list[int]]:
 
 
 def lives(folder: Path) -> bool:
-    """Whether the host's first process lives, which is there as long as the host is."""
+    """Check that the host's first process runs; it runs as long as the host does."""
     if not _PROC.exists():
         return bool(_recorded(folder))
     written = _written(folder)
@@ -67,7 +68,7 @@ _OVERLAY = re.compile(rb"upperdir=([^,]*)/upper,")
 
 
 def _names(pid: int) -> set[bytes]:
-    """The folders of the hosts that the kernel shows a process as one of."""
+    """Return the folders of the hosts to which a process belongs, by the kernel's information."""
     entry = Path(f"/proc/{pid}")
     try:
         texts = (
@@ -80,14 +81,14 @@ def _names(pid: int) -> set[bytes]:
 
 
 def _is_of(pid: int, folder: Path) -> bool:
-    """Whether a process is the host's, by what the kernel says about it."""
+    """Check that a process belongs to the host, by the kernel's information."""
     return os.fsencode(folder) in _names(pid) or (pid, started(pid)) == _written(folder)
 
 
 def started(pid: int) -> int:
-    """When a living process started, in clock ticks after boot (proc(5), field 22 of ``stat``).
+    """Return the start time of a process in clock ticks after boot (proc(5), `stat` field 22).
 
-    ``sys.maxsize`` for one that is gone or waits to be collected.
+    Return `sys.maxsize` for a process that has ended or is a zombie.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
@@ -98,7 +99,7 @@ def started(pid: int) -> int:
 
 
 def _written(folder: Path) -> tuple[int, int] | None:
-    """Id and start of the host's first process as :func:`spawn` wrote them down."""
+    """Return the pid and start time of the host's first process, as recorded by `spawn`."""
     try:
         pid, start = (folder / "pid").read_text().split()
         return int(pid), int(start)
@@ -118,17 +119,20 @@ def _recorded(folder: Path) -> list[int]:
 
 
 def end(*folders: Path, limit: float = 10.0) -> None:
-    """End every process of the hosts in ``folders`` and wait until none is left.
+    """Kill every process of the hosts in `folders` and wait until all have ended.
 
-    SIGKILL at once: a host's state lives in files that are written whole, and the kernel takes the
-    namespaces and their mounts away with the last process.
+    SIGKILL is sent without SIGTERM: a host's state is in files that are written atomically, and the
+    kernel removes the namespaces and their mounts with the last process.
 
-    :raises HostError: a process survives ``limit`` seconds.
+    Raises:
+        HostError: A process still runs after `limit` seconds.
     """
     there = [folder for folder in folders if folder.is_dir()]
     for folder in there:
         with locked(folder / _LOCK, limit=limit):
-            pass  # what a killed run began is past its exec now, or gone
+            # A process that a killed run started has passed its exec or ended once the lock is
+            # free.
+            pass
     deadline = time.monotonic() + limit
     while left := {folder: pids for folder, pids in find_each(there).items() if pids}:
         for folder, pids in left.items():
@@ -142,7 +146,7 @@ def end(*folders: Path, limit: float = 10.0) -> None:
 
 
 def _reap() -> None:
-    """Collect ended children of this process, or they would be found again as zombies."""
+    """Reap ended child processes, which would otherwise be found again as zombies."""
     for child in list(_CHILDREN):
         if child.poll() is not None:
             _CHILDREN.remove(child)
@@ -151,16 +155,17 @@ def _reap() -> None:
 _CHILDREN: list[subprocess.Popen[bytes]] = []
 
 
-#: Waits for the word to go with the lock on its standard error; drops the lock by the exec.
+#: Shell command that waits for the start signal while it holds the lock on standard error; the exec
+#: releases the lock.
 _GATE = 'read -r go && exec "$@" </dev/null 2>&1'
 
 
 def spawn(command: list[str], folder: Path, environment: dict[str, str]) -> None:
-    """Start a host's first process, detached, its output going to ``log`` in ``folder``.
+    """Start a host's first process in the background, with its output in `log` in `folder`.
 
-    A process can't be told from others between its fork and its exec. So it holds the folder's
-    start lock until then, and begins only after its id was written down: a kill of this process
-    at any moment leaves one that :func:`end` finds, or one that ends by itself.
+    Between fork and exec a new process cannot be identified. So the process holds the folder's
+    start lock until its exec, and starts only after its pid was recorded. If this process is killed
+    at any moment, the new process either is found by `end` or ends by itself.
     """
     with (
         locked(folder / _LOCK, limit=_START_LIMIT) as lock,
@@ -177,7 +182,7 @@ def spawn(command: list[str], folder: Path, environment: dict[str, str]) -> None
         )
         _CHILDREN.append(child)
         (folder / "pid").write_text(f"{child.pid} {started(child.pid)}\n")
-        # A dead child shows in the wait for its banner.
+        # If the child has already ended, the wait for its SSH banner reports the error.
         with contextlib.suppress(BrokenPipeError), child.stdin or contextlib.nullcontext() as gate:
             if gate is not None:
                 gate.write(b"go\n")

@@ -1,7 +1,8 @@
-"""The file systems below simulated hosts: a Debian root, and a layer of fakes upon it.
+"""File systems of simulated hosts: a Debian root, and a layer of fakes on top.
 
-Both are made once, in ``roots/`` of the cache, keyed by what goes in, and appear by one rename: a
-half-made root is never used. The Debian root comes from ``debootstrap``, which needs root.
+Both are created once in `roots/` of the cache, with a hash of their contents in the name, and
+become visible by one rename, so an incomplete root is never used. The Debian root is created by
+`debootstrap`, which requires root rights.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ BUILDER_PACKAGES = (
     *PACKAGES,
     *("apt-utils", "createrepo-c", "curl", "dnf", "dnf-plugins-core", "gnupg", "rpm"),
 )
-"""What builds repositories, and what an RPM host's file system has below its own layer."""
+"""Debian packages for building repositories, and for the file system under an RPM host's layer."""
 DOCKER_PACKAGES = (*PACKAGES, "docker.io", "iptables")
 FIXTURES = Path(__file__).parent / "fixtures"
 FIXTURES_RPM = Path(__file__).parent / "fixtures_rpm"
@@ -46,17 +47,17 @@ HIDDEN_ON_RPM = (
     "usr/sbin/update-initramfs",
 )
 DEBOOTSTRAP_LIMIT = 900
-"""Seconds for one debootstrap (about 40 s on 2 cores with a near mirror)."""
+"""Timeout in seconds of one debootstrap run; it takes 40 s on 2 cores and a near mirror."""
 
 Progress = Callable[[str], None]
 
 
 class NoDebootstrap(HostError):
-    """This machine has no debootstrap, and can't get it."""
+    """This machine has no debootstrap and cannot install it."""
 
 
 def reason_against() -> str | None:
-    """Why the Debian root can't be had here; None where it is there or may be made."""
+    """Return why the Debian root can't be created here; None if it exists or can be created."""
     if _place("debian", PACKAGES).is_dir():
         return None
     if shutil.which("debootstrap") or shutil.which("apt-get"):
@@ -65,25 +66,28 @@ def reason_against() -> str | None:
 
 
 def debian_root(progress: Progress) -> Path:
-    """The Debian root that all simulated hosts share, read-only to them; made if missing.
+    """Return the read-only Debian root that all simulated hosts share; create it if missing.
 
-    :raises HostError: debootstrap is missing and can't be installed, or it fails.
+    Raises:
+        HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
     return _root("debian", PACKAGES, progress)
 
 
 def builder_root(progress: Progress) -> Path:
-    """A Debian root with ``dnf``, ``rpm`` and the tools that build repositories; made if missing.
+    """Return a Debian root with `dnf`, `rpm` and repository tools; create it if missing.
 
-    :raises HostError: as :func:`debian_root`.
+    Raises:
+        HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
     return _root("builder", BUILDER_PACKAGES, progress)
 
 
 def docker_root(progress: Progress) -> Path:
-    """A Debian root with Docker beside containerd; made if missing.
+    """Return a Debian root with Docker in addition to containerd; create it if missing.
 
-    :raises HostError: as :func:`debian_root`.
+    Raises:
+        HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
     return _root("docker", DOCKER_PACKAGES, progress)
 
@@ -110,14 +114,14 @@ def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
 
 
 def fixture_layer() -> Path:
-    """The folder of fakes and the real ``nvidia-ctk`` that lies upon the Debian root."""
+    """Return the layer for the Debian root, with the fakes and the real `nvidia-ctk`."""
     ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
     stamp = f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}"
     return _layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
 
 
 def rpm_layer() -> Path:
-    """What lies upon the other layer on an RPM host: a Rocky Linux's names, and nothing of apt."""
+    """Return the additional layer of an RPM host: Rocky Linux's names, and apt hidden."""
     copies = {"usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig"}
     stamp = "".join(path.read_text() for path in copies.values())
     return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
@@ -126,7 +130,10 @@ def rpm_layer() -> Path:
 def _layer(
     name: str, fixtures: Path, stamp: str, copies: Mapping[str, Path], hidden: Sequence[str]
 ) -> Path:
-    """A folder with the files of ``fixtures``, ``copies``, and overlay whiteouts for ``hidden``."""
+    """Return a layer folder with the files of `fixtures` and `copies`.
+
+    Overlay whiteouts hide the paths in `hidden`.
+    """
     files = sorted(path for path in fixtures.rglob("*") if path.is_file())
     digest = hashlib.sha256("\0".join((stamp, *copies, *hidden)).encode())
     for path in files:
@@ -161,7 +168,7 @@ def _stamp(path: Path) -> str:
 
 
 def _sweep(roots: Path) -> None:
-    """Remove what a killed run left half-made; the caller holds the lock."""
+    """Remove incomplete roots of a killed run; the caller must hold the lock."""
     for draft in roots.glob("draft-*"):
         if draft.is_dir():
             shutil.rmtree(draft)
@@ -190,7 +197,7 @@ def _ensure_debootstrap(progress: Progress) -> None:
 
 
 def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
-    """Run debootstrap in a mount namespace of its own, so that a kill leaves no mount behind."""
+    """Run debootstrap in its own mount namespace, so that no mount remains after a kill."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
     command += ["--variant=minbase", f"--include={','.join(packages)}", SUITE, str(draft)]
     log = draft.with_suffix(".log")

@@ -1,8 +1,8 @@
-"""Module streams of NVIDIA's dnf repository, by the rules of its own generator.
+"""Module streams of NVIDIA's dnf repository, by the rules of NVIDIA's generator.
 
-Source: NVIDIA/cuda-repo-management 2944b7a, genmodules.py: for each branch the streams ``<branch>``
-(precompiled modules), ``<branch>-dkms``, ``<branch>-open`` (since 515), for the newest also
-``latest``, ``latest-dkms`` and ``open-dkms``; the default is ``latest-dkms``.
+Source: NVIDIA/cuda-repo-management 2944b7a, genmodules.py. Each branch has the streams `<branch>`
+(precompiled modules), `<branch>-dkms` and `<branch>-open` (since 515); the newest branch also has
+`latest`, `latest-dkms` and `open-dkms`. The default stream is `latest-dkms`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import yaml
 from lab.simulator.hosts.packages import Package
 
 Member = tuple[Package, tuple[str, ...], str]
-"""A package, the kinds of streams that have it (``all``, ``open``, ``dkms``, ``precompiled``), and
-the driver's version."""
+"""A package, the kinds of streams that contain it, and the driver version.
+
+The kinds are `all`, `open`, `dkms` and `precompiled`.
+"""
 MODULE = "nvidia-driver"
 DEFAULT = "latest-dkms"
 
 
 def document(members: Sequence[Member]) -> str:
-    """The text of ``modules.yaml``."""
+    """Return the text of `modules.yaml`."""
     documents = [_stream(*stream, members) for stream in _streams(members)]
     profiles = {document["data"]["stream"]: ["default"] for document in documents}
     documents.append(
@@ -37,7 +39,7 @@ def document(members: Sequence[Member]) -> str:
 
 
 def _streams(members: Sequence[Member]) -> Iterator[tuple[str, str, str]]:
-    """Name, kind and branch of each stream."""
+    """Yield the name, kind and driver branch of each stream."""
     branches = sorted({version.split(".")[0] for _, _, version in members}, key=int)
     newest = branches[-1]
     for name, kind in (("latest", "precompiled"), (DEFAULT, "dkms"), ("open-dkms", "open")):

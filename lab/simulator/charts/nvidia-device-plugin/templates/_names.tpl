@@ -47,7 +47,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
 {{- end }}
 
-{{- /* One DaemonSet: root, name, container, command, selector (extra nodeSelector), context. */ -}}
+{{- /* Render one DaemonSet. Arguments: root, name, container, command, selector (extra nodeSelector), context. */ -}}
 {{- define "plugin.daemonSet" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values -}}
