@@ -12,9 +12,10 @@ from components.settings.nodes.pool import Pool
 
 
 def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the numbers of GPUs: declared, and of these computed, simulated and deferred.
+    """Return numbers of GPUs, by the keys `declared`, `computed`, `simulated` and `deferred`.
 
-    `computed` GPUs ran a kernel; `simulated` GPUs only simulate one.
+    A GPU is `computed` if it ran a kernel, `simulated` if the simulator pretended to run a kernel,
+    and `deferred` if its validation waits because another pod uses the GPU.
     """
     kinds = ("declared", "computed", "simulated", "deferred")
     return {kind: sum(int(node[kind]) for node in nodes) for kind in kinds}

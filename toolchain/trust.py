@@ -104,9 +104,10 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, stamps: Mapping[str, str]) -> None:
-    """Store the state of compared files; ignore errors.
+    """Store which files have been compared with their checksums; ignore errors.
 
-    A user can't write to root's cache, for example; then the files are compared at each use.
+    If the file can't be written (for example, a user can't write to root's cache), each run
+    compares the files again.
     """
     try:
         descriptor, draft = tempfile.mkstemp(dir=path.parent)

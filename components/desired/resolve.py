@@ -295,7 +295,7 @@ class _Resolver:
         )
 
     def rollout(self) -> DesiredRollout:
-        """Return the limits of changes that make nodes unavailable."""
+        """Return the settings that limit how many nodes may be unavailable at the same time."""
         rollout, reboot = self.cluster.rollout, self.cluster.reboot
         return DesiredRollout(
             context=self.cluster.kubernetes.context,

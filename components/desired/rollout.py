@@ -91,7 +91,7 @@ class DesiredMigLayouts:
 
 @dataclass(frozen=True, kw_only=True)
 class MigLayoutsRequest:
-    """Request of the program `mig-layouts`, which changes the MIG layouts of nodes in waves.
+    """Input of the program `mig-layouts`, which changes the MIG layouts of nodes in waves.
 
     Attributes:
         rollout: Limits of changes that make nodes unavailable.

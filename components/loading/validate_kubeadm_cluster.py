@@ -14,7 +14,11 @@ PLACE = ("kubernetesPackages", "init")
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults unless there is one control-plane host in use, with an engine for kubeadm."""
+    """Yield faults unless kubeadm can create the cluster on the declared hosts.
+
+    The stack file must have exactly one control-plane host, outside maintenance, and a container
+    engine other than K3s and RKE2.
+    """
     packages = sections.section("kubernetes_packages")
     if not isinstance(packages, KubernetesPackagesSettings) or packages.init is None:
         return

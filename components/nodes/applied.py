@@ -56,7 +56,7 @@ def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
 
 
 def unfinished(node: Json, pool: str) -> dict[str, str]:
-    """Return the annotation of a node whose taints are being changed; empty if it has no record."""
+    """Return the annotation that marks a node's taints as being changed; empty without a record."""
     record = applied(node, pool)
     return _written(replace(record, unfinished=True)) if record else {}
 

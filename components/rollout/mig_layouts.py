@@ -234,7 +234,7 @@ async def apply(request: MigLayoutsRequest) -> Json:
         differing = mig_targets.differences(nodes, request.layouts)
         seen = await views(client, list(differing), rollout.consent) if differing else {}
         left = {name: view.left for name, view in seen.items() if view.left}
-        # Nodes that an interrupted run started come first.
+        # Nodes whose MIG layout an interrupted run started to change come first.
         names = sorted(seen.keys() - left.keys(), key=lambda name: (not seen[name].begun, name))
         if faults := [fault for name in names for fault in lost(name, seen[name])]:
             raise ClusterError(*faults)

@@ -111,8 +111,8 @@ class Validation(pulumi.ComponentResource):
             results.append(
                 parsed(ran.stdout).apply(
                     lambda result: [
-                        # A node with excluded GPUs is validated in a sub-pool, so its declared pool
-                        # is looked up.
+                        # Nodes with excluded GPUs are validated as a pool of their own. The output
+                        # names the pool of the stack file.
                         {**node, "pool": validation.pool_of.get(node["name"], result["pool"])}
                         for node in result.get("nodes", [])
                     ]

@@ -87,7 +87,7 @@ class NodeCheck:
 
     @property
     def needs_node(self) -> bool:
-        """Return whether the Node must be read again, because no GPU is requested yet."""
+        """Return whether the Node must be read again: as long as no pod requests its GPUs."""
         return not self.asked
 
     @property

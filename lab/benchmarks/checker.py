@@ -125,7 +125,7 @@ def _pod(index: int) -> dict[str, Any]:
 
 
 def _write(folder: Path) -> None:
-    """Write the pods, one per file, and the other tools' rules."""
+    """Write the test pods, one per file, and the equivalent rules for kyverno and kube-linter."""
     (folder / "pods").mkdir()
     for index in range(PODS):
         text = yaml.dump(_pod(index), Dumper=yaml.CSafeDumper, sort_keys=False)

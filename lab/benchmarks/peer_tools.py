@@ -177,7 +177,7 @@ class Peers:
 
 
 def both(fleet: Fleet) -> str:
-    """Return preparation and runtime of a fleet's hosts as one script for one connection."""
+    """Return one shell script that runs the phases `prepare` and `runtime` on a host."""
     host = resolve(load(declared(fleet.seen)), "bench").hosts[0]
     parts = [prepare_script(host, inline=True), runtime_script(host, inline=True)]
     ends = [f"GPU_CLUSTER_PART_{number}" for number in range(len(parts))]

@@ -1,4 +1,4 @@
-"""B6, the policy pack: a preview of 500 resources with this project's pack and an empty pack."""
+"""Benchmark B6: a preview of 500 resources with the project's policy pack and an empty one."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ PROGRAMS = (
 #: Programs of this machine that MPS's daemon needs (k8s-device-plugin v0.19.3,
 #: cmd/mps-control-daemon/mount).
 MOUNTS = ("mount", "umount")
-#: Paths under which the probe replaces CUDA programs; its output says that no kernel runs.
+#: Paths of CUDA programs in images. The lab puts a small probe in their place, which prints that it
+#: runs no CUDA kernel.
 ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
 PROBES = ("cuda-samples/sample", ALL_REDUCE)
 _LIBRARY = re.compile(r"(/\S+) \(0x")

@@ -17,8 +17,8 @@ def divides(**counts: int) -> Act:
     """Return an action that partitions each GPU of a node.
 
     Args:
-        counts: Number of MIG devices by profile, with `p` before and `_` for the dot in the
-            profile's name; none disables MIG.
+        counts: Number of MIG devices by profile. The profile 1g.10gb is written `p1g_10gb`, so
+            that it can be a keyword. Without profiles the action disables MIG.
     """
     profiles = {name.removeprefix("p").replace("_", "."): count for name, count in counts.items()}
 

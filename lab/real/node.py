@@ -121,7 +121,7 @@ class Node:
         self.start_kubelet()
 
     def spawn(self) -> int:
-        """Start only the namespaces; return the first process's pid as seen from this machine."""
+        """Create the node's Linux namespaces; return the pid of their first process."""
         cgroups.make(self.name)
         arguments = [self.name, str(self.work), str(self.lower), str(self.mock.gpus), SERVICE]
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]

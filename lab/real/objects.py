@@ -169,7 +169,7 @@ def _daemon_set(name: str, labels: dict[str, str], spec: Json) -> Json:
 def gpu_pod(
     name: str, node: str, gpus: tuple[int, ...], mode: str = "look", resource: str = marks.GPU
 ) -> Json:
-    """Return a pod with one container for each number of requested GPUs; 0 requests none."""
+    """Return a pod with several containers; `gpus` has the number of GPUs that each requests."""
     return {
         "metadata": {"name": name},
         "spec": {

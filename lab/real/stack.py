@@ -105,7 +105,7 @@ class Stack:
 
 @contextlib.contextmanager
 def project(lab: Lab) -> Iterator[Stack]:
-    """Yield a new stack with its own state; the caller destroys what it installs."""
+    """Yield a new stack with its own state; the caller must destroy what the stack installs."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_OWN)}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-real-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")

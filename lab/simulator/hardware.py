@@ -215,8 +215,8 @@ def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
             cure = "add the node to `nodes`, or correct `node`"
             yield fault((*at, "node"), show(host.of_node), "a node of this file", cure)
         if not _is_loopback(host.address):
-            # The host keys of simulated hosts are public, so the hosts must be reachable on
-            # loopback only.
+            # Anybody can compute the private host key of a simulated host from its name, so only
+            # loopback may reach the host.
             wanted = "an address of 127.0.0.0/8, or ::1"
             yield fault((*at, "address"), show(host.address), wanted, "write 127.0.0.1")
 

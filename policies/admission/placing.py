@@ -35,7 +35,7 @@ def manifests(
     failure_policy: str,
     namespaces: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Return the policy over bindings and allocations, and its binding.
+    """Return the admission policy for pod bindings and device allocations, with its policy binding.
 
     Args:
         labels: Labels of both objects.

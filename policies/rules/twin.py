@@ -33,10 +33,10 @@ class Twin:
 
     Attributes:
         places: Expression of type list(string) over the variables of `policies.admission.shapes`.
-            It has a text for each place where the object breaks the rule, and is empty if there is
-            none.
+            The list has a text for each place where the object breaks the rule.
         scopes: Objects that the rule checks.
-        kinds: Kinds of pod templates that the rule checks; empty means all, and pods too.
+        kinds: Kinds of pod templates that the rule checks; if empty, the rule checks all kinds
+            and pods.
         ephemeral: Whether the rule also checks ephemeral containers that are added to a running
             pod.
         on_update: CEL that is true if an update of a pod changes what the rule reads; empty if no

@@ -54,7 +54,7 @@ def host(cluster: str, namespaces: None) -> Running:
     host = Running(host.cluster, host.declared, host.key, limit=LIMIT)
     url, _ = origin()
     host.write("/run/archive.list", f"deb {url} {rootfs.SUITE} {COMPONENTS}\n")
-    # Use only this source list and not the host's own lists, as the host scripts do.
+    # Use only this source list. The host scripts also ignore the host's own lists.
     apart = "-o Dir::Etc::sourcelist=/run/archive.list -o Dir::State::lists=/run/lists"
     host.run("mkdir -p /run/lists/partial")
     reached = host.run(f"apt-get update -q {apart} -o APT::Update::Error-Mode=any 2>&1")

@@ -38,7 +38,7 @@ def emptied(script: str, *names: str) -> str:
 
 
 def brings_nvidia(host: Running, script: str) -> bool:
-    """Return whether containerd gets the nvidia runtime once and undo restores all files."""
+    """Return whether the script adds the nvidia runtime, and its undo restores all files."""
     before = host.tree()
     process = host.read("/run/simulated-systemd/containerd.pid")
     try:

@@ -23,7 +23,7 @@ EXAMPLES = sorted(ROOT.glob("Pulumi.*.yaml"))
 def example(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Project]:
-    """Yield a project with the example's cluster; its hosts don't exist and become plain nodes."""
+    """Yield a project with the example's cluster, without its hosts: all nodes exist already."""
     path: Path = request.param
     stack = f"example-{os.getpid()}"
     project = Project.make(tmp_path_factory.mktemp("example"), stack)

@@ -26,7 +26,7 @@ def executable() -> Path:
 def running(
     executable: Path, engine: str, around: tuple[str, ...] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the Kubernetes plugin while the block runs."""
+    """Run the Kubernetes plugin until the caller's `with` block ends."""
     with subprocess.Popen(
         [*around, str(executable), engine],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Decisions about taints, nodes, releases and requests that need no cluster."""
+"""Unit tests of decisions about taints, nodes, releases and requests; no cluster is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources of a tool in their order, and the messages of a run about them."""
+"""Unit tests of where a tool comes from (PATH, cache, release or build), and of the messages."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
 
 
 def kernel_log(node: Node, problem: str | None, used: tuple[Device, ...]) -> str:
-    """Return the result of a container's test program on its devices, a key of `logs.RUNS`."""
+    """Return the result of a test program that ran in a container, as a key of `logs.RUNS`."""
     is_broken = any(device.index == node.faults.kernel_fails for device in used)
     if problem or node.faults.validation_fails or not used or is_broken:
         return logs.FAILED

@@ -82,7 +82,8 @@ class Graph:
 
         Args:
             repository: Name of the repository in the graph, such as `cuda`, `archive` or `epel`.
-            versions: Versions of the driver or of the graph's subject; empty for all in the graph.
+            versions: Versions of the software that the graph is for (such as the driver); empty
+            for all.
             kernels: Kernel releases; empty for all in the graph.
             dist: Distribution tag of RPM packages.
 

@@ -63,7 +63,7 @@ def _in_cel(rows: list[tuple[str, ...]]) -> str:
 
 
 def _places() -> str:
-    """Return CEL that finds the security floor for a node's driver label.
+    """Return a CEL expression for the lowest secure driver version, given a node's driver label.
 
     The expression contains the same table that `policies.facts.floors.below` uses in Python.
     """
