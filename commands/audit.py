@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commands import secret_scan
-from commands.environment import ROOT
+from commands.files import ROOT
 from policies.printable import printable_lines
 
 LIMIT = 600

@@ -9,7 +9,8 @@ from pulumi import automation
 
 import toolchain
 from commands import charts
-from commands.environment import ROOT, variables
+from commands.environment import variables
+from commands.files import ROOT
 from commands.lock import is_abandoned, note_pids
 from commands.orphans import end_orphans
 from commands.stack import Stack

@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import toolchain
+from commands.files import ROOT
 from commands.stack import Stack
 from components.workarounds import engine_home
 from lab.simulator import processes
 from lab.simulator.proxies import VARIABLES
-
-ROOT = Path(__file__).resolve().parent.parent
 
 # Seconds after which a temporary file is regarded as left over from a killed run.
 LEFT_AFTER = 3600

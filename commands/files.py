@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from commands.environment import ROOT
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def project_files() -> list[str]:

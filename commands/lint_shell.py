@@ -9,8 +9,7 @@ import sys
 from dataclasses import replace
 
 import toolchain
-from commands.environment import ROOT
-from commands.files import project_files
+from commands.files import ROOT, project_files
 from components.base import yaml_file
 from components.desired.resolve import resolve
 from components.hosts.kubeadm.scripts import access_script, init_script

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
-from commands.environment import ROOT, variables
+from commands.environment import variables
+from commands.files import ROOT
 from commands.placeholders import placeholder
 from commands.preview_state import PROVIDER, pulumi, without_secrets
 from commands.stack import Stack

@@ -29,7 +29,8 @@ from typing import Any
 
 import yaml
 
-from commands.environment import ROOT, variables
+from commands.environment import variables
+from commands.files import ROOT
 from commands.placeholders import blinded, is_complete, placeholder
 from commands.stack import Stack
 from components.secrets import KEY_FILE

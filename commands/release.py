@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 
-from commands.environment import ROOT
+from commands.files import ROOT
 from commands.sbom import bom
 
 DIST = ROOT / "dist"

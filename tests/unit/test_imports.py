@@ -48,9 +48,19 @@ def loaded(*modules: str) -> set[str]:
             {"pulumi"},
         ),
         (("components.kubernetes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
-        (PROGRAM, {"kubernetes", "jinja2"}),
+        (PROGRAM, {"kubernetes", "jinja2", "lab", "toolchain"}),
+        (("policies.check.__main__",), {"pulumi", "lab", "toolchain", "components"}),
+        (("components.guardrails.check",), {"lab", "toolchain"}),
+        (("commands.audit", "commands.secret_scan", "commands.files"), {"lab", "toolchain"}),
     ],
-    ids=["what looks", "names of resources", "the program"],
+    ids=[
+        "inspection",
+        "names of resources",
+        "the program",
+        "checker",
+        "project's checker",
+        "audit",
+    ],
 )
 def test_no_process_imports_what_it_does_not_use(
     modules: tuple[str, ...], without: set[str]
