@@ -74,7 +74,7 @@ def _groups(nodes: list[Row]) -> list[list[Row]]:
 
 
 def proof(group: list[Row]) -> str:
-    """Return how many GPUs a group of nodes has: declared, allocatable, validated and deferred.
+    """Return how many GPUs of a group of nodes are declared, allocatable, validated and deferred.
 
     For a single node the text includes since when its GPUs have been validated.
     """

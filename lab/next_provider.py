@@ -131,7 +131,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._both("Handshake", request)
 
     def Attach(self, request: bytes) -> bytes:
-        """Pass the engine's address to both plugins."""
+        """Pass the address of the Pulumi engine to both Kubernetes plugins."""
         return self._both("Attach", request)
 
     def Configure(self, request: bytes) -> bytes:

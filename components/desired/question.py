@@ -18,7 +18,7 @@ class Question:
     Attributes:
         context: Context of the kubeconfig.
         scheduling: Labels and taints of each pool's nodes.
-        by_rule: Names of the pools whose nodes Node Feature Discovery labels.
+        by_rule: Names of the pools whose nodes get their labels from Node Feature Discovery.
         validation: Pools with GPUs; all nodes of a pool advertise the same devices.
         presence: Objects of the platform that must exist.
         endpoints: Endpoints that nodes must reach, as `host:port`.

@@ -187,7 +187,7 @@ class DriverInstaller(pulumi.ComponentResource):
                     timeout_seconds=ROLLOUT,
                 )
             ),
-            # If the installers change, the Command waits again.
+            # If an installer's DaemonSet changes, this Command waits for its pods again.
             environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=made),

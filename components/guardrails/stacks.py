@@ -1,4 +1,4 @@
-"""Context of the rules, read from a stack's document or file, for the policy pack and the checker.
+"""Facts about a stack that the rules need, read from its stack file.
 
 The settings are imported inside the functions, because importing pydantic is slow and not every run
 reads a stack.

@@ -58,7 +58,7 @@ class Monitoring(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        """Declare the namespace and the objects."""
+        """Declare the namespace and the objects of the GPU monitoring."""
         super().__init__(self.TYPE, name, None, opts)
         site = args.platform.site
         space = NamespaceArgs(

@@ -179,7 +179,7 @@ def _objects(manifest: str) -> list[Expected]:
 
 
 def _counted(node: yaml.Node, room: int) -> int:
-    """Return `room` less the number of values in a YAML node.
+    """Subtract the number of values in a YAML node from `room`, and return the rest.
 
     An alias counts as many values as the node that it refers to.
 

@@ -95,7 +95,7 @@ class Cluster(HostSections, Members):
     )
 
     def parts(self) -> ValidSections:
-        """Return the sections as `ValidSections`, the input of the checks between sections."""
+        """Return all sections, as input of the checks that compare one section with another."""
         fields = type(self).model_fields
         return ValidSections(
             pools=dict(enumerate(self.pools)),

@@ -162,7 +162,7 @@ class Answer(Generic[T]):
         """Return the value parsed from standard output.
 
         Raises:
-            ValueError: The channel rejects the output.
+            ValueError: The output doesn't have the expected format.
         """
         return self._channel.read(self._text)
 
@@ -175,7 +175,7 @@ async def printed(
     Raises:
         OSError, asyncssh.Error, TimeoutError: No connection, another host key, a rejected login, or
             the time limit has passed.
-        ValueError: The channel rejects the output.
+        ValueError: The output doesn't have the expected format.
     """
     async with asyncio.timeout(limit), reached(host, private_key) as connection:
         answer = await run(connection, shell(host, limit), script, channel)

@@ -17,9 +17,9 @@ Row = dict[str, Sample]
 """Sample by tool; processor time excludes the hosts' own processes."""
 
 OVER_BOTH = 1.4
-"""Goal for this project's time, divided by the sum of two times:
+"""Goal for this project's time, divided by the sum of two times, at each size.
 
-OpenSSH with the same steps, and the engine with as many empty commands. It applies at each size.
+The two are the time of OpenSSH with the same steps, and of the engine with as many empty commands.
 """
 PYINFRA = 1.0
 """Goal for this project's time, divided by pyinfra's, at the largest size of `WITH_ALL`."""

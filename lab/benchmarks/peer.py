@@ -57,7 +57,7 @@ def _name(urn: str) -> str:
 def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the content of `resources.json` for `bare/__main__.py`.
 
-    It has each resource, parents first, the stack's outputs, and the key that marks secrets.
+    The file lists each resource (parents first), the stack's outputs, and the key of secrets.
     """
     declared: list[dict[str, Any]] = []
     outputs: dict[str, Any] = {}

@@ -340,7 +340,7 @@ class _Walk:
             yield from self.typed(node.func.value)
 
     def callees(self, node: ast.Call) -> Iterator[Definition]:
-        """Yield the functions in the tree that a call may enter."""
+        """Yield the functions of the analysed project that a call expression may call."""
         tree, function = self.tree, node.func
         found = tree.resolve(self.where.module, function)
         if isinstance(function, ast.Name) and function.id in self.types:

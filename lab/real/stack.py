@@ -1,7 +1,7 @@
-"""This project's own program on the test cluster, used like on any user's cluster.
+"""The Pulumi program of this project, run on the test cluster as a user would run it.
 
 The real and the simulated nodes are two pools of one stack, so that the program treats both in the
-same way. The chart is NVIDIA's own, from the Go module of the plugin that is built here.
+same way. The chart is NVIDIA's own, from the Go module of the device plugin.
 """
 
 from __future__ import annotations

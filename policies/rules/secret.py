@@ -1,4 +1,4 @@
-"""Secret values of a Pulumi stack, as they are marked in the manifest of a resource."""
+"""The mark of a secret value in the inputs of a Pulumi resource."""
 
 from __future__ import annotations
 

@@ -263,8 +263,8 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
 def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
     """Return whether the policies of each severity report the rules that a manifest breaks.
 
-    Each severity has its own policy, and the API server starts to apply the policies one by one. A
-    denied request carries no warnings, so one severity is enough then.
+    Each severity has its own policy, and the API server starts to apply the policies one by one. If
+    a request is denied, its warnings are missing, so the denial alone is enough.
     """
     said = create(client, probe)
     heard = {RULES[rule].severity for rule in said.rules}

@@ -86,7 +86,7 @@ def test_whatever_changes_what_a_rule_reads_is_matched(alone: ApiServer) -> None
 
 
 def _tries_enough(trial: Trial, found: list[Change]) -> None:
-    """Check that the trial covers all samples and all known ways to change a field."""
+    """Check that the requests tried all sample objects and all known ways to change a field."""
     known = {
         "bindings": ("spec", "nodeName"),
         "namespaces/finalize": ("metadata", "annotations"),

@@ -1,4 +1,6 @@
-"""Turns two bare Debian hosts into a cluster with 16 validated GPUs by `up`, and removes it all.
+"""Tests that `pulumi up` makes a cluster with 16 validated GPUs of two bare Debian hosts.
+
+`pulumi destroy` then removes the cluster and everything on the hosts.
 
 Real parts: Pulumi, apt, containerd, runc, the scripts over SSH, API server, etcd, controller
 manager and scheduler. Fake parts: kubeadm returns the kubeconfig of the embedded control plane and

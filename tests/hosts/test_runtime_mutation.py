@@ -68,7 +68,7 @@ def brings_nvidia(host: Running, script: str) -> bool:
 
 
 def refuses_hidden_settings(host: Running, script: str) -> bool:
-    """Return whether the script refuses, without a change, to hide settings of another drop-in."""
+    """Return whether the script fails, and changes nothing, if another drop-in would lose."""
     root = host.read(ROOT)
     host.write(ROOT, REFUSED[0])
     host.write("/etc/containerd/conf.d/10-site.toml", REFUSED[1])

@@ -113,7 +113,7 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
     # This run belongs to a rollout that fails later, on another host.
     assert plain_host.apply(later).status == 0
     files = {bundle.file: bundle.text for bundle in later.bundles}
-    # The next Command uploads its own step files; undo must still find the former ones.
+    # The next Command uploads its step files; the undo must still find the files of this Command.
     plain_host.run("sh -s", upload.taking(files))
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ CLOSED = "accept-nvidia-visible-devices-envvar-when-unprivileged = false"
 
 
 def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) -> bool:
-    """Return whether the declared toolkit version is installed, and removed by undo."""
+    """Return whether the script installs the declared toolkit version, and its undo removes it."""
     source = Repository(url=f"{url}/{{distribution}}/{{architecture}}", key=key)
     toolkit = Toolkit(
         source=ToolkitSource.PACKAGE, apt=source, dnf=source, version="1.20.0", remove_packages=True

@@ -24,9 +24,9 @@ def _public(key: asyncssh.SSHKey) -> str:
 def _sshd(folder: Path) -> list[str]:
     """Return the command that starts sshd.
 
-    It is the machine's own sshd or, if there is none, the sshd of simulated hosts, started on the
-    files of this machine. The latter needs the loader and the libraries of its own root file
-    system. The unprivileged user that it switches to exists only in a separate mount namespace.
+    If this machine has no sshd, the command starts the sshd from the root file system of simulated
+    hosts, with the loader and the libraries of that file system. The unprivileged user that this
+    sshd switches to exists only in a separate mount namespace.
     """
     program = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
     if program is not None:

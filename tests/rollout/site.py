@@ -92,7 +92,7 @@ class Site:
         shutil.rmtree(cluster_dir(self.name), ignore_errors=True)
 
     def apply(self, cluster: Cluster) -> None:
-        """Apply all phases to the hosts, as the hosts' own Commands do."""
+        """Run all phases on the hosts, as the Command resource of each host does."""
         for host in cluster.hosts:
             machine = self.hosts[host.name]
             scripts = [prepare_script(desired_host(cluster, host))]

@@ -1,4 +1,4 @@
-"""Simulated nodes advertise GPUs while a device plugin runs, depending on faults."""
+"""Simulated nodes advertise GPUs while a device plugin runs, except GPUs with a simulated fault."""
 
 from __future__ import annotations
 

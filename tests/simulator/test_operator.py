@@ -235,7 +235,10 @@ def test_runtime_classes_follow_how_devices_are_handed_out(cdi: Any, wanted: lis
 
 
 class Leaving(Api):
-    """Fake API server that loses the policy at the first request, and all operands at a DELETE."""
+    """Fake API server on which others delete objects while the operator works.
+
+    Its first request deletes the ClusterPolicy; each DELETE request deletes all operands.
+    """
 
     def __init__(self) -> None:
         self.tell: list[Callable[[], None]] = []

@@ -209,7 +209,7 @@ def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
 
 
 def test_a_rollout_says_itself_what_its_hosts_get(uploads: Uploads) -> None:
-    """Pulumi may start the rollout before the program has declared the hosts' own Commands."""
+    """Pulumi may start the rollout before the program has declared the hosts' Command resources."""
     desired = resolve(VALID, "test")
     (host,) = desired.hosts
     made = made_copies()

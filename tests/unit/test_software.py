@@ -416,7 +416,7 @@ def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
 
 
 def test_a_host_that_joins_with_cgroup_v1_is_told_of() -> None:
-    """The cluster's kubelet configuration may allow cgroup v1, so this is only a warning."""
+    """A host with cgroup v1 gets only a warning: the cluster's kubelets may allow cgroup v1."""
     join = {"endpoint": "192.0.2.9:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
     declared = cluster(kubernetesPackages={"version": "1.36.3", "join": join})
     (fault,) = (

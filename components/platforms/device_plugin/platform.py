@@ -86,7 +86,10 @@ class DevicePlugin(Platform):
             yield nfd_image(plugin.version)
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
-        """Return the ConfigMap of the configuration files and the DaemonSets for unhealthy GPUs."""
+        """Return the objects that the plugin needs in addition to its chart.
+
+        These are a ConfigMap with the configuration files, and DaemonSets that hide unhealthy GPUs.
+        """
         plugin = self.settings
         files = {
             name: yaml.safe_dump(file, sort_keys=False) for name, file in plugin.files().items()

@@ -21,7 +21,7 @@ BARE = (
     "systemctl stop containerd; dpkg -P containerd runc && rm -rf /var/lib/containerd/* && "
     f"cd /usr/bin && rm {' '.join(TOOLKIT)}"
 )
-"""Command that removes programs from the root that an unprepared host doesn't have."""
+"""Command that removes, from the host's root, the programs that an unprepared host doesn't have."""
 _AROUND = """for group in /sys/fs/cgroup/*/"$0"; do echo $$ >"$group/cgroup.procs"; done
 exec unshare --net --cgroup "$@" """
 

@@ -74,7 +74,7 @@ class Sources:
         self.complete = asyncio.Event()
 
     def source(self) -> Callable[[], None]:
-        """Return the function to call when one more collection is listed."""
+        """Return a function that `follow` calls after it has listed one of the collections."""
         number = self._given
         self._given += 1
 

@@ -130,8 +130,8 @@ def end(*folders: Path, limit: float = 10.0) -> None:
     there = [folder for folder in folders if folder.is_dir()]
     for folder in there:
         with locked(folder / _LOCK, limit=limit):
-            # A process that a killed run started has passed its exec or ended once the lock is
-            # free.
+            # A killed run may have just started a process. When the lock is free, that process has
+            # called exec, so that it can be found, or it has ended.
             pass
     deadline = time.monotonic() + limit
     while left := {folder: pids for folder, pids in find_each(there).items() if pids}:
