@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import gc
 import errno
+import gc
 import os
 import ssl
 import subprocess
