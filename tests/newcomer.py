@@ -105,7 +105,7 @@ def copy(folder: Path) -> None:
 
 
 def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
-    """Apply the blocks in order; stop at the first failure and yield its output."""
+    """Apply the page's code blocks in order; stop at the first failure and yield its output."""
     for block in blocks:
         if block.path:
             target = folder / block.path

@@ -55,7 +55,7 @@ class Toolchain:
 
     @cached_property
     def search(self) -> PathSearch:
-        """Return the search for tools on PATH."""
+        """Return an object that searches PATH for tools."""
         root = self.cache / "tools"
         return PathSearch(self.search_path, excluded=root, memory=root / "path.json")
 

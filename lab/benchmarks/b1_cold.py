@@ -121,7 +121,7 @@ def over_both(row: Row) -> float:
 
 
 def growth(rows: Mapping[tuple[int, int], Row]) -> float:
-    """Return the exponent of this project's time by hosts, without network delay."""
+    """Return how this project's time grows with the number of hosts, as an exponent (1: linear)."""
     return exponent({size: row["ours"].wall for (size, trip), row in rows.items() if trip == 0})
 
 

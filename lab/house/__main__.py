@@ -99,7 +99,7 @@ def measure(root: Path, contract: Path, value: str) -> Shape:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the figures, and return the exit code."""
+    """Print the counts of `make house`, and return the exit code."""
     parser = argparse.ArgumentParser(prog="house", description=__doc__)
     parser.add_argument("--list", action="store_true", help="print what stands behind the figures")
     parser.add_argument("--root", type=Path, default=Path(), help="the tree (this folder)")

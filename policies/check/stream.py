@@ -44,7 +44,7 @@ def decode(raw: bytes) -> str:
     """Return the text of a file.
 
     Raises:
-        InputError: The bytes are not UTF-8; the error has the line.
+        InputError: The bytes are not UTF-8; the error names the line number.
     """
     try:
         # A byte order mark may begin any line if files were concatenated; go.yaml.in/yaml/v2

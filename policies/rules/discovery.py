@@ -61,7 +61,7 @@ def read(module: ModuleType) -> Entry:
     """Return the rule of a module.
 
     Raises:
-        RuleError: The module lacks a part.
+        RuleError: The module lacks a name that each rule must define.
     """
     rule = _part(module, "RULE", Rule, "a Rule")
     twin: Twin | NoTwin = _part(

@@ -96,7 +96,7 @@ class Figures:
         }
 
     def document(self) -> dict[str, Any]:
-        """Return the data for the last line of `make test-rules`."""
+        """Return the counts that the last line of `make test-rules` prints."""
         reasons = [twin for twin in RULE_TWINS.values() if isinstance(twin, NoTwin)]
         return {
             "at_admission": len(TWINS),

@@ -55,7 +55,7 @@ class Gpu:
 
 
 def gpus(facts: HostFacts) -> list[Gpu]:
-    """Return the GPUs whose lines are well formed."""
+    """Return the GPUs of the probe's output; skip lines with an unexpected format."""
     matches = filter(None, map(_GPU.fullmatch, facts.gpus))
     return [
         Gpu(

@@ -1,4 +1,4 @@
-"""Compare all settings on the simulated operator, then on the real operator.
+"""Test all settings on the simulated operator, then on the real operator, and compare the results.
 
 Finally the real operator upgrades a driver, which the simulated operator doesn't support.
 """

@@ -68,7 +68,7 @@ class Sources:
     """Wait until several collections are listed; no decision may be made before that."""
 
     def __init__(self, count: int) -> None:
-        """Wait for `count` collections."""
+        """Set the number of API resource collections that must be listed first."""
         self._missing = set(range(count))
         self._given = 0
         self.complete = asyncio.Event()
