@@ -16,7 +16,7 @@ from pulumi.automation.events import StepEventMetadata
 from commands.difference import differences
 from commands.failure import condensed
 from commands.waiting import FIRST
-from policies.printable import printable, printable_lines
+from policies.printable import printable, printable_lines, shortened
 
 # Maximum number of resources with a line each; the resources beyond it are counted by type.
 MOST = 20
@@ -135,8 +135,7 @@ class Display:
             return "the inspection of hosts and cluster", now - self._quiet_since
         long = [step for step in waiting if now - step.since >= FIRST]
         named = [f"{step.name}{f' ({step.last})' if step.last else ''}" for step in long]
-        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-        return ", ".join(named[:MOST_NAMED]) + more, now - waiting[0].since
+        return shortened(named, MOST_NAMED), now - waiting[0].since
 
     def _begin(self, step: StepEventMetadata) -> None:
         inputs = step.new.inputs if step.new else {}

@@ -26,7 +26,7 @@ from components.kubernetes.api import ClusterError
 from components.release.clear import await_deletions
 from components.validation.measurement import Outcome
 from lab.simulator import control_plane
-from policies.printable import printable_lines
+from policies.printable import printable_lines, shortened
 
 MOST_DEFERRED = 10
 """Maximum number of nodes with deferred GPUs that have a line each."""
@@ -63,9 +63,8 @@ def measured(tests: list[dict[str, Any]]) -> list[str]:
     for test, outcomes in by_test.items():
         ran = [outcome for outcome in outcomes if not outcome.skipped]
         words = "simulated" if any(outcome.simulated for outcome in ran) else "ran"
-        more = f" and {len(outcomes) - SLOWEST} more" if len(outcomes) > SLOWEST else ""
-        shown = ", ".join(map(str, outcomes[:SLOWEST]))
-        lines.append(f"test {test}: {words} on {len(ran)} of {len(outcomes)} nodes: {shown}{more}")
+        shown = shortened([*map(str, outcomes)], SLOWEST)
+        lines.append(f"test {test}: {words} on {len(ran)} of {len(outcomes)} nodes: {shown}")
     return lines
 
 

@@ -5,7 +5,7 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -82,14 +82,9 @@ def lines(findings: Iterable[Finding]) -> list[str]:
         key = (finding.kind, finding.subject, finding.text)
         names.setdefault(key, []).append(finding.name)
     return [
-        printable(f"{kind}: {subject} {_some(named)}: {text}")
+        printable(f"{kind}: {subject} {shortened([*dict.fromkeys(named)], NAMED)}: {text}")
         for (kind, subject, text), named in names.items()
     ]
-
-
-def _some(names: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(names))
-    return shortened(distinct, NAMED)
 
 
 def told(findings: Iterable[Finding]) -> str:

@@ -12,6 +12,7 @@ from components.platforms.site import Site
 from components.settings.support import ended, supported
 from policies.facts.floors import Software, below, wanted
 from policies.faults import Fault, Severity
+from policies.printable import shortened
 
 Members = Mapping[str, list[Mapping[str, str]]]
 """Labels of each pool's nodes, by pool name."""
@@ -98,8 +99,7 @@ def _nodes(members: Members, inspected: set[str], declared: str, today: date) ->
 
 
 def _place(nodes: list[str]) -> str:
-    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-    return f"node{'s' if nodes[1:] else ''} {', '.join(nodes[:_NAMED])}{more}"
+    return f"node{'s' if nodes[1:] else ''} {shortened(nodes, _NAMED)}"
 
 
 def _ended(where: str, part: str, version: str, title: str, today: date) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from components.settings.nodes.node_range import expand
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
+from policies.printable import shortened
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
@@ -22,10 +23,9 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     for i, pattern in enumerate(sections.maintenance):
         strange = [name for name in expand(pattern) if name not in known]
         if strange:
-            more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
             yield fault(
                 ("maintenance", i),
-                f"{show(strange[0])}{more}",
+                shortened([show(name) for name in strange], 1),
                 "names of hosts, or of nodes that a pool names",
                 "correct the name, or take it out",
             )

@@ -1,7 +1,7 @@
 """Security floors: for each component, the lowest version with the fixes of NVIDIA's bulletins.
 
 `make facts` writes the table of floors from NVIDIA's CSAF documents (`policies.facts.csaf`). This
-module uses only the standard library, so that the rules can import it, too.
+module uses only the standard library and `policies.printable`, so the rules can import it, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from datetime import date
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+
+from ..printable import shortened
 
 Version = tuple[int, ...]
 
@@ -84,8 +86,7 @@ class Floor:
 
     def __str__(self) -> str:
         """Return the bulletin's number, date and first three CVE numbers, for a message."""
-        more = f" and {len(self.cves) - 3} more" if len(self.cves) > 3 else ""
-        return f"NVIDIA bulletin {self.bulletin} of {self.date}: {', '.join(self.cves[:3])}{more}"
+        return f"NVIDIA bulletin {self.bulletin} of {self.date}: {shortened(self.cves, 3)}"
 
 
 def parse(text: str) -> Version:
