@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 
@@ -17,6 +18,16 @@ pytest_plugins = ("pytester", "tests.pulumi_env")
 # The speed of generating examples depends on the load of the machine, so there is no time limit.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def earlier_garbage_is_collected() -> None:
+    """Collect the garbage of earlier modules before the tests of a module.
+
+    If CPython 3.11.7 cleans up an earlier test's futures during `ast.parse`, the parse fails with
+    "AST constructor recursion depth mismatch".
+    """
+    gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

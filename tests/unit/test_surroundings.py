@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import errno
-import gc
 import os
 import ssl
 import subprocess
@@ -73,9 +72,6 @@ def test_the_simulator_asks_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.promise("No program of the project waits by the machine's clock.")
 def test_no_wait_is_by_the_clock() -> None:
-    # If CPython 3.11.7 cleans up an earlier test's futures during `ast.parse`, the parse fails with
-    # "AST constructor recursion depth mismatch".
-    gc.collect()
     found = {
         str(file.relative_to(ROOT))
         for folder in ("commands", "components", "lab/simulator", "policies", "toolchain")
