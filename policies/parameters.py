@@ -67,6 +67,10 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "runtimeClasses": {**_TEXTS, "description": "Further RuntimeClasses that GPU pods may name."},
     "resourceNames": {**_TEXTS, "description": "GPU resources beside the well-known ones."},
+    "otherClaims": {
+        **_TEXTS,
+        "description": "ResourceClaims and their templates that have no GPUs, by name.",
+    },
     "extendedResourceToleration": {
         "type": "boolean",
         "description": "Whether the API server runs that admission plugin; default: false.",
@@ -102,6 +106,7 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
         "resourceNames": "resource_names",
         "infrastructureNamespaces": "infrastructure_namespaces",
         "runtimeClasses": "runtime_classes",
+        "otherClaims": "other_claims",
     }
     changes |= {field: settings[name] for name, field in plain.items() if name in settings}
     changes |= {

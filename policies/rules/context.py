@@ -101,6 +101,26 @@ DAEMON_SET_CONTROLLERS = frozenset(
 )
 
 
+ClaimKey = tuple[str, str, str]
+"""Namespace, kind and name of a ResourceClaim or ResourceClaimTemplate."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What the manifests of a stack say about the devices of claims (DRA).
+
+    Attributes:
+        claims: Number of GPUs by DeviceClass, for each claim and claim template; empty for one
+            without GPUs.
+        classes: DeviceClasses whose selectors name GPUs.
+        resources: Extended resources by which DeviceClasses for GPUs can be requested.
+    """
+
+    claims: Mapping[ClaimKey, Mapping[str, int]] = field(default_factory=dict)
+    classes: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Facts about the cluster; a rule that needs an unknown fact finds nothing.
@@ -126,6 +146,8 @@ class Context:
         namespace: Namespace of objects that name none.
         daemon_set_controllers: Users that create the pods of DaemonSets; only admission policies
             can see the user.
+        other_claims: Claims and claim templates that have no GPUs, by name.
+        devices: What the manifests of the stack say about the devices of claims.
         today: Date that exemptions are compared with; default: the current date.
     """
 
@@ -143,4 +165,6 @@ class Context:
     toolkit_floor: str = field(default_factory=lambda: floor(Software.TOOLKIT).fixed)
     namespace: str = ""
     daemon_set_controllers: frozenset[str] = DAEMON_SET_CONTROLLERS
+    other_claims: frozenset[str] = frozenset()
+    devices: DeviceFacts = DeviceFacts()
     today: date | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from .context import Context, Severity
+from .devices import with_devices
 from .discovery import find
 from .example import Example
 from .exemptions import RULE_ID, Exemption, exemptions, finding
@@ -34,9 +35,12 @@ def evaluate(
         partial: Whether the manifest has only some fields of the object, as a patch. Rules that
             report missing fields are then skipped.
     """
+    each = list(items(manifest))
+    if len(each) > 1:
+        context = with_devices(context, (item for _, item in each))
     return [
         dataclasses.replace(violation, path=place + violation.path)
-        for place, item in items(manifest)
+        for place, item in each
         for subject in Subject.all_of(item, context.namespace)
         for violation in _judge(subject, context, partial)
     ]
@@ -49,12 +53,9 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
         manifests: Manifests as for `evaluate`. This function does not run the rules of `evaluate`.
         context: Facts about the cluster.
     """
-    subjects = [
-        subject
-        for manifest in manifests
-        for _, item in items(manifest)
-        for subject in Subject.all_of(item, context.namespace)
-    ]
+    each = [item for manifest in manifests for _, item in items(manifest)]
+    context = with_devices(context, each)
+    subjects = [subject for item in each for subject in Subject.all_of(item, context.namespace)]
     return [
         _violation(rule, subject, finding, context, _lifted(subject, context))
         for rule in RULES.values()

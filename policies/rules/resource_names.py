@@ -37,6 +37,8 @@ _MOST_LETTERS_OFF = 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
+BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
 DEVICES = frozenset({GPU, GPU_SHARED}) | OTHER_VENDORS
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
@@ -89,8 +91,17 @@ def acceptable(name: str) -> bool:
 
 
 def is_gpu(name: str, context: Context) -> bool:
-    """Return whether a resource is a well-known GPU resource or one that the cluster advertises."""
-    return name in KNOWN or name.startswith(MIG) or name in context.resource_names
+    """Return whether a resource is a well-known GPU resource or one that the cluster offers.
+
+    The cluster offers resources by its settings, and by DeviceClasses for GPUs.
+    """
+    return (
+        name in KNOWN
+        or name.startswith(MIG)
+        or name in context.resource_names
+        or name in context.devices.resources
+        or (name.startswith(BY_CLASS) and sounds_like_gpu(name))
+    )
 
 
 def is_device(name: str, context: Context) -> bool:

@@ -272,7 +272,8 @@ def specs(draw: st.DrawFn) -> Json:
         spec["runtimeClassName"] = draw(st.sampled_from(RUNTIME_CLASSES))
     if draw(st.integers(0, 7)) == 0:
         claim = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
-        spec["resourceClaims"] = [{"name": "device", claim: "one-gpu"}]
+        made_from = draw(st.sampled_from(["one-gpu", "one-gpu", "train", "nic", "gpu-nic", "mine"]))
+        spec["resourceClaims"] = [{"name": "device", claim: made_from}]
         if draw(st.booleans()):
             spec["containers"][0]["resources"]["claims"] = [{"name": "device"}]
     hosts = draw(st.booleans()) and draw(st.booleans())

@@ -372,3 +372,37 @@ def test_a_process_that_is_killed_ends_the_run_with_a_message(
 
 def _die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), 9)
+
+
+CLAIMING = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  hostPID: true
+  resourceClaims: [{name: c, resourceClaimTemplateName: odd}]
+  containers: [{name: a, image: "a:1"}]
+"""
+CLAIM_TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: odd}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: CLASS}}]}}}
+"""
+
+
+def test_a_claim_is_known_by_its_template_in_another_file(tmp_path: Path) -> None:
+    _write(tmp_path, a=CLAIMING, b=CLAIM_TEMPLATE.replace("CLASS", "nic.example.com"))
+    assert "GPU067" not in check(str(tmp_path), rules=()).output
+    assert "GPU067" in check(str(tmp_path), "--scope", "object", rules=()).output
+    _write(tmp_path, b=CLAIM_TEMPLATE.replace("CLASS", "gpu.nvidia.com"))
+    assert "GPU067" in check(str(tmp_path), rules=()).output
+
+
+def test_a_number_in_the_place_of_text_is_unreadable(tmp_path: Path) -> None:
+    number = GOOD.replace("metadata: {", "metadata: {annotations: {example.com/a: 50}, ")
+    assert number != GOOD
+    _write(tmp_path, a=number)
+    done = check(str(tmp_path / "a.yaml"))
+    assert done.code == 2
+    assert "metadata.annotations[example.com/a]" in done.output

@@ -19,13 +19,13 @@ from ..unknown import UNKNOWN, sequence
 from .paths import PARENTS, gives_gpus, gives_gpus_cel
 
 
-def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
+def _on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
     """Return whether the pod requests GPUs or can be scheduled to GPU nodes.
 
     A pod can be scheduled to GPU nodes if it tolerates their taint, or if a pool has no taint and
     the pod's node selector and affinity don't exclude it.
     """
-    if gpu_requests(pod, context):
+    if gpu_requests(subject, context):
         return True
     if any(not hard_taints(pool) for pool in candidate_pools(pod, context)):
         return True
@@ -41,7 +41,7 @@ def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
 def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or not subject.is_workload(context):
         return
-    near = _on_gpu_nodes(subject.pod, context)
+    near = _on_gpu_nodes(subject, subject.pod, context)
     for index, path in host_paths(subject.pod):
         gives = gives_gpus(path)
         if gives or (near and path in PARENTS):

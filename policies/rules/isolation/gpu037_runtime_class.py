@@ -16,7 +16,7 @@ from ..unknown import UNKNOWN, text
 
 def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
     pod, wanted = subject.pod, context.runtime_class
-    if pod is None or wanted is None or not gpu_requests(pod, context):
+    if pod is None or wanted is None or not gpu_requests(subject, context):
         return
     given = pod.spec.get("runtimeClassName")
     name = text(given)

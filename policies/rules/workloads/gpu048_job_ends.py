@@ -20,7 +20,7 @@ _MOST_RETRIES = 10
 
 def _deadline(subject: Subject, context: Context) -> Iterator[Finding]:
     place = _JOBS.get(subject.kind)
-    if place is None or subject.pod is None or not gpu_requests(subject.pod, context):
+    if place is None or subject.pod is None or not gpu_requests(subject, context):
         return
     job = at(subject.manifest, *place)
     key = "activeDeadlineSeconds"

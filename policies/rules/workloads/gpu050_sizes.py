@@ -8,14 +8,14 @@ from .. import cel
 from ..context import Context, Severity
 from ..example import Example
 from ..rule import Finding, Rule, Subject
-from ..signs import NAMES, On, Sign
+from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN
 from .containers import gpu_containers
 
 
 def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in gpu_containers(subject.pod, context) if subject.pod else ():
+    for container in gpu_containers(subject, context):
         if not (container.requests_known and container.limits_known):
             continue
         for name in ("cpu", "memory"):
@@ -73,7 +73,7 @@ TWIN = pods(
         "variables.gpuContainers",
     ),
     on_update=cel.SIZES_CHANGED,
-    signs=(NAMES, _SIGN),
+    signs=(NAMES, CLAIMS, CLASSES, _SIGN),
 )
 
 EXAMPLE = Example(
