@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
     given = arguments.parse(argv)
     try:
         context = _context(given, find_stack)
-        report = Report(given.fail_on)
+        report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
         report.add(_results(given, context))
         _write(report, given.format)
     except ContextError as error:

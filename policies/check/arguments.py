@@ -21,6 +21,10 @@ examples:
 """
 
 
+UNJUDGED = "unjudged"
+"""Value of `--fail-on` that also fails a run for requests for GPUs that no rule reads."""
+
+
 class CheckScope(StrEnum):
     """Scope of a check: `stack` adds the rules that need all manifests of a stack."""
 
@@ -37,6 +41,7 @@ class Arguments:
     config: Path | None
     format: str
     fail_on: Severity
+    fail_on_unjudged: bool
     scope: CheckScope
     namespace: str
     severities: dict[str, Severity]
@@ -61,9 +66,11 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--fail-on",
-        choices=[str(Severity.MANDATORY), str(Severity.ADVISORY)],
-        default=str(Severity.MANDATORY),
-        help="the least severity that ends with exit code 1; default: mandatory",
+        choices=[str(Severity.MANDATORY), str(Severity.ADVISORY), UNJUDGED],
+        action="append",
+        default=[],
+        help="the least severity that ends with exit code 1; default: mandatory; and unjudged: "
+        "requests for GPUs that no rule reads; may be repeated",
     )
     parser.add_argument(
         "--scope",
@@ -91,7 +98,10 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         stack=given.stack,
         config=given.config,
         format=given.format,
-        fail_on=Severity(given.fail_on),
+        fail_on=(
+            Severity.ADVISORY if str(Severity.ADVISORY) in given.fail_on else Severity.MANDATORY
+        ),
+        fail_on_unjudged=UNJUDGED in given.fail_on,
         scope=CheckScope(given.scope),
         namespace=given.namespace,
         severities=dict(given.rule),

@@ -9,10 +9,9 @@ from typing import Final
 
 from . import cel
 from .context import Context
-from .replicas import number
 from .resource_names import SOUNDS_LIKE_GPU, sounds_like_gpu
 from .rule import Subject
-from .unknown import at, mapping, sequence, text
+from .unknown import at, mapping, number, sequence, text
 
 GROUP: Final = "resource.k8s.io"
 OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"

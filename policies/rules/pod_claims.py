@@ -66,7 +66,8 @@ def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
     """
     claims = sequence(subject.pod.spec.get("resourceClaims")) if subject.pod else ()
     for raw in claims:
-        claim = mapping(raw)
+        # Until Kubernetes 1.30, the names stood in a field `source`.
+        claim = {**mapping(at(raw, "source")), **mapping(raw)}
         name = text(claim.get("name"))
         for kind, field in (
             ("ResourceClaimTemplate", "resourceClaimTemplateName"),

@@ -92,6 +92,8 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
 def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
     lifted = _lifted(subject, context)
     for rule in _applicable(context, partial):
+        if not rule.reads(subject.pod):
+            continue
         findings: Iterable[Finding] = (
             map(finding, filter(_problem, lifted.values()))
             if rule.id == RULE_ID

@@ -50,6 +50,7 @@ RULE = Rule(
     source="kubernetes v1.34.4 plugin/pkg/admission/runtimeclass/admission.go",
     needs=frozenset({Need.RUNTIME}),
     whole=True,
+    of_requests=True,
 )
 
 _CLASS = 'variables.spec.?runtimeClassName.orValue("")'

@@ -45,6 +45,7 @@ RULE = Rule(
     "plugin/pkg/admission/extendedresourcetoleration",
     needs=frozenset({Need.POOLS}),
     whole=True,
+    of_requests=True,
 )
 
 _OVERHEAD = cel.positive('variables.overhead[?n].orValue("0")')

@@ -19,7 +19,8 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or _of_daemon_set(subject) or not subject.is_workload(context):
         return
-    if may_ask(pod, context):
+    if may_ask(pod, context) or "tolerations" in pod.inherited:
+        # Tolerations that stand above several pods are for those of them that request GPUs.
         return
     taints = {str(taint): taint for pool in gpu_pools(context) for taint in hard_taints(pool)}
     for index, toleration in enumerate(sequence(pod.spec.get("tolerations"))):
