@@ -10,7 +10,7 @@ from ..rules import RULES, TWINS, Context, Rule, Severity
 from ..rules.cel import text, texts
 from ..rules.exemptions import RULE_ID
 from ..rules.twin import Twin
-from . import grants, ordinary, parameters, placing
+from . import exemptions, grants, ordinary, parameters, placing
 from .grants import OPT_OUT
 from .objects import Json, bound_policy
 from .shapes import SHAPES, Shape
@@ -50,7 +50,7 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
                 result += bound_policy(
                     f"gpu-rules-{shape.name}-{severity}",
                     _LABELS,
-                    _spec(shape, twins, enforcement.failure_policy),
+                    _spec(shape, twins, enforcement.failure_policy, context),
                     _actions(shape, enforcement.actions[severity]),
                     parameter=parameter if shape.refused else None,
                     namespaces=namespaces,
@@ -80,10 +80,14 @@ def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Ru
     return result
 
 
-def _spec(shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str) -> Json:
+def _spec(
+    shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str, context: Context
+) -> Json:
     places = {rule.id: _places(shape, twin) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
+    if exemptions.SETTLED in variables:
+        variables[exemptions.SETTLED] = exemptions.settled(context, shape.pod)
     parameter = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
     spec: Json = {
         "failurePolicy": failure_policy if shape.refused else "Ignore",

@@ -86,6 +86,11 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     "volumes": "variables.spec.?volumes.orValue([])",
     "hostPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "")'
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
+    # The host paths that a container mounts with the right to write.
+    "writtenPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "" && '
+    "variables.containers.exists(c, c.?volumeMounts.orValue([]).exists(m, m.name == v.name && "
+    "!m.?readOnly.orValue(false))))"
+    '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
     "gpuResources": parameter("gpuResources"),
     # Whether a claim is for GPUs is not known here, because the claim is another object.
     "gpuClaims": f"variables.spec.?resourceClaims.orValue([]).filter(r, !{_OTHER})",

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ..rules import RULES, Severity
+from ..rules.own_rules import OWN
 from .formats import FORMATS
 
 _EPILOG = """\
@@ -110,7 +111,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 
 def _severity(argument: str) -> tuple[str, Severity]:
     id_, _, level = argument.partition("=")
-    if id_ not in RULES:
+    if id_ not in RULES and not OWN.fullmatch(id_):
         raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of docs/rules")
     if level not in tuple(Severity):
         raise argparse.ArgumentTypeError(f"found {level!r}; wanted: {', '.join(Severity)}")

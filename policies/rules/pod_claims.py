@@ -15,8 +15,8 @@ from .rule import Subject
 from .unknown import UNKNOWN, at, mapping, sequence, text
 
 OTHER_DEVICES: Final = (
-    "(^|[-.0-9])(cpus?|dpdk|dranet|fpgas?|hca|infiniband|ib|memory|net|networks?|nics?|qat|rdma|"
-    "roce|sriov|storage|tpus?|vfs?)([-.0-9]|$)"
+    "(^|[-.0-9])(channels?|cpus?|dpdk|dranet|fpgas?|hca|ib|imex|infiniband|memory|net|networks?|"
+    "nics?|qat|rdma|roce|sriov|storage|tpus?|vfs?)([-.0-9]|$)"
 )
 """Pattern of the names of claims for devices of other kinds. A claim for GPUs may not have such a
 name, unless the name speaks of GPUs too (GPU077).

@@ -7,19 +7,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from . import own_rules
 from .context import Context, Severity
 from .devices import with_devices
 from .discovery import find
 from .example import Example
-from .exemptions import RULE_ID, Exemption, exemptions, finding
+from .exemptions import RULE_ID, Exemption, exemptions, finding, settled
 from .rule import Finding, Rule, Subject, Violation
 from .twin import NoTwin, Twin
 from .unknown import mapping, sequence, text
 
 _ENTRIES: Final = find([str(Path(__file__).parent)], __name__.rpartition(".")[0])
-RULES: Final[Mapping[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
-TWINS: Final[Mapping[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
-EXAMPLES: Final[Mapping[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}
+RULES: Final[dict[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
+TWINS: Final[dict[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
+EXAMPLES: Final[dict[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}
+
+
+def add_rules(folder: Path) -> None:
+    """Add the rules in a folder of the user to those of this package (`own_rules`).
+
+    Raises:
+        RuleError: A module in the folder is not a rule.
+    """
+    global _last
+    for entry in own_rules.load(folder):
+        RULES[entry.rule.id] = entry.rule
+        TWINS[entry.rule.id] = entry.twin
+        EXAMPLES[entry.rule.id] = entry.example
+    _last = (None, False, ())
 
 
 def evaluate(
@@ -95,7 +110,7 @@ def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violat
         if not rule.reads(subject.pod):
             continue
         findings: Iterable[Finding] = (
-            map(finding, filter(_problem, lifted.values()))
+            map(finding, filter(_problem, _annotated(subject, context)))
             if rule.id == RULE_ID
             else rule.check(subject, context)
         )
@@ -107,8 +122,13 @@ def _problem(exemption: Exemption) -> str:
     return exemption.problem
 
 
+def _annotated(subject: Subject, context: Context) -> Iterator[Exemption]:
+    return exemptions(subject, context, RULES.__contains__)
+
+
 def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
-    claimed = exemptions(subject, context, RULES.__contains__)
+    """Return the exemptions of an object by rule; those of the settings come first."""
+    claimed = [*_annotated(subject, context), *settled(subject, context)]
     return {exemption.rule_id: exemption for exemption in claimed}
 
 

@@ -128,7 +128,7 @@ def test_a_namespace_with_a_custom_workload_needs_its_quota() -> None:
 
 
 def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
-    note = 'metadata: {annotations: {exempt.gpu-cluster/GPU001: "2099-12-31 why"}}'
+    note = 'metadata: {annotations: {exempt.gpu-cluster/GPU001: "2030-12-31 why"}}'
     spec = f"workerGroupSpecs: [{{template: {{{note}, {POD}}}}}]"
     (violation,) = (
         violation

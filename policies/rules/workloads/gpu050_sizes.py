@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
+from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
@@ -15,29 +17,39 @@ from .containers import gpu_containers
 
 
 def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in gpu_containers(subject, context):
-        if not (container.requests_known and container.limits_known):
-            continue
-        for name in ("cpu", "memory"):
-            if container.effective(name) is None:
-                yield Finding(
-                    path=f"{container.path}.resources.requests[{name}]",
-                    found="none",
-                    wanted=f"a request of {name}",
-                    cure="Without it others may leave the GPU waiting for cpu or memory.",
-                    container=container.name,
-                )
-        request, limit = container.effective("memory"), container.limits.get("memory")
-        if request and request.quantity and not (limit and limit.amount is UNKNOWN):
-            given = limit.quantity.milli if limit and limit.quantity else None
-            if given != request.quantity.milli:
-                yield Finding(
-                    path=f"{container.path}.resources.limits[memory]",
-                    found=str(limit.quantity) if limit and limit.quantity else "none",
-                    wanted=f"{request.quantity}, equal to the request",
-                    cure="Memory beyond the request is reclaimed by ending the process.",
-                    container=container.name,
-                )
+    """Yield one finding for all containers of an object, because this is the most common advice."""
+    found = list(filter(None, map(_sizes, gpu_containers(subject, context))))
+    if len(found) > 1:
+        more = f"{found[0].found}, and {len(found) - 1} more containers like it"
+        yield replace(found[0], found=more)
+    else:
+        yield from found
+
+
+def _sizes(container: Container) -> Finding | None:
+    if not (container.requests_known and container.limits_known):
+        return None
+    missing = [name for name in ("cpu", "memory") if container.effective(name) is None]
+    if missing:
+        return Finding(
+            path=f"{container.path}.resources.requests[{missing[0]}]",
+            found="no request of " + " and ".join(missing),
+            wanted="requests of cpu and memory",
+            cure="Without them others may leave the GPU waiting for cpu or memory.",
+            container=container.name,
+        )
+    request, limit = container.effective("memory"), container.limits.get("memory")
+    if request and request.quantity and not (limit and limit.amount is UNKNOWN):
+        given = limit.quantity.milli if limit and limit.quantity else None
+        if given != request.quantity.milli:
+            return Finding(
+                path=f"{container.path}.resources.limits[memory]",
+                found=str(limit.quantity) if limit and limit.quantity else "none",
+                wanted=f"{request.quantity}, equal to the request",
+                cure="Memory beyond the request is reclaimed by ending the process.",
+                container=container.name,
+            )
+    return None
 
 
 RULE = Rule(
