@@ -1,0 +1,84 @@
+"""Each supported Kubernetes version: deployed and removed with real control planes and kubelets.
+
+Versions after their end of support run too, but don't count in the summary line of `make
+test-versions`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from components.settings.support import ended
+from lab.real import build
+from tests.guard import own_name
+from tests.proofs.e2e import snapshot
+from tests.proofs.e2e.project import Project, figures, started
+from tests.proofs.versions.count import ROOT
+from toolchain.pins import KUBERNETES_MODULES
+
+KUBELETS = ("tests/proofs/real/test_kubelet.py", "tests/proofs/real/test_bare_cluster.py")
+LIMIT = 3600
+"""Seconds for building a version's tools on a slow CPU, or for the test with kubelets."""
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
+
+
+def _mark(version: str) -> pytest.MarkDecorator:
+    gone = ended("kubernetes", version, date.today())
+    return pytest.mark.versions("ended" if gone else "kubernetes", _minor(version))
+
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.parametrize(
+        "version", [pytest.param(each, marks=_mark(each)) for each in KUBERNETES_MODULES]
+    ),
+]
+
+
+def _python(version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "GPU_CLUSTER_KUBERNETES": version},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def test_the_stack_comes_up_stays_and_goes(version: str, tmp_path: Path) -> None:
+    built = _python(version, "toolchain")
+    assert built.returncode == 0, built.stdout
+    project = Project.make(tmp_path, own_name(f"kubernetes-{_minor(version).replace('.', '-')}"))
+    project.environment["GPU_CLUSTER_KUBERNETES"] = version
+    with started(project):
+        before = snapshot.cluster(project)
+        assert (
+            project.request("GET", "", base="/version", version="")["gitVersion"] == f"v{version}"
+        )
+        assert figures(project.up())[:2] == (32, 32)
+        assert figures(project.up()) == (32, 32, 0)
+        done = project.command("destroy")
+        assert done.returncode == 0, done.stdout
+        assert snapshot.cluster(project) == before
+        done = project.command("down")
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}")
+def test_kubelets_run_pods_with_gpus_in_a_cluster_made_by_kubeadm(version: str) -> None:
+    done = _python(version, "pytest", "-q", "-m", "", *KUBELETS)
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout
