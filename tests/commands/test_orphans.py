@@ -13,7 +13,7 @@ import pytest
 import toolchain
 from commands.orphans import end_orphans
 from policies import charts
-from tests.lab.toolchain.plugins.rig import LIMIT, free_port
+from tests.toolchain.plugins.rig import LIMIT, free_port
 from toolchain.plugin import NO_ENGINE
 
 

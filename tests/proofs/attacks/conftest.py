@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-import tests.lab.toolchain.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
+import tests.toolchain.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
 from lab.benchmarks.api_server import running
 
 STATIC = "static"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tests.lab.toolchain.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
+import tests.toolchain.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
 from policies.printable import printable, printable_lines
 from tests.proofs.attacks.targets import TARGETS, Target
 

@@ -21,9 +21,9 @@ from components.hosts.observed.probe import LONGEST, parse
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
 from components.ssh.answers import ANSWER
-from tests.lab.toolchain.plugins.rig import Failed, Plugin
 from tests.mocks import LOOP
 from tests.proofs.attacks.samples import cluster
+from tests.toolchain.plugins.rig import Failed, Plugin
 
 LIMIT = 20.0
 

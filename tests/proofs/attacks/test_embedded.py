@@ -13,7 +13,7 @@ import yaml
 
 import toolchain
 from lab.simulator.control_plane import TOOLS, ControlPlane
-from tests.lab.toolchain.plugins.rig import LIMIT
+from tests.toolchain.plugins.rig import LIMIT
 
 # Request for all keys, in the JSON form of etcd's HTTP gateway.
 RANGE = json.dumps({"key": "AA==", "range_end": "AA=="})

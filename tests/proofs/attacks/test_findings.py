@@ -25,9 +25,9 @@ from components.nodes.difference import SchedulingDifference
 from components.nodes.inspect import pool_members
 from components.release.difference import PlatformDifference
 from components.release.helm_record import expected
-from tests.lab.toolchain.plugins.rig import LIMIT, Failed, Plugin
 from tests.mocks import Recorded, declare, inspected
 from tests.proofs.attacks.samples import cluster
+from tests.toolchain.plugins.rig import LIMIT, Failed, Plugin
 
 pytestmark = pytest.mark.usefixtures("no_hooks")
 

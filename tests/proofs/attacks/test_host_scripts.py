@@ -7,7 +7,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from tests.lab.toolchain.plugins.rig import LIMIT, ROOT
+from tests.toolchain.plugins.rig import LIMIT, ROOT
 
 SCRIPTS = next(ROOT.rglob("components/**/runfile.sh")).parent
 GOOD, EVIL = b"#!/bin/sh\necho installed\n", b"#!/bin/sh\necho owned\n"

@@ -19,7 +19,7 @@ import pytest
 from command_provider import values
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
-from tests.lab.toolchain.plugins.rig import LIMIT, PLUGINS
+from tests.toolchain.plugins.rig import LIMIT, PLUGINS
 
 STRANGER = 65534
 RELAY = """
@@ -76,23 +76,25 @@ def dialled_by_a_stranger(port: int) -> Iterator[int]:
         relay.stdout.close()
 
 
-def local_run(port: int, mark: Path) -> Any:
-    """Call `command:local:run` on the plugin at the given port and return the response."""
-    arguments = values.encode({"command": f"touch {mark}"})
-    request = provider_pb2.InvokeRequest(tok="command:local:run", args=arguments)
+def create(port: int, mark: Path) -> Any:
+    """Create a `command:local:Command` by the plugin at the given port; return the response."""
+    request = provider_pb2.CreateRequest(
+        urn="urn:pulumi:test::project::command:local:Command::it",
+        properties=values.encode({"create": f"touch {mark}"}),
+    )
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        return provider_pb2_grpc.ResourceProviderStub(channel).Invoke(request, timeout=LIMIT)
+        return provider_pb2_grpc.ResourceProviderStub(channel).Create(request, timeout=LIMIT)
 
 
 def test_the_command_plugin_runs_nothing_for_another_user(tmp_path: Path) -> None:
     mark = tmp_path / "owned"
     with served("pulumi-resource-command") as port, dialled_by_a_stranger(port) as other:
         with pytest.raises(grpc.RpcError) as error:
-            local_run(other, mark)
+            create(other, mark)
         assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
         assert f"found a call by user {STRANGER}" in error.value.details()
         assert not mark.exists()
-        local_run(port, mark)  # A call by the plugin's own user is allowed.
+        create(port, mark)  # A call by the plugin's own user is allowed.
         assert mark.exists()
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from commands import lock, orphans
 from lab.simulator import processes
-from tests.lab.toolchain.plugins.rig import LIMIT, alive, until
+from tests.toolchain.plugins.rig import LIMIT, alive, until
 
 STACK = "dev"
 

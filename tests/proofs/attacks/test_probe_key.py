@@ -17,8 +17,8 @@ from commands import probe_key
 from components.hosts.observed import inspect
 from components.hosts.observed.probe import probe
 from components.ssh import client
-from tests.lab.toolchain.plugins.conftest import host
-from tests.lab.toolchain.plugins.rig import RigHost
+from tests.toolchain.plugins.conftest import host
+from tests.toolchain.plugins.rig import RigHost
 
 # `host` is a fixture with a real sshd, which pytest finds by its name in this module.
 __all__ = ["host"]

@@ -14,7 +14,7 @@ from command_provider.output import Redactor
 from commands import stack
 from components.loading.loader import load
 from policies.faults import ConfigError
-from tests.lab.toolchain.plugins.rig import Failed, Plugin
+from tests.toolchain.plugins.rig import Failed, Plugin
 
 CANARY = "canary5f1d0c2bb7"
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"

@@ -16,7 +16,7 @@ from command_provider import connection as plugin_connection
 
 from components.hosts.observed import inspect
 from components.ssh import client
-from tests.lab.toolchain.plugins.rig import Failed, Plugin
+from tests.toolchain.plugins.rig import Failed, Plugin
 
 WEAK: dict[str, dict[str, Any]] = {
     "key exchange": {"kex_algs": ["diffie-hellman-group14-sha1"]},

@@ -22,8 +22,8 @@ from policies.check.__main__ import main
 from policies.faults import Fault
 from policies.printable import printable, printable_lines
 from tests.fixtures.api import client
-from tests.lab.toolchain.plugins.rig import Failed, Plugin
 from tests.proofs.attacks.samples import cluster, is_safe
+from tests.toolchain.plugins.rig import Failed, Plugin
 
 TITLE, CLEAR, TURN = "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\u202ednuor"
 HOSTILE = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_provider import values
 
-from tests.lab.toolchain.plugins.rig import LIMIT, Background, Failed, Plugin, RigHost, alive, until
+from tests.toolchain.plugins.rig import LIMIT, Background, Failed, Plugin, RigHost, alive, until
 
 COMMAND = "command:remote:Command"
 CANARY = "canary-7f3a91c2"

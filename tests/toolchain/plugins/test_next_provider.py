@@ -20,9 +20,9 @@ import toolchain
 from lab.benchmarks.api_server import ApiServer, running
 from lab.next_provider import EXISTS, RELEASE, NextProvider, serving
 from tests.guard import own_name
-from tests.lab.toolchain.plugins import rig
 from tests.proofs.e2e.kills import MARK, engines
 from tests.proofs.e2e.project import Project, figures, started
+from tests.toolchain.plugins import rig
 
 PLUGIN = "pulumi-resource-kubernetes"
 PROGRAM = """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.toolchain.plugins.rig import LIMIT, PLUGINS, until
+from tests.toolchain.plugins.rig import LIMIT, PLUGINS, until
 from toolchain.plugin import NO_ENGINE
 
 TGKILL = {"x86_64": 234, "aarch64": 131}

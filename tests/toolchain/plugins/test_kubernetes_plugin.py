@@ -14,7 +14,7 @@ import yaml
 
 import toolchain
 from lab.benchmarks.api_server import ApiServer, running
-from tests.lab.toolchain.plugins.rig import Project
+from tests.toolchain.plugins.rig import Project
 
 pytestmark = pytest.mark.slow
 

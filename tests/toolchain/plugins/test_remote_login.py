@@ -1,11 +1,8 @@
-"""Tests of SSH logins: host keys, keys, agents, passwords, jump hosts and retry limits."""
+"""Tests of SSH logins: host keys, keys, passwords, jump hosts and retry limits."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +10,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from tests.lab.toolchain.plugins.rig import LIMIT, Failed, Plugin, RigHost, free_port, until
+from tests.toolchain.plugins.rig import LIMIT, Failed, Plugin, RigHost, free_port
 
 COMMAND = "command:remote:Command"
 CANARY = "canary-7f3a91c2"
@@ -53,47 +50,6 @@ def test_an_encrypted_key_opens_with_its_password_only(
         with pytest.raises(Failed, match="privateKey cannot be read") as failure:
             shared_plugin.create(COMMAND, connection=connection | wrong, create="true")
         assert encrypted.splitlines()[1] not in str(failure.value)
-
-
-@pytest.fixture
-def agent(host: RigHost, tmp_path: Path) -> Iterator[str]:
-    if shutil.which("ssh-agent") is None:
-        pytest.skip("ssh-agent is not installed (Debian: openssh-client)")
-    path = tmp_path / "agent"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
-    try:
-        until(path.exists, "the agent's socket")
-        key = tmp_path / "key"
-        key.touch(0o600)
-        key.write_text(host.private_key)
-        environment = os.environ | {"SSH_AUTH_SOCK": str(path)}
-        subprocess.run(["ssh-add", "-q", str(key)], env=environment, check=True, timeout=LIMIT)
-        yield str(path)
-    finally:
-        process.terminate()
-        process.wait(LIMIT)
-
-
-def test_the_agent_logs_in_by_its_socket_or_by_ssh_auth_sock(
-    shared_plugin: Plugin, host: RigHost, agent: str
-) -> None:
-    connection = host.connection(privateKey=None, agentSocketPath=agent)
-    assert shared_plugin.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
-    other = Plugin({"SSH_AUTH_SOCK": agent})
-    try:
-        connection = host.connection(privateKey=None)
-        assert other.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
-    finally:
-        other.close()
-
-
-def test_a_dead_agent_fails_only_where_nothing_else_can_log_in(
-    shared_plugin: Plugin, host: RigHost, tmp_path: Path
-) -> None:
-    dead = host.connection(agentSocketPath=str(tmp_path / "none"))
-    assert shared_plugin.create(COMMAND, connection=dead, create="echo in")["stdout"] == "in"
-    with pytest.raises(Failed, match="SSH agent"):
-        shared_plugin.create(COMMAND, connection=dead | {"privateKey": None}, create="true")
 
 
 class _PasswordServer(asyncssh.SSHServer):

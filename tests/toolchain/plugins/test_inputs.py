@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import provider_pb2
 
-from tests.lab.toolchain.plugins.rig import Failed, Plugin
+from tests.toolchain.plugins.rig import Failed, Plugin
 
 LOCAL = "command:local:Command"
 REMOTE = "command:remote:Command"
@@ -61,6 +61,14 @@ def test_defaults_are_filled_in_and_the_connection_is_secret(shared_plugin: Plug
             "connection.port",
             "wanted number, found str",
         ),
+        (LOCAL, {"assetPaths": ["*"]}, "assetPaths", "served by the official plugin only"),
+        (LOCAL, {"archivePaths": ["*"]}, "archivePaths", "served by the official plugin only"),
+        (
+            REMOTE,
+            {"connection": CONNECTION | {"agentSocketPath": "/run/agent"}},
+            "connection.agentSocketPath",
+            "served by the official plugin only",
+        ),
         (LOCAL, {"logging": "all"}, "logging", "wanted one of stdout, stderr"),
         (LOCAL, {"environment": {"A": 1}}, "environment", "wanted map of strings"),
         (LOCAL, {"interpreter": "sh"}, "interpreter", "wanted list of strings, found str"),
@@ -89,9 +97,9 @@ def test_what_is_no_command_is_refused_by_name(shared_plugin: Plugin, token: str
 
 
 def test_a_preview_runs_nothing_and_outputs_are_unknown(shared_plugin: Plugin) -> None:
-    state = shared_plugin.create(LOCAL, preview=True, create="exit 1", assetPaths=["*"])
+    state = shared_plugin.create(LOCAL, preview=True, create="exit 1")
     assert state["create"] == "exit 1"
-    assert {k for k, v in state.items() if v == values.UNKNOWN} == {"stdout", "stderr", "assets"}
+    assert {k for k, v in state.items() if v == values.UNKNOWN} == {"stdout", "stderr"}
 
 
 def test_triggers_replace_and_everything_else_updates(shared_plugin: Plugin) -> None:
@@ -158,8 +166,6 @@ def test_the_wire_s_constants_are_the_sdk_s() -> None:
     assert values.UNKNOWN == rpc.UNKNOWN
     assert rpc._special_sig_key == values.SIGNATURE
     assert rpc._special_secret_sig == values.SECRET
-    assert rpc._special_asset_sig == values.ASSET
-    assert rpc._special_archive_sig == values.ARCHIVE
 
 
 def test_each_line_of_a_secret_is_blanked() -> None:

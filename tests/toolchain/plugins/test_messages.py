@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.lab.toolchain.plugins.rig import LIMIT, PLUGINS
+from tests.toolchain.plugins.rig import LIMIT, PLUGINS
 
 ALONE = """
 import sys

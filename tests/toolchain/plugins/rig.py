@@ -19,7 +19,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 PLUGINS = ROOT / "toolchain" / "plugins"
 sys.path.insert(0, str(PLUGINS))
 

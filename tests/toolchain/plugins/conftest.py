@@ -14,7 +14,7 @@ import pytest
 
 from lab.simulator.hosts import namespaced, rootfs
 from lab.simulator.hosts.model import cluster_dir
-from tests.lab.toolchain.plugins.rig import (
+from tests.toolchain.plugins.rig import (
     LIMIT,
     PLUGINS,
     ROOT,

@@ -13,7 +13,7 @@ import pytest
 import toolchain
 from commands.environment import at_once
 from components.workarounds import engine_home
-from tests.lab.toolchain.plugins.rig import LIMIT, Project, RigHost, alive, until
+from tests.toolchain.plugins.rig import LIMIT, Project, RigHost, alive, until
 
 pytestmark = pytest.mark.slow
 

@@ -1,17 +1,14 @@
-"""Tests of `command:local:Command` and `command:local:run` in a process of the plugin."""
+"""Tests of `command:local:Command` in a process of the plugin."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
 import pytest
-from command_provider import globs, values
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import provider_pb2
 
-from tests.lab.toolchain.plugins.rig import LIMIT, Background, Failed, Plugin, alive, until
+from tests.toolchain.plugins.rig import LIMIT, Background, Failed, Plugin, alive, until
 
 COMMAND = "command:local:Command"
 
@@ -72,43 +69,6 @@ def test_without_a_command_nothing_runs(shared_plugin: Plugin) -> None:
     assert (state["stdout"], state["stderr"]) == ("", "")
 
 
-def test_assets_and_archives_are_the_files_that_the_globs_name(
-    shared_plugin: Plugin, tmp_path: Path
-) -> None:
-    state = shared_plugin.create(
-        COMMAND,
-        dir=str(tmp_path),
-        create="mkdir -p src/deep; echo 1 >src/a.js; echo 2 >src/deep/b.js; echo 3 >src/secret.js",
-        assetPaths=["src/*.js", "!**secret.*"],
-        archivePaths=["src/**.js"],
-    )
-    assert set(state["assets"]) == {"src/a.js"}
-    asset = state["assets"]["src/a.js"]
-    assert asset["path"] == str(tmp_path / "src/a.js")
-    assert asset["hash"] == hashlib.sha256(b"1\n").hexdigest()
-    assert set(state["archive"]["assets"]) == {"src/a.js", "src/deep/b.js", "src/secret.js"}
-
-
-@pytest.mark.parametrize(
-    ("glob", "path", "matches"),
-    [
-        ("*.js", "a.js", True),
-        ("*.js", "src/a.js", False),
-        ("**.js", "src/deep/a.js", True),
-        ("src/?.js", "src/a.js", True),
-        ("src?a.js", "src/a.js", False),
-        ("[ab].js", "b.js", True),
-        ("[!ab].js", "b.js", False),
-        ("{a,b*}.js", "bc.js", True),
-        ("{a,b*}.js", "c.js", False),
-        (r"\*.js", "*.js", True),
-        (r"\*.js", "a.js", False),
-    ],
-)
-def test_globs_match_as_gobwas_glob(glob: str, path: str, matches: bool) -> None:
-    assert bool(globs.pattern(glob).match(path)) is matches
-
-
 def test_cancel_ends_the_whole_process_group(plugin: Plugin, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     call = Background(
@@ -137,12 +97,3 @@ def test_the_plugin_ends_quietly_on_sigint_and_takes_its_command_along(tmp_path:
     assert call.join() is not None
     assert not alive(int(pid.read_text()))
     plugin.close()
-
-
-def test_run_gives_outputs_and_its_failure_is_an_error(shared_plugin: Plugin) -> None:
-    request = provider_pb2.InvokeRequest(
-        tok="command:local:run",
-        args=values.encode({"command": "echo $A", "environment": {"A": "b"}}),
-    )
-    answer = shared_plugin.stub.Invoke(request, timeout=LIMIT)
-    assert values.decode(getattr(answer, "return"))["stdout"] == "b"
