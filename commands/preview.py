@@ -8,6 +8,7 @@ from __future__ import annotations
 from commands.contexts import require_context
 from commands.engine import POLICIES, select, stale
 from commands.failure import stop
+from commands.lab import embedded_cluster
 from commands.stack import Stack
 from commands.watched import Answer, Failed, answering, watched
 
@@ -15,8 +16,9 @@ from commands.watched import Answer, Failed, answering, watched
 def run(stack: Stack, answer: Answer) -> None:
     """Preview the stack and print how many resources would change."""
     require_context(stack)
-    stack.require_running()
-    stack.note_absent_machines()
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
+        cluster.note_absent_machines()
     selected = select(stack)
     try:
         result = watched(

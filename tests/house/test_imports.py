@@ -24,6 +24,13 @@ PROGRAM = (
     "policies.guard",
 )
 
+COMMANDS = tuple(
+    f"commands.{path.stem}"
+    for path in sorted((ROOT / "commands").glob("[a-z]*.py"))
+    if path.stem != "embedded_cluster"
+)
+"""All modules of commands but the one that drives the lab."""
+
 
 def loaded(*modules: str) -> set[str]:
     """Return the modules that a new interpreter has loaded after importing `modules`."""
@@ -52,6 +59,7 @@ def loaded(*modules: str) -> set[str]:
         (("policies.check.__main__",), {"pulumi", "lab", "toolchain", "components"}),
         (("components.guardrails.check",), {"lab", "toolchain"}),
         (("commands.audit", "commands.secret_scan", "commands.files"), {"lab", "toolchain"}),
+        (COMMANDS, {"lab"}),
     ],
     ids=[
         "inspection",
@@ -60,6 +68,7 @@ def loaded(*modules: str) -> set[str]:
         "checker",
         "project's checker",
         "audit",
+        "commands on a real cluster",
     ],
 )
 def test_no_process_imports_what_it_does_not_use(

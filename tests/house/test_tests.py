@@ -105,10 +105,10 @@ def test_each_proof_has_its_files_and_its_target() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("from tests.hosts.machine import start", set()),
-        ("from tests.hosts.test_docker import says", {"tests.hosts.test_docker"}),
-        ("from tests.hosts import test_docker", {"tests.hosts.test_docker"}),
-        ("def inner():\n    import tests.hosts.test_docker", {"tests.hosts.test_docker"}),
+        ("from tests.a.helper import start", set()),
+        ("from tests.a.test_b import says", {"tests.a.test_b"}),
+        ("from tests.a import test_b", {"tests.a.test_b"}),
+        ("def inner():\n    import tests.a.test_b", {"tests.a.test_b"}),
     ],
 )
 def test_an_imported_test_is_found(text: str, found: set[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import stack
+from commands import embedded_cluster, stack
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
 from lab.simulator import marks, nodes
@@ -198,9 +198,10 @@ def test_a_run_names_the_file_that_lacks_declared_machines(
         "pools": [pool],
     }
     monkeypatch.setattr(stack, "ROOT", tmp_path)
+    monkeypatch.setattr(embedded_cluster, "ROOT", tmp_path)
     content = {"config": {"gpu-cluster:cluster": document}}
     (tmp_path / "Pulumi.lab.yaml").write_text(yaml.safe_dump(content))
-    embedded = stack.Stack("lab")
+    embedded = embedded_cluster.EmbeddedCluster(stack.Stack("lab"))
     embedded.note_absent_machines()
     assert capsys.readouterr().out == ""
     text = "version: v1\nnodes: [{names: ['gpu-[1-4]'], gpus: 8}]\n"

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import lock, orphans
-from lab.simulator import processes
+from commands import lock
 from tests.toolchain.plugins.rig import LIMIT, alive, until
+from toolchain import orphans, processes
 
 STACK = "dev"
 

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 import toolchain
+from commands.embedded_cluster import erase
 from commands.environment import local_backend
 from commands.files import copy_project
-from commands.stack import erase
 from components.kubernetes.api import Client, connect
 from components.loading.loader import load
 from lab import simulator

@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from lab import simulator
-from lab.simulator import SimulatorError, marks, processes
+from lab.simulator import SimulatorError, marks
 from lab.simulator.control_plane import ControlPlane
 from tests.proofs.simulator.conftest import USER_FILE
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import simulate
+from toolchain import processes
 
 OTHER = "other"
 

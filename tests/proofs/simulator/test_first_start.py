@@ -17,12 +17,13 @@ import pytest
 
 import toolchain
 from lab import simulator
-from lab.simulator import SimulatorError, control_plane, processes
+from lab.simulator import SimulatorError, control_plane
 from lab.simulator.control_plane import COMPONENTS, CONTROLLER, ControlPlane
 from lab.simulator.hardware import write_hardware
 from tests.guard import own_name
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import declared_hardware, simulate
+from toolchain import processes
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 200

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from commands.orphans import end_orphans
 from policies import charts
 from tests.toolchain.plugins.rig import LIMIT, free_port
+from toolchain.orphans import end_orphans
 from toolchain.plugin import NO_ENGINE
 
 

@@ -8,9 +8,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-import toolchain
-from lab.simulator.processes import send
-from toolchain.plugin import NO_ENGINE
+from . import ensure
+from .plugin import NO_ENGINE
+from .processes import send
 
 LIMIT = 15.0
 """Seconds that a plugin gets to stop its commands; the command plugin takes up to 8."""
@@ -25,7 +25,7 @@ def end_orphans() -> None:
     a plugin to render a chart (`policies.charts`), and another `make` requests the version of a
     plugin (`toolchain.plugin`).
     """
-    tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
+    tools = ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
     ours = {tool.path.resolve() for tool in tools}
     orphans = [folder for folder in Path("/proc").glob("[0-9]*") if _is_orphan(folder, ours)]
     for number in (signal.SIGTERM, signal.SIGKILL):
