@@ -21,11 +21,6 @@ ENDED_PLUGIN = re.compile(
 
 Source: pulumi v3.250.0, sdk/go/common/resource/plugin.
 """
-NO_PARAMETER = "no params found for policy binding"
-"""The API server's message about a policy whose ConfigMap it does not find.
-
-Source: kubernetes v1.36.3, apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
-"""
 NAMES = {"environment": "env"}
 """Modules whose make target has another name, mapped to that name."""
 MOST = 5
@@ -122,10 +117,10 @@ def summary(errors: list[str]) -> str:
 
 
 def condensed(text: str) -> str:
-    """Return a message of the engine without its traceback, with advice if there is any.
+    """Return a message of the engine without its traceback.
 
-    For a failure of the program or of a plugin, only the last line is kept. A message about the
-    admission policies' ConfigMap gets advice. Other messages are returned unchanged.
+    For a failure of the program or of a plugin, only the last line is kept. Other messages are
+    returned unchanged.
 
     Args:
         text: Any message of the engine.
@@ -133,12 +128,6 @@ def condensed(text: str) -> str:
     if ended := ENDED_PLUGIN.search(text):
         path, printed = ended.groups()
         return with_cure(f"the plugin {path} ended at its start: {_last(printed)}")
-    if NO_PARAMETER in text:
-        return (
-            f"{text}; cure: restart each kube-apiserver (embedded cluster: `make down`), then run "
-            "this again; it no longer reads the policies' ConfigMap since the last `guardrails` of "
-            "this cluster were removed (kubernetes/kubernetes#130887)"
-        )
     if PROGRAM_FAILED not in text:
         return text
     return f"the program failed: {_last(text)}; cure: VERBOSE=1 shows where, for a report"

@@ -39,15 +39,6 @@ def test_a_traceback_of_the_program_is_one_line() -> None:
     assert condensed("two\nlines") == "two\nlines"
 
 
-def test_a_policy_that_lost_its_config_map_is_named_with_what_to_do() -> None:
-    text = (
-        "namespaces \"a\" is forbidden: ValidatingAdmissionPolicy 'gpu-rules-pods-mandatory' with "
-        "binding 'gpu-rules-pods-mandatory' denied request: failed to configure binding: no params "
-        "found for policy binding with `Deny` parameterNotFoundAction"
-    )
-    assert condensed(text).startswith(f"{text}; cure: restart each kube-apiserver (embedded ")
-
-
 def test_a_plugin_that_ended_is_named_with_its_last_line() -> None:
     text = (
         "Detected that /c/pulumi-resource-x exited prematurely. \n       This is *always* a bug in "
