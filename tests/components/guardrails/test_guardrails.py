@@ -34,16 +34,12 @@ def guarding(**guardrails: Any) -> Cluster:
 
 
 @pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
-def test_policies_come_with_a_binding_each_and_one_parameter(preview: bool) -> None:
+def test_policies_come_with_a_binding_each(preview: bool) -> None:
     made = build(guarding(), preview)
     policies = [resource.inputs["metadata"]["name"] for resource in made.of(POLICY)]
     bound = [resource.inputs["spec"]["policyName"] for resource in made.of(f"{POLICY}Binding")]
     assert policies
     assert sorted(policies) == sorted(bound)
-    (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
-    bindings = [resource.inputs["spec"] for resource in made.of(f"{POLICY}Binding")]
-    names = {binding["paramRef"]["name"] for binding in bindings if "paramRef" in binding}
-    assert names == {parameter.inputs["metadata"]["name"]}
 
 
 def test_a_quota_counts_under_requests() -> None:
@@ -62,9 +58,12 @@ def test_a_quota_on_devices_of_a_class_has_the_name_that_kubernetes_counts() -> 
 
 def test_the_caps_are_those_of_the_deployed_policies() -> None:
     made = build(guarding(maxGpusPerContainer=4, maxGpusPerPod=8))
-    (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
-    caps = {key: parameter.inputs["data"][key] for key in ("maxGpusPerContainer", "maxGpusPerPod")}
-    assert caps == {"maxGpusPerContainer": "4", "maxGpusPerPod": "8"}
+    (facts,) = {
+        resource.inputs["spec"]["variables"][0]["expression"]
+        for resource in made.of(POLICY)
+        if resource.inputs["metadata"]["name"] == "gpu-rules-pods-mandatory"
+    }
+    assert '"maxGpusPerContainer": "4", "maxGpusPerPod": "8"' in facts
     assert any("variables.GPU028" in str(resource.inputs) for resource in made.of(POLICY))
     assert not any(
         "variables.GPU028" in str(resource.inputs) for resource in build(guarding()).of(POLICY)
@@ -72,14 +71,12 @@ def test_the_caps_are_those_of_the_deployed_policies() -> None:
 
 
 def test_who_makes_the_pods_of_daemon_sets_can_be_named() -> None:
-    (parameter,) = build(guarding(daemonSetControllers=["kubernetes-admin"])).of(
-        "kubernetes:core/v1:ConfigMap"
+    made = build(guarding(daemonSetControllers=["kubernetes-admin"])).of(POLICY)
+    assert any(
+        '"daemonSetControllers": "kubernetes-admin,system:kube-controller-manager,'
+        'system:serviceaccount:kube-system:daemon-set-controller"' in str(resource.inputs)
+        for resource in made
     )
-    assert parameter.inputs["data"]["daemonSetControllers"].split(",") == [
-        "kubernetes-admin",
-        "system:kube-controller-manager",
-        "system:serviceaccount:kube-system:daemon-set-controller",
-    ]
 
 
 @pytest.mark.parametrize(

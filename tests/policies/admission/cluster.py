@@ -214,46 +214,39 @@ def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
 
 
 def policies(how: Enforcement) -> list[Json]:
-    """Return the policies with all rules.
-
-    All test clusters use the same policies, because a rule whose facts are missing in the ConfigMap
-    finds nothing.
-    """
+    """Return the policies with all rules."""
     made = manifests(EVERYTHING, how)
     return [policy for policy in made if policy["kind"] == "ValidatingAdmissionPolicy"]
 
 
-def judging(context: Context, how: Enforcement) -> list[Json]:
-    """Return all objects that apply the rules, without the policy over exemption grants."""
-    made = manifests(context, how)
-    return [policy for policy in made if policy["metadata"]["name"] != grants.NAME]
+def only(
+    namespace: str, context: Context, how: Enforcement, labels: Mapping[str, str]
+) -> list[Json]:
+    """Return policies and bindings for the namespaces with these labels.
+
+    Their names end with that of the namespace. The policy over exemption grants is left out.
+    """
+    made = copy.deepcopy(
+        [each for each in manifests(context, how) if each["metadata"]["name"] != grants.NAME]
+    )
+    for manifest in made:
+        manifest["metadata"]["name"] += f"-{namespace}"
+        if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
+            manifest["spec"]["policyName"] = manifest["metadata"]["name"]
+            selector = manifest["spec"]["matchResources"]["namespaceSelector"]
+            selector["matchLabels"] = dict(labels)
+    return made
 
 
 def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
-    """Create a namespace with the policies, and with a ConfigMap and bindings of its own.
-
-    Return when the policies are in force.
-    """
+    """Create a namespace with policies and bindings of its own; return when they are in force."""
     make_namespace(client, namespace)
     granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
     # The API server accepts claims with admin access only in a namespace with this label.
     labels = {LABEL: namespace, "resource.kubernetes.io/admin-access": "true"}
     metadata = {"name": namespace, "labels": labels, "annotations": granted}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    for policy in policies(how):
-        apply(client, policy)
-    for given in judging(context, how):
-        manifest = copy.deepcopy(given)
-        if manifest["kind"] == "ValidatingAdmissionPolicy":
-            continue
-        if manifest["kind"] == "ConfigMap":
-            manifest["metadata"]["name"] += f"-{namespace}"
-        if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
-            manifest["metadata"]["name"] += f"-{namespace}"
-            if "paramRef" in manifest["spec"]:
-                manifest["spec"]["paramRef"]["name"] += f"-{namespace}"
-            selector = manifest["spec"]["matchResources"]["namespaceSelector"]
-            selector["matchLabels"] = {LABEL: namespace}
+    for manifest in only(namespace, context, how, {LABEL: namespace}):
         apply(client, manifest)
     for probe in _probes(namespace):
         what = f"{probe['kind']} judged in {namespace}"

@@ -100,7 +100,6 @@ def ours(api: httpx.Client) -> list[str]:
     for path in (
         f"{GROUP}/validatingadmissionpolicies",
         f"{GROUP}/validatingadmissionpolicybindings",
-        "/api/v1/configmaps",
         "/api/v1/resourcequotas",
     ):
         answer = api.get(f"{path}?{OURS}")
@@ -126,7 +125,7 @@ def test_guardrails_come_change_and_go(
     output = stack.up(8, "--expect-no-changes", mode="enforce", quotas=quotas)
     assert "unchanged" in output
 
-    # Larger nodes change the facts, so the stack creates a new ConfigMap.
+    # Larger nodes change the facts, so the stack updates the policies.
     stack.up(16, mode="enforce", quotas=[])
     await_true("larger nodes", lambda: create(api, pod(16)).taken)
     assert create(api, pod(17)).rules == {"GPU007"}

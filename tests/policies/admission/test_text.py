@@ -1,9 +1,10 @@
-"""The text of the admission policies: their rules, their variables and the ConfigMap's content."""
+"""The text of the admission policies: their rules, their variables and their facts."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -127,18 +128,30 @@ def _words(variable: dict[str, str]) -> set[str]:
     return {".".join(word.split(".")[:2]) for word in cleaned.split()}
 
 
-def test_a_changed_cluster_is_a_new_parameter_that_the_bindings_name() -> None:
-    pools = (*EVERYTHING.pools, PoolFacts("h100", 8))
-    before = manifests(EVERYTHING, WARN)
-    after = manifests(dataclasses.replace(EVERYTHING, pools=pools), WARN)
-    assert before[0]["metadata"]["name"] != after[0]["metadata"]["name"]
-    assert before[0]["immutable"]
-    for binding in after:
-        if "paramRef" in binding.get("spec", {}):
-            assert binding["spec"]["paramRef"]["name"] == after[0]["metadata"]["name"]
+def test_a_policy_holds_the_facts_that_it_reads_and_needs_no_other_object() -> None:
+    made = manifests(EVERYTHING, WARN)
+    kinds = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert {each["kind"] for each in made} == kinds
+    assert not {key for each in made for key in each["spec"]} & {"paramKind", "paramRef"}
+    for text in map(str, made):
+        assert not re.search(r"\bparams\b", text)
+    facts = {
+        each["metadata"]["name"]: each["spec"]["variables"][0]["expression"]
+        for each in made
+        if "variables" in each["spec"] and each["spec"]["variables"][0]["name"] == "facts"
+    }
+    assert '"a100.gpu": "16"' in facts["gpu-rules-pods-mandatory"]
+    assert "gpuNodes" not in facts["gpu-rules-limitranges-mandatory"]
 
 
-def test_the_parameter_says_what_is_known_of_a_pool() -> None:
+def test_facts_that_no_expression_can_hold_are_refused_with_what_to_do() -> None:
+    names = frozenset(f"gpu-{number}.rack.site.example.com" for number in range(5000))
+    pool = PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu"),), {}, nodes=5000, node_names=names)
+    with pytest.raises(ValueError, match="wanted: at most 90000; cure: use fewer pools"):
+        manifests(Context(pools=(pool,)), WARN)
+
+
+def test_the_facts_say_what_is_known_of_a_pool() -> None:
     taints = (TaintFacts("nvidia.com/gpu", "present"), TaintFacts("soft", "", "PreferNoSchedule"))
     pool = PoolFacts("a100", 8, taints, {"b": "2", "a": "1"}, nodes=3, gpu_memory_mib=8200)
     parameters = data(Context(pools=(pool, PoolFacts("cpu", 0))))

@@ -30,8 +30,8 @@ POINTS = [
     pytest.param("gpu-cluster-gpu-platform-release", id="release"),
     pytest.param("gpu-cluster-validation-a100", id="validation", marks=pytest.mark.full),
 ]
-FEW, MORE = 10, 30
-"""Number of random kills in `make test`, and the number that `make test-promises` adds."""
+FEW, MORE, PARTS = 10, 6, 5
+"""Random kills in `make test-full`, and in each of the parts that `make test-promises` adds."""
 
 
 def plugins(stack: str) -> set[int]:
@@ -79,10 +79,11 @@ def test_random_kills_are_healed(
 @pytest.mark.promise(
     "After `up`, `preview`, `destroy` or `validate` is killed at any moment, one `up` heals."
 )
+@pytest.mark.parametrize("part", range(PARTS))
 def test_more_random_kills_are_healed(
-    project: Project, record_property: Callable[[str, object], None]
+    project: Project, record_property: Callable[[str, object], None], part: int
 ) -> None:
-    kill_at_random(project, MORE, chance(f"{os.environ[KILL_SEED]} more"), record_property)
+    kill_at_random(project, MORE, chance(f"{os.environ[KILL_SEED]} more {part}"), record_property)
 
 
 @pytest.mark.parametrize("resource", POINTS)

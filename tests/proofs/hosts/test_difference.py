@@ -158,6 +158,21 @@ DRIFTS: dict[str, tuple[str, list[Any]]] = {
         "rm /etc/sysctl.d/99-gpu-cluster.conf",
         [drifted("file /etc/sysctl.d/99-gpu-cluster.conf", "as applied", "missing")],
     ),
+    "a swap device that is mounted at boot again": (
+        "sed -i 's/^#gpu-cluster# //' /etc/fstab",
+        [drifted("file /etc/fstab", *DRIFTED)],
+    ),
+    "a module that is no longer loaded at boot": (
+        "sed -i /br_netfilter/d /etc/modules-load.d/gpu-cluster.conf",
+        [drifted("file /etc/modules-load.d/gpu-cluster.conf", *DRIFTED)],
+    ),
+    "two files of different phases": (
+        "rm /etc/sysctl.d/99-gpu-cluster.conf; echo >>/etc/containerd/conf.d/99-nvidia.toml",
+        [
+            drifted("file /etc/sysctl.d/99-gpu-cluster.conf", "as applied", "missing"),
+            drifted("file /etc/containerd/conf.d/99-nvidia.toml", *DRIFTED),
+        ],
+    ),
     "swap that is on again": ("swapon /swap.img", [drifted("swap")]),
     "a kernel parameter": (
         "sysctl -w net.ipv4.ip_forward=0",

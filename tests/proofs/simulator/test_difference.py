@@ -281,6 +281,17 @@ DRIFTS: dict[str, tuple[Callable[[Running], Any], list[Finding]]] = {
         taints({**OWN_TAINT, "effect": "PreferNoSchedule"}),
         [drifted(f"gpu-1: taint {TAINT}", "present", "")],
     ),
+    "a label and a taint that were removed together": (
+        lambda cluster: (label(RACK, None)(cluster), taints()(cluster)),
+        [
+            drifted(f"gpu-1: label {RACK}", "r1", ""),
+            drifted(f"gpu-1: taint {TAINT}", "present", ""),
+        ],
+    ),
+    "a taint that was replaced by somebody's own": (
+        taints({"key": "example.com/theirs", "value": "x", "effect": "NoExecute"}),
+        [drifted(f"gpu-1: taint {TAINT}", "present", "")],
+    ),
 }
 
 
