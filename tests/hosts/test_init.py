@@ -33,6 +33,7 @@ NETWORK = """mkdir -p /etc/cni/net.d /opt/cni/bin /var/lib/cni/results
 echo simulated >/etc/cni/net.d/10-new.conf; echo simulated >/opt/cni/bin/new"""
 """Shell commands that create the files of a network add-on and its first pod, as on real hosts."""
 INIT: dict[str, Any] = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
+GATED = {**INIT, "kubeletConfiguration": {"featureGates": {"SidecarContainers": True}}}
 
 
 def declared(role: str = "control-plane", *, version: str = "1.34.4", **init: Any) -> Cluster:
@@ -202,9 +203,16 @@ def test_a_host_joins_the_new_cluster_and_leaves_to_the_byte(host: Running) -> N
             {"init": {**INIT, "kubeletConfiguration": {"kind": "x"}}, "version": "1.34.4"},
             "take kind out",
         ),
+        ({"init": GATED, "version": "1.37.2"}, "featureGates.SidecarContainers"),
     ],
 )
 def test_a_declaration_that_can_t_be_is_refused(packages: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as refused:
         software.script({"kubernetesPackages": packages}, role="control-plane")
     assert says in str(refused.value)
+
+
+def test_a_feature_gate_is_accepted_up_to_the_version_that_removes_it() -> None:
+    software.script(
+        {"kubernetesPackages": {"init": GATED, "version": "1.36.3"}}, role="control-plane"
+    )
