@@ -31,7 +31,7 @@ def said_of(api: httpx.Client, driver: str) -> str:
 
 def just_below(entry: Floor) -> str:
     """Return the last version below a security floor: 580.159.02 for 580.159.03."""
-    numbers = entry.fixed.split(".")
+    numbers = [*entry.fixed.split("."), "0"][:3]
     for place in reversed(range(len(numbers))):
         if int(numbers[place]):
             last = f"{int(numbers[place]) - 1:0{len(numbers[place])}}"

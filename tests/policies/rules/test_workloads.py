@@ -99,6 +99,25 @@ def test_cpu_and_memory(limits: Any, requests: Any, wanted: list[str]) -> None:
     assert paths("GPU050", pod(container(limits, requests))) == [], "it asks for no GPU"
 
 
+P = "spec.resources.limits[memory]"
+WHOLE: list[tuple[str, Any, list[str]]] = [
+    ("both", {"limits": {"cpu": 1, "memory": "1Gi"}}, []),
+    ("both asked for", {"requests": {"cpu": 1, "memory": "1Gi"}}, [P]),
+    ("memory beyond", {"requests": {"memory": "1Gi"}, "limits": {"cpu": 1, "memory": "2Gi"}}, [P]),
+    ("memory alone", {"limits": {"memory": "1Gi"}}, [f"{R}[cpu]"]),
+    ("cpu alone", {"requests": {"cpu": 1}}, [f"{R}[memory]"]),
+    ("unknown", {"requests": UNKNOWN}, []),
+    ("all unknown", UNKNOWN, []),
+]
+
+
+@pytest.mark.parametrize(("resources", "wanted"), [r[1:] for r in WHOLE], ids=[r[0] for r in WHOLE])
+def test_what_a_pod_asks_for_as_a_whole_counts(resources: Any, wanted: list[str]) -> None:
+    manifest = pod(container({GPU: 1}))
+    manifest["spec"]["resources"] = resources
+    assert paths("GPU050", manifest) == wanted
+
+
 @pytest.mark.parametrize(("limits", "found"), [({}, "none"), ({"memory": "2Gi"}, "2Gi")])
 def test_a_limit_of_memory_is_told_as_it_is(limits: Any, found: str) -> None:
     manifest = pod(container({GPU: 1, **limits}, {"cpu": 1, "memory": "1Gi"}))

@@ -14,6 +14,7 @@ NETWORK = """mkdir -p /etc/cni/net.d /opt/cni/bin /var/lib/cni/results
 echo simulated >/etc/cni/net.d/10-new.conf; echo simulated >/opt/cni/bin/new"""
 """Shell commands that create the files of a network add-on and its first pod, as on real hosts."""
 INIT: dict[str, Any] = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
+GATED = {**INIT, "kubeletConfiguration": {"featureGates": {"SidecarContainers": True}}}
 
 
 def declared(role: str = "control-plane", *, version: str = "1.34.4", **init: Any) -> Cluster:

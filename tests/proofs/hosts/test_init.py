@@ -17,7 +17,7 @@ from lab.simulator.hosts import catalogue
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
-from tests.proofs.hosts.initialized import COPIED, INIT, NETWORK, declared
+from tests.proofs.hosts.initialized import COPIED, GATED, INIT, NETWORK, declared
 from tests.proofs.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full
@@ -176,9 +176,16 @@ def test_a_host_joins_the_new_cluster_and_leaves_to_the_byte(host: Running) -> N
             {"init": {**INIT, "kubeletConfiguration": {"kind": "x"}}, "version": "1.34.4"},
             "take kind out",
         ),
+        ({"init": GATED, "version": "1.37.2"}, "featureGates.SidecarContainers"),
     ],
 )
 def test_a_declaration_that_can_t_be_is_refused(packages: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as refused:
         software.script({"kubernetesPackages": packages}, role="control-plane")
     assert says in str(refused.value)
+
+
+def test_a_feature_gate_is_accepted_up_to_the_version_that_removes_it() -> None:
+    software.script(
+        {"kubernetesPackages": {"init": GATED, "version": "1.36.3"}}, role="control-plane"
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from components.settings.support import ended
-from lab.real import build
+from lab.real import build, parts
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started
@@ -23,8 +23,14 @@ from tests.proofs.versions.count import ROOT
 from toolchain.pins import KUBERNETES_MODULES
 
 KUBELETS = ("tests/proofs/real/test_kubelet.py", "tests/proofs/real/test_bare_cluster.py")
+UPGRADE = ("tests/proofs/real/test_cluster_upgrade.py",)
+BEHAVIOURS = (
+    "tests/policies/admission/test_kubernetes_versions.py",
+    "tests/proofs/attacks/test_subresources.py::test_a_tenant_gives_his_claim_no_devices",
+)
+"""Tests of what the API servers of the versions do differently; the rest is in `KUBELETS`."""
 LIMIT = 3600
-"""Seconds for building a version's tools on a slow CPU, or for the test with kubelets."""
+"""Seconds for building a version's tools on a slow CPU, or for one of the other tests."""
 
 
 def _minor(version: str) -> str:
@@ -42,6 +48,9 @@ pytestmark = [
         "version", [pytest.param(each, marks=_mark(each)) for each in KUBERNETES_MODULES]
     ),
 ]
+
+
+real = pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}")
 
 
 def _python(version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,8 +86,23 @@ def test_the_stack_comes_up_stays_and_goes(version: str, tmp_path: Path) -> None
         assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}")
-def test_kubelets_run_pods_with_gpus_in_a_cluster_made_by_kubeadm(version: str) -> None:
-    done = _python(version, "pytest", "-q", "-m", "", *KUBELETS)
+def _passes(version: str, tests: tuple[str, ...]) -> None:
+    done = _python(version, "pytest", "-q", "-m", "", *tests)
     assert done.returncode == 0, done.stdout
     assert "skipped" not in done.stdout
+
+
+def test_the_policies_judge_what_the_versions_take_differently(version: str) -> None:
+    _passes(version, BEHAVIOURS)
+
+
+@real
+def test_kubelets_run_pods_with_gpus_in_a_cluster_made_by_kubeadm(version: str) -> None:
+    _passes(version, KUBELETS)
+
+
+@real
+def test_one_up_upgrades_a_cluster_from_the_version_before(version: str) -> None:
+    if not parts.before(version):
+        pytest.skip(f"no version before {version} is pinned")
+    _passes(version, UPGRADE)
