@@ -127,30 +127,17 @@ def test_a_value_with_tabs_is_the_declared_one(machine: Machine) -> None:
     assert parse(machine.lines()).drift == {"prepare": ("sysctl vm.swappiness",)}
 
 
-@pytest.mark.parametrize(
-    ("version", "shows", "found"),
-    [
-        ("v1.7.28", "dump", True),
-        ("v2.0.5", "dump", True),
-        ("v2.0.5", "migrate", True),
-        ("", "migrate", True),
-        # `containerd config dump` of 2.1 is complete, so `migrate` isn't called.
-        ("v2.1.4", "migrate", False),
-    ],
-)
-def test_the_nvidia_runtime_is_found_by_what_this_containerd_shows(
-    machine: Machine, version: str, shows: str, found: bool
+@pytest.mark.parametrize("found", [True, False])
+def test_the_nvidia_runtime_is_read_from_the_file_where_no_daemon_runs(
+    machine: Machine, found: bool
 ) -> None:
+    """Below `GPU_CLUSTER_ROOT` no daemon runs; everywhere else CRI is asked (`library/cri.sh`)."""
     machine.file("var/lib/gpu-cluster/runtime/written", "")
     machine.file("var/lib/gpu-cluster/runtime/steps", "")
-    machine.file("var/lib/gpu-cluster/runtime/expected", "runtime containerd\n")
-    machine.script(
-        "containerd",
-        f"""case "$*" in
-    --version) echo "containerd github.com/containerd/containerd {version} abc" ;;
-    *" config {shows}") echo "[plugins.cri.containerd.runtimes.nvidia]" ;;
-esac""",
-    )
+    expected = "runtime /etc/containerd/config.toml\n"
+    machine.file("var/lib/gpu-cluster/runtime/expected", expected)
+    name = "nvidia" if found else "runc"
+    machine.script("containerd", f'echo "[plugins.cri.containerd.runtimes.{name}]"')
     drift = parse(machine.lines()).drift
     assert drift == ({} if found else {"runtime": ("containerd",)})
 
