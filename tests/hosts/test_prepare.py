@@ -12,7 +12,7 @@ from tests.hosts.machine import Running, differences
 
 SCRIPT = prepare()
 MODULES = "/etc/modules-load.d/gpu-cluster.conf"
-SYSCTL = "/etc/sysctl.d/99-gpu-cluster.conf"
+SYSCTL = "/etc/sysctl.d/zz-gpu-cluster.conf"
 BLACKLIST = "/etc/modprobe.d/gpu-cluster-blacklist.conf"
 HOLD_THE_PACKAGE_LOCK = """
 use Fcntl;
