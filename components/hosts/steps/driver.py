@@ -152,6 +152,7 @@ STEP = Step(
         "driver",
         "library/driver_packages",
         "library/driver_debian",
+        "library/gpu_holders",
         "library/driver_runfile",
         "library/module_streams",
         "library/fabric",
