@@ -195,6 +195,10 @@ test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock o
 	@venv/bin/python -m pytest -m '' tests/real
 	@$(RUN) lab.real
 
+.PHONY: test-gpu
+test-gpu: $(VENV) ## the same on this machine's own GPUs: kernels run, by our `up`: needs root, NVIDIA's driver and nvcc
+	@$(RUN) lab.real.gpu
+
 .PHONY: check
 check: $(VENV) ## lint, docstrings, types, layers
 	@venv/bin/ruff check .
