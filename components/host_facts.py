@@ -38,6 +38,7 @@ class HostFacts:
             `absent` if it is not installed. Empty without NVSwitches.
         leftovers: Traces of other installers of the driver or the toolkit, each a kind and a detail
             (`components.hosts.observed.driver`).
+        uuids: UUIDs of the GPUs that the loaded driver found, also of those that it excludes.
         gpus: One line per GPU with its PCIe link, NUMA node, IOMMU and ACS, as
             `components.hosts.observed.hardware` parses it.
         rdma: One line per RDMA device with the states of its ports.
@@ -92,6 +93,7 @@ class HostFacts:
     nvidia_smi: str = ""
     fabric: str = ""
     leftovers: tuple[str, ...] = ()
+    uuids: tuple[str, ...] = ()
     swap: tuple[str, ...] = ()
     cgroup: int = 0
     disk_free_mib: int = 0

@@ -78,6 +78,51 @@ def test_drift_is_found_by_phase(host: Running) -> None:
     assert facts.digests["/etc/containerd/conf.d/99-nvidia.toml"] == "missing"
 
 
+CONFIG = """\
+[nvidia-container-cli]
+#no-cgroups = false
+no-cgroups = true
+root = "/run/nvidia/driver"
+[nvidia-container-runtime]
+mode = "legacy"
+root = "/not/this/one"
+"""
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+
+
+def test_the_common_faults_of_a_driver_are_seen_on_the_host(host: Running) -> None:
+    """The words of nvidia-smi and nv-fabricmanager are those of public reports."""
+    programs = {
+        "nvidia-smi": f"echo '{MISMATCH}'; echo 'NVML library version: 580.65'; exit 18",
+        "nv-fabricmanager": "echo 'Fabric Manager version is : 570.172.08'",
+        "nvidia-uninstall": "exit 1",
+    }
+    for name, text in programs.items():
+        host.write(f"/usr/bin/{name}", f"#!/bin/sh\n{text}\n")
+        host.run(f"chmod 755 /usr/bin/{name}")
+    switch = "/sys/bus/pci/devices/0000:01:00.0"
+    host.run(f"mkdir {switch}; echo 0x10de >{switch}/vendor; echo 0x068000 >{switch}/class")
+    host.write("/etc/nvidia-container-runtime/config.toml", CONFIG.replace("\n", "\r\n"))
+    gpu = "/proc/driver/nvidia/gpus/0000:10:00.0"
+    host.run(f"mkdir -p {gpu} /usr/local/nvidia/toolkit")
+    host.write(f"{gpu}/information", "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1a2b\n")
+    host.write("/usr/local/nvidia/toolkit/nvidia-container-runtime", "")
+    facts = look(host)["gpu-1"]
+    assert facts.error == ""
+    assert facts.nvidia_smi == f"18 {MISMATCH} NVML library version: 580.65 "
+    assert facts.fabric == "inactive 570.172.08"
+    assert facts.runtime_mode == "legacy"
+    assert facts.uuids == ("GPU-1a2b",)
+    assert facts.leftovers == (
+        "no-cgroups",
+        "root /run/nvidia/driver",
+        "operator-toolkit",
+        "runfile ",
+    )
+    host.run("rm /usr/bin/nv-fabricmanager")
+    assert look(host)["gpu-1"].fabric == "absent "
+
+
 @pytest.mark.promise(
     "A host that cannot be trusted or reached is named with both fingerprints or its address, the "
     "reason and what to do."

@@ -178,3 +178,17 @@ def test_a_driver_container_beside_the_hosts_driver_is_named() -> None:
     (fault,) = found(replace(GOOD, driver_container=True))
     assert "/run/nvidia/driver" in str(fault)
     assert found(replace(GOOD, driver_container=True), source="operator") == []
+
+
+@pytest.mark.promise("A GPU that is left out by a UUID which the host no longer has is named.")
+def test_an_excluded_uuid_that_vanished_is_named() -> None:
+    """Cold migration of a virtual machine gives its GPUs other UUIDs."""
+    excluded = replace(host(), excluded_gpus=("GPU-1", "GPU-2"))
+    facts = replace(GOOD, uuids=("GPU-2", "GPU-3"))
+    (fault,) = validate_driver(excluded, facts)
+    assert "no GPU with the UUID GPU-1," in str(fault)
+    assert fault.severity is Severity.ERROR
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-1", "GPU-2")))) == []
+    # Not known: an older driver, or GPUs that nothing has opened yet.
+    assert list(validate_driver(excluded, GOOD)) == []
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-????????-????",)))) == []

@@ -77,6 +77,7 @@ def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield what is wrong with the driver of a host with GPUs."""
     yield from _smi(host, facts)
     yield from _lost(host, facts)
+    yield from _vanished(host, facts)
     yield from _fabric(host, facts)
     yield from _leftovers(host, facts)
 
@@ -144,6 +145,25 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         "seat; if it stays away, declare it in unhealthyDevices",
         Severity.WARNING if enough else Severity.ERROR,
     )
+
+
+def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    """Yield a fault for excluded GPUs that the host no longer has.
+
+    The driver ignores such a UUID silently, and a GPU that took the place is in use. UUIDs change
+    with a replaced board and with the cold migration of a virtual machine.
+    """
+    known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
+    gone = [uuid for uuid in host.excluded_gpus if uuid not in facts.uuids]
+    if known and gone:
+        yield _fault(
+            host,
+            f"no GPU with the UUID {shortened(gone, NAMED)}, which unhealthyDevices names",
+            "UUIDs of this host's GPUs",
+            "compare with `nvidia-smi -L`: if the board was replaced or the machine was migrated, "
+            "take the UUID out or write the new one",
+            Severity.ERROR,
+        )
 
 
 def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:

@@ -74,6 +74,17 @@ gpus() {
     done
 }
 
+# Prints uuid=UUID for each GPU that the driver found, also for those that it excludes
+# (NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-procfs.c, nv_procfs_read_gpu_info).
+uuids() {
+    for file in "$root"/proc/driver/nvidia/gpus/*/information; do
+        [ -r "$file" ] || continue
+        while read -r name kind value _; do
+            [ "$name $kind" != "GPU UUID:" ] || say uuid "$value"
+        done <"$file"
+    done
+}
+
 # find_redirected DEVICE: sets $redirected to the number of bridges above a device that redirect
 # peer-to-peer traffic to the root: bits 2 and 3 of ACS control, extended capability 0xd (Linux,
 # include/uapi/linux/pci_regs.h). Only root can read the registers; "-" if one can't be read.
@@ -287,6 +298,7 @@ say arch "$2"
 say kernel "$kernel"
 nvidia_devices
 gpus
+uuids
 rdma
 first "$root/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 say governor "$line"
