@@ -180,15 +180,18 @@ def test_a_driver_container_beside_the_hosts_driver_is_named() -> None:
     assert found(replace(GOOD, driver_container=True), source="operator") == []
 
 
-@pytest.mark.promise("A GPU that is left out by a UUID which the host no longer has is named.")
-def test_an_excluded_uuid_that_vanished_is_named() -> None:
+@pytest.mark.promise("A GPU that is left out by a UUID and was replaced by another is named.")
+def test_an_excluded_uuid_that_was_replaced_is_named() -> None:
     """Cold migration of a virtual machine gives its GPUs other UUIDs."""
-    excluded = replace(host(), excluded_gpus=("GPU-1", "GPU-2"))
-    facts = replace(GOOD, uuids=("GPU-2", "GPU-3"))
+    excluded = replace(host(), excluded_gpus=("GPU-1", "GPU-2"), gpus=1)
+    facts = replace(GOOD, uuids=("GPU-2", "GPU-3", "GPU-4"))
     (fault,) = validate_driver(excluded, facts)
     assert "no GPU with the UUID GPU-1," in str(fault)
+    assert "2 others; wanted: 1 others" in str(fault)
     assert fault.severity is Severity.ERROR
-    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-1", "GPU-2")))) == []
+    # The excluded GPU is off the bus: nothing took its place.
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-2", "GPU-3")))) == []
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-1", "GPU-2", "GPU-3")))) == []
     # Not known: an older driver, or GPUs that nothing has opened yet.
     assert list(validate_driver(excluded, GOOD)) == []
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-????????-????",)))) == []

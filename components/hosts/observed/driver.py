@@ -148,18 +148,22 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Yield a fault for excluded GPUs that the host no longer has.
+    """Yield a fault for an excluded GPU that another GPU has replaced.
 
-    The driver ignores such a UUID silently, and a GPU that took the place is in use. UUIDs change
-    with a replaced board and with the cold migration of a virtual machine.
+    The driver ignores an unknown UUID silently. That is right for a GPU that is off the bus, but
+    UUIDs also change with a replaced board and with the cold migration of a virtual machine; then a
+    GPU serves that the stack file leaves out.
     """
     known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
     gone = [uuid for uuid in host.excluded_gpus if uuid not in facts.uuids]
-    if known and gone:
+    least = host.gpus or 0
+    serving = sum(uuid not in host.excluded_gpus for uuid in facts.uuids)
+    if known and gone and serving > least:
         yield _fault(
             host,
-            f"no GPU with the UUID {shortened(gone, NAMED)}, which unhealthyDevices names",
-            "UUIDs of this host's GPUs",
+            f"no GPU with the UUID {shortened(gone, NAMED)}, which unhealthyDevices names, and "
+            f"{serving} others",
+            f"{least} others" if least else "UUIDs of this host's GPUs",
             "compare with `nvidia-smi -L`: if the board was replaced or the machine was migrated, "
             "take the UUID out or write the new one",
             Severity.ERROR,
