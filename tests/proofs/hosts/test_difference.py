@@ -151,12 +151,12 @@ def test_an_edit_of_a_host_is_a_change_and_no_drift(applied: Applied, name: str)
 
 DRIFTS: dict[str, tuple[str, list[Any]]] = {
     "a file that was changed": (
-        "echo >>/etc/sysctl.d/99-gpu-cluster.conf",
-        [drifted("file /etc/sysctl.d/99-gpu-cluster.conf", *DRIFTED)],
+        "echo >>/etc/sysctl.d/zz-gpu-cluster.conf",
+        [drifted("file /etc/sysctl.d/zz-gpu-cluster.conf", *DRIFTED)],
     ),
     "a file that is gone": (
-        "rm /etc/sysctl.d/99-gpu-cluster.conf",
-        [drifted("file /etc/sysctl.d/99-gpu-cluster.conf", "as applied", "missing")],
+        "rm /etc/sysctl.d/zz-gpu-cluster.conf",
+        [drifted("file /etc/sysctl.d/zz-gpu-cluster.conf", "as applied", "missing")],
     ),
     "a swap device that is mounted at boot again": (
         "sed -i 's/^#gpu-cluster# //' /etc/fstab",

@@ -10,7 +10,7 @@ import pytest
 
 import toolchain
 from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import build, served
+from lab.simulator.hosts.packages import Package, build, served
 from tests.fixtures.clusters import INSTALLERS
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running
@@ -379,3 +379,37 @@ def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
         # A module that a driver container loaded later must not request a reboot.
         assert not host.exists(MARK)
         assert host.undo(script).status == 0
+
+
+OLD_CUDA = (
+    *("cuda-11-0", "cuda-toolkit-11-0", "cuda-nsight-11-0", "libcublas-11-0", "libcufft-11-0"),
+    *("libcurand-11-0", "libcusolver-11-0", "libcusparse-11-0", "libnpp-11-0", "libnpp-dev-11-0"),
+    *("libnvjpeg-11-0", "libnvjitlink-11-0"),
+)
+UNVERSIONED = ("nsight-compute-2020.1.2", "nsight-systems-2020.3.2", "libcublas10")
+NEW_CUDA = ("cuda-toolkit-12-8", "libcublas-12-8", "cuda-toolkit-12-8-config-common")
+OTHERS = ("cuda-keyring", "libnpth0", "nvidia-container-toolkit")
+
+
+@pytest.mark.parametrize("kept", ["", "12.8"])
+def test_old_cuda_packages_go_by_nvidias_list_and_the_declared_ones_stay(
+    cluster: str, namespaces: None, kept: str
+) -> None:
+    """Source: CUDA Installation Guide for Linux, "Removing CUDA Toolkit"."""
+    host = software.start(cluster, "debian")
+    names = (*OLD_CUDA, *UNVERSIONED, *NEW_CUDA, *OTHERS)
+    with software.serving("debian", [Package(name, "1.0-1") for name in names]) as site:
+        packages = {"install": list(names), "repository": site}
+        assert host.apply(software.script({"packages": packages})).status == 0
+    # Without the stack's records, the packages count as installed by somebody else.
+    host.run("rm -rf /var/lib/gpu-cluster")
+    driver = {"source": "daemonset", "version": "580.65.06", "removeEarlier": True}
+    sections: dict[str, Any] = {"driver": driver, "driverInstaller": {"images": INSTALLERS}}
+    if kept:
+        sections["cuda"] = {"source": "package", "version": kept}
+    done = host.apply(software.script(sections))
+    assert (done.status, done.errors) == (0, "")
+    left = software.installed(host, "debian").keys()
+    assert not left & {*OLD_CUDA}
+    assert set(OTHERS) <= left
+    assert left & {*NEW_CUDA, *UNVERSIONED} == ({*NEW_CUDA, *UNVERSIONED} if kept else set())

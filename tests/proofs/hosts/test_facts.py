@@ -13,7 +13,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.hosts.compatibility import kernel_refused
+from components.hosts.compatibility import kernel_refused, runs
 from components.hosts.observed.inspect import observe_hosts
 from components.hosts.observed.probe import parse
 from components.hosts.observed.table import table
@@ -66,15 +66,60 @@ def test_drift_is_found_by_phase(host: Running) -> None:
     assert clean.swap == ()
     assert clean.applied == ("prepare", "runtime")
     assert clean.drift == {}
-    host.write("/etc/sysctl.d/99-gpu-cluster.conf", "")
+    host.write("/etc/sysctl.d/zz-gpu-cluster.conf", "")
     host.run("modprobe nouveau; swapon /swap.img; rm /etc/containerd/conf.d/99-nvidia.toml")
     facts = look(host)["gpu-1"]
     assert facts.loaded == ("nouveau",)
     assert facts.drift == {
-        "prepare": ("/etc/sysctl.d/99-gpu-cluster.conf", "swap"),
+        "prepare": ("/etc/sysctl.d/zz-gpu-cluster.conf", "swap"),
         "runtime": ("/etc/containerd/conf.d/99-nvidia.toml", "containerd"),
     }
     assert facts.digests["/etc/containerd/conf.d/99-nvidia.toml"] == "missing"
+
+
+CONFIG = """\
+[nvidia-container-cli]
+#no-cgroups = false
+no-cgroups = true
+root = "/run/nvidia/driver"
+[nvidia-container-runtime]
+mode = "legacy"
+root = "/not/this/one"
+"""
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+
+
+def test_the_common_faults_of_a_driver_are_seen_on_the_host(host: Running) -> None:
+    """The words of nvidia-smi and nv-fabricmanager are those of public reports."""
+    programs = {
+        "nvidia-smi": f"echo '{MISMATCH}'; echo 'NVML library version: 580.65'; exit 18",
+        "nv-fabricmanager": "echo 'Fabric Manager version is : 570.172.08'",
+        "nvidia-uninstall": "exit 1",
+    }
+    for name, text in programs.items():
+        host.write(f"/usr/bin/{name}", f"#!/bin/sh\n{text}\n")
+        host.run(f"chmod 755 /usr/bin/{name}")
+    switch = "/sys/bus/pci/devices/0000:01:00.0"
+    host.run(f"mkdir {switch}; echo 0x10de >{switch}/vendor; echo 0x068000 >{switch}/class")
+    host.write("/etc/nvidia-container-runtime/config.toml", CONFIG.replace("\n", "\r\n"))
+    gpu = "/proc/driver/nvidia/gpus/0000:10:00.0"
+    host.run(f"mkdir -p {gpu} /usr/local/nvidia/toolkit")
+    host.write(f"{gpu}/information", "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1a2b\n")
+    host.write("/usr/local/nvidia/toolkit/nvidia-container-runtime", "")
+    facts = look(host)["gpu-1"]
+    assert facts.error == ""
+    assert facts.nvidia_smi == f"18 {MISMATCH} NVML library version: 580.65 "
+    assert facts.fabric == "inactive 570.172.08"
+    assert facts.runtime_mode == "legacy"
+    assert facts.uuids == ("GPU-1a2b",)
+    assert facts.leftovers == (
+        "no-cgroups",
+        "root /run/nvidia/driver",
+        "operator-toolkit",
+        "runfile ",
+    )
+    host.run("rm /usr/bin/nv-fabricmanager")
+    assert look(host)["gpu-1"].fabric == "absent "
 
 
 @pytest.mark.promise(
@@ -339,6 +384,14 @@ def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fit
         ("575.57.08", "6.15.0", ""),
         ("580.65.06", "3.10.0-1160.el7", "needs Linux 4.15"),
         ("595.91.07", "6.12.0", ""),
+        # The kernel of a guide that warns of this driver: kernel-ml of elrepo.
+        ("440.36", "5.5.11-1.el7.elrepo.x86_64", "known not to build since Linux 5.5"),
+        ("440.64", "5.5.11-1.el7.elrepo.x86_64", ""),
+        ("440.64", "5.6.2", "issue 20505"),
+        ("440.118.02", "5.6.2", ""),
+        ("460.32.03", "5.11.0", "pull request 120655"),
+        ("580.95.05", "6.18.1", "6.18"),
+        ("580.105.08", "6.18.1", ""),
     ],
 )
 def test_driver_and_kernel_that_are_known_not_to_build_are_refused(
@@ -346,6 +399,24 @@ def test_driver_and_kernel_that_are_known_not_to_build_are_refused(
 ) -> None:
     why = kernel_refused(driver, kernel)
     assert (refused in why) if refused else why == ""
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "fits"),
+    [
+        ("10.2", "418.87.00", False),
+        ("10.2", "440.33.01", True),
+        ("10.1", "418.39", True),
+        ("10.0", "396.82", False),
+        ("9.0", "384.81", True),
+        ("11.0", "450.51.05", False),
+        ("11.4", "450.80.02", True),
+    ],
+)
+def test_cuda_versions_before_minor_version_compatibility_need_their_own_driver(
+    cuda: str, driver: str, fits: bool
+) -> None:
+    assert runs(cuda, driver) == fits
 
 
 def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:

@@ -232,10 +232,10 @@ def probe_hanging(site: Site) -> str:
     site.host.write("/usr/local/bin/df", "#!/bin/sh\nwhile [ -e /run/hold ]; do sleep 0.05; done\n")
     site.host.run("chmod 755 /usr/local/bin/df")
     site.host.write("/run/hold", "")
-    (site.host.root / "etc/sysctl.d/99-gpu-cluster.conf").unlink()
+    (site.host.root / "etc/sysctl.d/zz-gpu-cluster.conf").unlink()
     output = site.up()
     assert re.search(r"\d unchanged", output)
-    assert not site.host.exists("/etc/sysctl.d/99-gpu-cluster.conf")
+    assert not site.host.exists("/etc/sysctl.d/zz-gpu-cluster.conf")
     site.release()
     site.host.run("rm /usr/local/bin/df")
     return output

@@ -59,17 +59,17 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
     "apply_proxy": lambda host: host.exists(PROXY),
     "rebuild_initramfs": lambda host: host.exists("/run/simulated-kernel/initramfs"),
     "place": lambda host: "#gpu-cluster#" in host.read("/etc/fstab"),
-    "place_text": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
-    "put_draft": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
+    "place_text": lambda host: host.exists("/etc/sysctl.d/zz-gpu-cluster.conf"),
+    "put_draft": lambda host: host.exists("/etc/sysctl.d/zz-gpu-cluster.conf"),
     "keep_text": lambda host: "swap off" in host.read("/var/lib/gpu-cluster/prepare/expected"),
     "keep": lambda host: host.exists("/var/lib/gpu-cluster/prepare/kept/etc/fstab"),
     "record_written": lambda host: (
-        "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/written")
+        "zz-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/written")
     ),
     "expect": lambda host: "sysctl" in host.read("/var/lib/gpu-cluster/prepare/expected"),
     # This check must be the last: a file that isn't recorded as absent isn't removed by undo.
     "file_has": lambda host: (
-        "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/absent")
+        "zz-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/absent")
     ),
 }
 """For each shell function, a check of its result that reads the host without the script's help."""

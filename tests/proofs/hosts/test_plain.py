@@ -32,7 +32,7 @@ def test_both_phases_apply_once_and_are_taken_back(plain_host: Running) -> None:
 def test_the_machine_is_not_touched(plain_host: Running) -> None:
     machine = Path("/")
     plain_host.apply(prepare())
-    for path in ("etc/sysctl.d/99-gpu-cluster.conf", "etc/modules-load.d/gpu-cluster.conf"):
+    for path in ("etc/sysctl.d/zz-gpu-cluster.conf", "etc/modules-load.d/gpu-cluster.conf"):
         assert (plain_host.root / path).exists()
         assert not (machine / path).exists()
     assert not (machine / "var/lib/gpu-cluster").exists()

@@ -12,7 +12,7 @@ from tests.proofs.hosts.machine import Running, differences, start
 
 SCRIPT = prepare()
 MODULES = "/etc/modules-load.d/gpu-cluster.conf"
-SYSCTL = "/etc/sysctl.d/99-gpu-cluster.conf"
+SYSCTL = "/etc/sysctl.d/zz-gpu-cluster.conf"
 BLACKLIST = "/etc/modprobe.d/gpu-cluster-blacklist.conf"
 FORWARD = "sysctl -n net.ipv4.ip_forward"
 

@@ -15,9 +15,9 @@ import pytest
 import toolchain
 from components.hosts.observed.inspect import observe_hosts
 from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
-from tests.hosts import conftest, cri
-from tests.hosts.declared import runtime
-from tests.hosts.machine import Running, differences
+from tests.proofs.hosts import conftest, cri
+from tests.proofs.hosts.declared import runtime
+from tests.proofs.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.slow
 
