@@ -19,6 +19,7 @@ from commands import charts
 from commands.lock import one_run
 from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
+from components.settings.nodes.node_range import ranges
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.hardware import (
@@ -26,7 +27,6 @@ from lab.simulator.hardware import (
     absent,
     hardware_of,
     load_hardware,
-    ranges,
     write_hardware,
 )
 from policies.faults import ConfigError
