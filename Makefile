@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate env start down destroy forget images tools probe-key preview-state preview-secrets
+USERS := up preview validate adopt env start down destroy forget images tools probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -58,6 +58,10 @@ validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODE
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
 	@$(RUN) commands.preview
+
+.PHONY: adopt
+adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
+	@CONTEXT='$(CONTEXT)' $(RUN) commands.adopt
 
 .PHONY: down
 down: $(VENV) ## destroy the stack, stop cluster and hosts

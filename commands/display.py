@@ -32,14 +32,15 @@ MOST_NAMED = 3
 NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
 COLOR = re.compile(r"<\{%[^%]*%\}>")
 
-SIGNS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "refresh": "~"}
+SIGNS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "refresh": "~", "import": "="}
 DONE = {
     "create": "created", "update": "updated", "delete": "deleted", "replace": "replaced",
-    "refresh": "refreshed",
+    "refresh": "refreshed", "import": "taken over",
 }  # fmt: skip
 OPERATIONS = {
     "create": "create", "update": "update", "delete": "delete", "refresh": "refresh",
     "replace": "replace", "create-replacement": "replace", "delete-replaced": "delete",
+    "import": "import",
 }  # fmt: skip
 """The engine's operations, mapped to the words that users read.
 

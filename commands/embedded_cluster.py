@@ -14,6 +14,7 @@ import toolchain
 from commands import charts
 from commands.files import ROOT
 from commands.stack import Stack
+from components.settings.nodes.node_range import ranges
 from lab import simulator
 from lab.simulator import control_plane
 from lab.simulator import hosts as simulated_hosts
@@ -22,7 +23,6 @@ from lab.simulator.hardware import (
     absent,
     hardware_of,
     load_hardware,
-    ranges,
     write_hardware,
 )
 from policies.faults import ConfigError

@@ -11,13 +11,13 @@ import yaml
 from commands import embedded_cluster, stack
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
+from components.settings.nodes.node_range import ranges
 from lab.simulator import marks, nodes
 from lab.simulator.hardware import (
     Hardware,
     NodeHardware,
     absent,
     load_hardware,
-    ranges,
     write_hardware,
 )
 from policies.faults import ConfigError
