@@ -174,6 +174,10 @@ test-versions: $(VENV) ## each version that is claimed; the last line names and 
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(RUN) tests.promises
 
+.PHONY: change-schema
+change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
+	@$(RUN) commands.change_schema
+
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for
 	@$(RUN) tests.attacks.record_requests

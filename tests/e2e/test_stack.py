@@ -85,7 +85,11 @@ def test_a_machine_gets_one_document_and_a_person_the_engines_own_output(project
     done = project.command("preview", JSON="1")
     answer = json.loads(done.stdout[done.stdout.index("\n{") :])
     assert (answer["command"], answer["succeeded"], answer["resources"]) == ("preview", True, [])
-    assert set(answer["changes"]) == {"same"}
+    assert set(answer["steps"]) == {"same"}
+    assert (answer["version"], answer["outcome"]) == ("v1", "unchanged")
+    assert answer["gpus"] == {"before": 32, "after": 32}
+    again = project.command("preview", JSON="1").stdout
+    assert again[again.index("\n{") :] == done.stdout[done.stdout.index("\n{") :]
     verbose = project.command("preview", VERBOSE="1")
     assert "Previewing update" in verbose.stdout
 
@@ -250,7 +254,7 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
     )
     ours = project.command("preview")
     assert "drift: node gpu-3: label example.com/rack r1 → none\n" in ours.stdout
-    assert "~ update  command:local:Command  gpu-cluster-node-scheduling-a100\n" in ours.stdout
+    assert "GPUs 32 as before; nothing is validated; nobody drained\n" in ours.stdout
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
     assert labels["example.com/rack"] == "r1"
