@@ -6,6 +6,7 @@ which pods lose their GPU, what is down meanwhile, which versions, hosts and nod
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -29,11 +30,13 @@ NOTHING = "none"
 """Word for an empty value."""
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
-PODS = 8
+PREPARATION = re.compile(r".*-host-preparation-(.+)")
+"""Names of the resources that prepare a host; the name of the host follows."""
+PODS = 4
 """Maximum number of pods that one line names; further pods are only counted."""
 STATEMENTS = 12
 """Maximum number of lines of one kind of difference; further lines are only counted."""
-TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version"})
+TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version", "MIG layout"})
 """Parts of nodes whose changes the lines about GPUs and versions state already."""
 
 
@@ -50,6 +53,7 @@ def lines(cluster: ClusterChange) -> list[str]:
         *statement_lines("change", told_apart(cluster)),
         *statement_lines("drift", cluster.drift),
         *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
+        *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
           if cluster.maintenance else []),
     ]  # fmt: skip
@@ -133,7 +137,7 @@ def _pool(cluster: ClusterChange, pool: PoolChange) -> Iterator[str]:
         parts = [numbers(pool.gpus), *parts]
     if changed and pool.gpus.before and resources and not pool.gpus.after:
         resources = []
-    if parts or (resources and cluster.is_changed):
+    if parts or (resources and cluster.changes):
         yield f"pool {name}: {', '.join([*parts, *resources])}"
 
 
@@ -186,9 +190,9 @@ def drained(cluster: ClusterChange) -> str:
     if not gone:
         return "nobody drained"
     text = f"{counted(len(gone), 'node')} drained"
-    if booted:
-        text += f", {len(booted)} of them rebooted"
-    return text
+    if len(booted) == len(gone):
+        return f"{text} and rebooted"
+    return f"{text}, {len(booted)} of them rebooted" if booted else text
 
 
 def pod_lines(cluster: ClusterChange) -> Iterator[str]:
@@ -210,7 +214,7 @@ def loss_text(loss: Loss, number: int) -> str:
 def pod_text(pod: PodChange) -> str:
     """Return a pod with its node and its GPUs."""
     gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ""
-    return printable(f"{pod.namespace}/{pod.name} on {pod.node}{gpus}")
+    return printable(f"{pod.namespace}/{pod.name} ({pod.node}{gpus})")
 
 
 def outage_lines(cluster: ClusterChange) -> Iterator[str]:
@@ -248,26 +252,27 @@ def version_line(change: VersionChange) -> str:
 
 
 def object_lines(document: Document) -> Iterator[str]:
-    """Yield one line per operation on Kubernetes objects and Helm releases, counted by kind."""
+    """Yield the lines that only the engine's steps tell: hosts that leave, and objects by kind."""
     found: dict[str, Counter[str]] = {}
     for resource in document.resources:
         if resource.type.startswith("kubernetes:"):
             kind = resource.type.rpartition(":")[2].removesuffix("Patch")
             found.setdefault(resource.operation, Counter())[kind] += 1
+    removed = [
+        match[1]
+        for resource in document.resources
+        if resource.operation == "delete" and (match := PREPARATION.fullmatch(resource.name))
+    ]
+    if removed:
+        yield f"hosts no longer declared, whose preparation is undone: {listed(removed)}"
     for operation, kinds in found.items():
         each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         yield printable(f"objects: {operation} {each}")
 
 
 def is_validation(statement: Statement) -> bool:
-    """Return whether a statement is only a reason for a validation of a node."""
-    reasons = (
-        "not validated",
-        "validated ",
-        "validation asked",
-        "rebooted by this run",
-        "GPUs that",
-    )
+    """Return whether a statement is a reason for a validation that needs no line of its own."""
+    reasons = ("not validated", "validated for", "validation asked", "rebooted by this run")
     return statement.subject == "node" and statement.what.startswith(reasons)
 
 

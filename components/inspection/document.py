@@ -27,7 +27,7 @@ from components.findings import Finding, Kind, Subject
 from components.hosts.compatibility import version
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
-from components.inspection.losses import PLATFORM
+from components.inspection.losses import IN_CONTAINER, PLATFORM
 from components.nodes.difference import NodeGpus
 from components.platforms.site import Site
 from components.rollout import plan
@@ -243,7 +243,10 @@ def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus
         for name in pool.nodes or ()
     }
     by_node |= {name: node.before for name, node in nodes.items()}
-    at_once = desired.rollout.max_unavailable
+
+    def in_waves(names: Sequence[str]) -> int:
+        """Return how many nodes are out of use at once: a canary alone, then all others."""
+        return max(1, min(desired.rollout.max_unavailable, len(names) - 1))
 
     def gap(why: str, names: Sequence[str], most: int) -> Iterator[Gap]:
         counted = [by_node.get(name, 0) for name in names]
@@ -260,13 +263,14 @@ def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus
         ]
         reasons.setdefault("; ".join(words), []).append(change.host.node)
     for why, names in reasons.items():
-        yield from gap(f"drained for {why}", names, at_once)
-    yield from gap("rebooted", _rebooted(desired, difference), at_once)
+        yield from gap(f"drained for {why}", names, in_waves(names))
+    rebooted = _rebooted(desired, difference)
+    yield from gap("rebooted", rebooted, desired.rollout.max_unavailable)
     layouts: dict[str, list[str]] = {}
     for name in difference.layouts.names:
         layouts.setdefault(difference.layouts.changes[name].text, []).append(name)
     for why, names in layouts.items():
-        yield from gap(why, names, at_once)
+        yield from gap(why, names, in_waves(names))
     found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
     replaced = [each for each in found if each.what == PLATFORM]
     if replaced:
@@ -274,6 +278,10 @@ def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus
         why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
         yield from gap(why, names, len(names))
         return
+    containers = [each.name for each in found if each.what in IN_CONTAINER]
+    if containers and desired.platform.site.driver.in_container:
+        why = "the driver's container is replaced and GPU pods are evicted, node by node"
+        yield from gap(why, list(dict.fromkeys(containers)), 1)
     restarted = [each.name for each in found if each.what in RESTARTING]
     if difference.platform.chart:
         restarted = [name for name, count in by_node.items() if count]
@@ -310,7 +318,7 @@ def _drivers(
     desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
-    site = desired.platform.site
+    site, difference = desired.platform.site, inspection.difference
     hosts = {host.node: host for host in desired.hosts}
     names = [node for node, each in nodes.items() if each.pool and each.after]
     for name in dict.fromkeys((*names, *(host.node for host in desired.hosts if host.gpus))):
@@ -320,7 +328,8 @@ def _drivers(
         loaded = (facts.driver if facts and not facts.error else "") or ""
         was = loaded or inspection.drivers.get(name, "")
         known = bool(facts and not facts.error) or bool(was)
-        if wanted and known and was != wanted and not was.startswith(f"{wanted}."):
+        left = host is not None and host.name in difference.rollout.left
+        if wanted and known and not left and was != wanted and not was.startswith(f"{wanted}."):
             yield (host.name if host else name), was, wanted
 
 

@@ -19,6 +19,12 @@ from components.nodes.pods import NO_EXECUTE, not_tolerating, of_claims, pod_on_
 
 SINGLE = 20
 """Largest number of nodes whose pods are listed node by node; else all pods are listed once."""
+IN_CONTAINER = ("driver.version", "driver.source")
+"""Settings in a validation's record whose change replaces a driver's container on the node.
+
+The GPU Operator's driver manager evicts GPU pods before it unloads the driver (source:
+NVIDIA/k8s-driver-manager, README).
+"""
 PLATFORM = "platform"
 """Name of the setting in a validation's record whose change removes the GPUs' device plugin."""
 
@@ -67,7 +73,12 @@ class LossesQuestion:
 
 
 def question(
-    context: str, difference: Difference, pools: Sequence[PoolScheduling], reboots: frozenset[str]
+    context: str,
+    difference: Difference,
+    pools: Sequence[PoolScheduling],
+    reboots: frozenset[str],
+    *,
+    in_container: bool = False,
 ) -> LossesQuestion:
     """Return the nodes whose pods must be inspected.
 
@@ -76,12 +87,14 @@ def question(
         difference: What the run changes.
         pools: Desired labels and taints.
         reboots: Nodes that the run reboots.
+        in_container: Whether a container installs the driver on the nodes.
     """
     wanted = {pool.pool: pool for pool in pools}
+    taking = (PLATFORM, *IN_CONTAINER) if in_container else (PLATFORM,)
     replaced = {
         finding.name
         for finding in difference.validation.findings
-        if finding.kind is Kind.CHANGE and finding.what == PLATFORM
+        if finding.kind is Kind.CHANGE and finding.what in taking
     }
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:

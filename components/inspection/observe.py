@@ -157,8 +157,6 @@ def _show(
         pulumi.log.info(f"hosts\n{text}")
     for warning in inspection.warnings:
         pulumi.log.warn(warning)
-    if inspection.unreachable:
-        pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
 
 
 def require_context(context: str, stack: str, source: str = "") -> None:
@@ -205,6 +203,7 @@ def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> In
         difference,
         desired.scheduling.pools,
         frozenset(host.node for host in desired.hosts if host.name in reboots),
+        in_container=desired.platform.site.driver.in_container,
     )
     seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
     return replace(

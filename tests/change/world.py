@@ -194,6 +194,7 @@ class World:
             difference,
             desired.scheduling.pools,
             frozenset(host.node for host in desired.hosts if host.name in reboots),
+            in_container=desired.platform.site.driver.in_container,
         )
         lost = losses.losses(asked, self.pods_by_node(), [])
         return replace(inspection, difference=replace(difference, losses=lost))
