@@ -16,7 +16,7 @@ from pulumi.automation.events import StepEventMetadata
 from commands.difference import differences
 from commands.failure import condensed
 from commands.waiting import FIRST
-from components.change.document import Problem, Resource
+from components.change.document import Operation, Problem, Resource
 from policies.printable import printable, printable_lines, shortened
 
 # Maximum number of resources with a line each; the resources beyond it are counted by type.
@@ -36,12 +36,18 @@ OBJECTS = "kubernetes:"
 """Beginning of the types whose changed properties a change document lists."""
 COLOR = re.compile(r"<\{%[^%]*%\}>")
 
-SIGNS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "refresh": "~"}
-DONE = {
+SIGNS: dict[Operation, str] = {
+    "create": "+",
+    "update": "~",
+    "delete": "-",
+    "replace": "±",
+    "refresh": "~",
+}
+DONE: dict[Operation, str] = {
     "create": "created", "update": "updated", "delete": "deleted", "replace": "replaced",
     "refresh": "refreshed",
 }  # fmt: skip
-OPERATIONS = {
+OPERATIONS: dict[str, Operation] = {
     "create": "create", "update": "update", "delete": "delete", "refresh": "refresh",
     "replace": "replace", "create-replacement": "replace", "delete-replaced": "delete",
 }  # fmt: skip
@@ -58,7 +64,7 @@ OURS = ("app.kubernetes.io/managed-by", "gpu-cluster")
 class _Running:
     """An operation of the engine that is running, with the last message it sent."""
 
-    operation: str
+    operation: Operation
     name: str
     since: float
     last: str = ""
@@ -171,7 +177,7 @@ class Display:
         self._change(step, running.operation, sign, done, self.clock() - running.since)
 
     def _change(
-        self, step: StepEventMetadata, operation: str, sign: str, word: str, took: float = 0.0
+        self, step: StepEventMetadata, operation: Operation, sign: str, word: str, took: float = 0.0
     ) -> None:
         name = step.urn.rsplit("::", 1)[-1]
         details: tuple[str, ...] = ()

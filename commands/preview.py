@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+from commands.annotations import annotate
 from commands.contexts import require_context
 from commands.display import Display
 from commands.engine import POLICIES, select, stale
 from commands.failure import stop
+from commands.files import ROOT
 from commands.stack import Stack
 from commands.watched import Failed, refusals, say, watched
 from components.change.assemble import EngineSteps, assembled
@@ -88,23 +90,33 @@ def previewed(stack: Stack) -> Document:
         return located(document, StackFile.read(stack.file))
 
 
+def show(document: Document) -> None:
+    """Print what the engine's steps add to the program's own lines; exit with 1 after a failure."""
+    for line in object_lines(document):
+        say(line)
+    if document.outcome is Outcome.FAILED:
+        stop(f"preview: failed: {document.cause}")
+    steps = ", ".join(f"{count} {kind}" for kind, count in document.steps.items())
+    say(f"preview: {steps or 'no change'}")
+
+
 def main() -> None:
     """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
     stack = Stack.current()
     output = sys.stdout
-    with redirect_stdout(sys.stderr if os.environ.get("JSON") == "1" else output):
-        with refusals(), stack.unsalted():
+    is_json = os.environ.get("JSON") == "1"
+    with redirect_stdout(sys.stderr if is_json else output), refusals():
+        with stack.unsalted():
             document = previewed(stack)
-            if target := os.environ.get(VARIABLE):
-                replace_text(Path(target), document.write())
-        for line in object_lines(document):
-            say(line)
-        if os.environ.get("JSON") == "1":
-            output.write(document.write())
-        if document.outcome is Outcome.FAILED:
-            stop(f"preview: failed: {document.cause}")
-        steps = ", ".join(f"{count} {kind}" for kind, count in document.steps.items())
-        say(f"preview: {steps or 'no change'}")
+        if target := os.environ.get(VARIABLE):
+            replace_text(Path(target), document.write())
+        for line in annotate(document, os.environ, ROOT):
+            print(line, file=sys.stderr, flush=True)
+        try:
+            show(document)
+        finally:
+            if is_json:
+                output.write(document.write())
 
 
 if __name__ == "__main__":

@@ -56,6 +56,10 @@ class Outage(StrEnum):
     MIG_LAYOUT = "mig-layout"
 
 
+Operation = Literal["create", "update", "replace", "delete", "refresh"]
+"""What the engine does to a resource, in the words that users read."""
+
+
 class Numbers(Model):
     """A number before and after the run.
 
@@ -183,7 +187,7 @@ class Statement(Model):
         first: Whether nothing was ever applied to these things.
     """
 
-    subject: Text
+    subject: Literal["host", "node", "pool", "object"]
     names: tuple[Text, ...]
     what: Text
     was: Text = ""
@@ -220,7 +224,7 @@ class Resource(Model):
             without secrets and without values that are not known before the run.
     """
 
-    operation: Text
+    operation: Operation
     type: Text
     name: Text
     details: tuple[Text, ...] = ()

@@ -366,7 +366,7 @@ def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
             named.append(finding.name)
     return tuple(
         Statement(
-            subject=str(finding.subject),
+            subject=finding.subject.value,
             names=tuple(map(printable, named)),
             what=printable(finding.what),
             was=printable(finding.was),

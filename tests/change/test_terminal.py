@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from components.change.document import ClusterChange, Document, Outcome, Resource
+from components.change.document import ClusterChange, Document, Operation, Outcome, Resource
 from components.change.names import listed, ranges
 from components.change.text import lines, object_lines
 from tests.change.edits import EDITS, TOLD
@@ -82,7 +82,7 @@ def test_many_ranges_are_counted() -> None:
 
 
 def test_what_only_the_engine_knows_has_a_line_for_hosts_and_one_for_objects() -> None:
-    made = [
+    made: list[tuple[Operation, str, str]] = [
         ("delete", "command:remote:Command", "gpu-cluster-host-preparation-gpu-2"),
         ("update", "command:local:Command", "gpu-cluster-validation-a100"),
         ("create", "kubernetes:core/v1:ConfigMap", "a"),

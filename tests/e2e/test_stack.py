@@ -37,7 +37,9 @@ def test_a_preview_before_the_first_run_shows_what_will_be_made(
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
     assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
-    assert "+ create  command:remote:Command  gpu-cluster-host-preparation-gpu-1" in done.stdout
+    assert "GPUs 0 → 32 (pool a100: 0 → 32, with gpu-1..4); validated: gpu-1..4" in done.stdout
+    assert "change: host gpu-1..2: preparation none → applied" in done.stdout
+    assert "objects: create " in done.stdout
     assert len(done.stdout.splitlines()) < 40
     assert not re.search(r"\$PATH|GPU\d{3}|^[{}]|drift: ", done.stdout, re.M)
     assert snapshot.cluster(project) == before[0]
