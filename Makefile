@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate adopt env start down destroy forget images tools probe-key preview-state preview-secrets
+USERS := up preview validate adopt env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -54,6 +54,10 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 .PHONY: validate
 validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
 	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
+
+.PHONY: comment
+comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/ci.md)
+	@$(RUN) commands.comment
 
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
@@ -187,6 +191,10 @@ test-versions: $(VENV) ## each version that is claimed; the last line names and 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(RUN) tests.promises
+
+.PHONY: change-schema
+change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
+	@$(RUN) commands.change_schema
 
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for

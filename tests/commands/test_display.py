@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pulumi
 import pytest
 from pulumi.automation import EngineEvent
 
@@ -13,8 +12,6 @@ from commands.difference import MOST, differences
 from commands.display import Display
 from commands.failure import condensed
 from commands.waiting import EVERY, FIRST, Reminder
-from components.operation import report
-from tests.findings import found
 
 COMMAND = "command:local:Command"
 JOB = "kubernetes:batch/v1:Job"
@@ -120,13 +117,24 @@ def test_only_things_in_the_world_that_change_have_a_line() -> None:
     assert lines == [f"+ created  {COMMAND}  a", f"! failed to delete  {COMMAND}  c"]
 
 
-def test_a_preview_shows_which_property_changes_and_from_what_to_what() -> None:
-    old = {"stdin": json.dumps({"labels": {"team": "a"}}), "triggers": ["x"]}
-    finding = {"environment": {"GPU_CLUSTER_FINDING": "told beside"}}
-    new = {"stdin": json.dumps({"labels": {"team": "b"}}), "triggers": ["x"], **finding}
-    update = step("resourcePreEvent", "a", "update", old=old, new=new)
-    lines = shown(update, preview=True)
-    assert lines == [f"~ update  {COMMAND}  a", "    stdin.labels.team: a → b"]
+def test_a_preview_keeps_which_property_of_an_object_changes_and_prints_no_resource() -> None:
+    placeholder = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+    old = {"data": {"file": json.dumps({"mig": "none"})}, "key": "[secret]", "revision": 1}
+    new = {"data": {"file": json.dumps({"mig": "single"})}, "key": "other", "revision": placeholder}
+    events = [
+        step("resourcePreEvent", "a", "update", "kubernetes:core/v1:ConfigMap", old=old, new=new),
+        step("resourcePreEvent", "b", "update", old={"stdin": "a"}, new={"stdin": "b"}),
+    ]
+    said: list[str] = []
+    display = Display(said.append, preview=True)
+    for item in events:
+        display.show(item)
+    display.finish()
+    assert said == []
+    assert [each.details for each in display.resources] == [
+        ("data.file.mig: none → single", "revision: 1 → known after the run"),
+        (),
+    ]
 
 
 def test_eight_hundred_resources_and_messages_stay_below_two_hundred_lines() -> None:
@@ -183,6 +191,7 @@ def test_a_wait_is_named_from_second_ten_on_and_then_seldom() -> None:
         ({}, {"a": {"b": [True]}}, "a.b[0]: none → true"),
         ({"a": "x\ny"}, {"a": "x" * 100}, f"a: 2 lines → {'x' * 59}…"),
         ({"a": "{no json"}, {"a": []}, "a: {no json → []"),
+        ({"a": "x\ny"}, {"a": "x\nz"}, "a: another text"),
     ],
 )
 def test_differences(old: dict[str, Any], new: dict[str, Any], line: str) -> None:
@@ -193,20 +202,6 @@ def test_many_differences_are_counted() -> None:
     lines = differences({}, {str(number): number for number in range(MOST + 5)})
     assert len(lines) == MOST + 1
     assert lines[-1] == "and 5 more"
-
-
-def test_findings_of_one_text_have_one_line_and_what_is_new_has_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(pulumi.log, "info", said.append)
-    lost = [found(f"drift: node gpu-{each}: label a", was="b") for each in range(1, 8)]
-    edited = found("change: node gpu-1: label c", now="d")
-    report((*lost, edited, found("change: node gpu-9: pool", now="a100", first=True)))
-    assert said == [
-        "drift: node gpu-1, gpu-2, gpu-3, gpu-4, gpu-5 and 2 more: label a b → none",
-        "change: node gpu-1: label c none → d",
-    ]
 
 
 def test_a_traceback_of_the_program_is_one_line() -> None:

@@ -37,7 +37,9 @@ def test_a_preview_before_the_first_run_shows_what_will_be_made(
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
     assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
-    assert "+ create  command:remote:Command  gpu-cluster-host-preparation-gpu-1" in done.stdout
+    assert "GPUs 0 → 32 (pool a100: 0 → 32, with gpu-1..4); validated: gpu-1..4" in done.stdout
+    assert "change: host gpu-1..2: preparation none → applied" in done.stdout
+    assert "objects: create " in done.stdout
     assert len(done.stdout.splitlines()) < 40
     assert not re.search(r"\$PATH|GPU\d{3}|^[{}]|drift: ", done.stdout, re.M)
     assert snapshot.cluster(project) == before[0]
@@ -85,7 +87,11 @@ def test_a_machine_gets_one_document_and_a_person_the_engines_own_output(project
     done = project.command("preview", JSON="1")
     answer = json.loads(done.stdout[done.stdout.index("\n{") :])
     assert (answer["command"], answer["succeeded"], answer["resources"]) == ("preview", True, [])
-    assert set(answer["changes"]) == {"same"}
+    assert set(answer["steps"]) == {"same"}
+    assert (answer["version"], answer["outcome"]) == ("v1", "unchanged")
+    assert answer["gpus"] == {"before": 32, "after": 32}
+    again = project.command("preview", JSON="1").stdout
+    assert again[again.index("\n{") :] == done.stdout[done.stdout.index("\n{") :]
     verbose = project.command("preview", VERBOSE="1")
     assert "Previewing update" in verbose.stdout
 
@@ -250,7 +256,7 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
     )
     ours = project.command("preview")
     assert "drift: node gpu-3: label example.com/rack r1 → none\n" in ours.stdout
-    assert "~ update  command:local:Command  gpu-cluster-node-scheduling-a100\n" in ours.stdout
+    assert "GPUs 32 as before; nothing is validated; nobody drained\n" in ours.stdout
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
     assert labels["example.com/rack"] == "r1"

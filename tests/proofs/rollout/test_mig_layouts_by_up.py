@@ -68,8 +68,9 @@ def test_a_changed_layout_goes_in_waves_and_the_next_up_changes_nothing(project:
     project.edit(lambda cluster: cluster.update(pools=[pool({"3g.20gb": 2})]))
     preview = project.command("preview")
     assert preview.returncode == 0, preview.stdout
-    assert "MIG layout of 2 nodes: 1 without pods, 1 in waves, 1 pod evicted" in preview.stdout
-    assert "node gpu-1: evicts 1 of default/Pod train" in preview.stdout
+    assert "2 nodes partitioned again, at most 1 out of use at once" in preview.stdout
+    assert "1 pod evicted: default/train (gpu-1" in preview.stdout
+    assert "without pods, so in no wave: gpu-2" in preview.stdout
     assert offered(project) == ["56", "56"]
     assert figures(project.up())[:2] == (16, 16)
     assert offered(project) == ["16", "16"]
