@@ -49,7 +49,7 @@ def write(
     for name in ON_PATH:
         _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
     if isinstance(gpus, HostGpus):
-        _symlink(upper / "usr/bin/nvidia-smi", str(gpus.nvidia_smi))
+        _program(upper / "usr/bin/nvidia-smi", gpus.nvidia_smi)
     else:
         driver(gpus, parts, upper)
     for name, text in texts.items():

@@ -53,7 +53,7 @@ def of_other_devices_cel(name: str) -> str:
     """Return CEL that is true for the name of a claim for devices other than GPUs."""
     other = f"{name}.matches({cel.text(OTHER_DEVICES)})"
     return (
-        f'({name} in params.data[?"otherClaims"].orValue("").split(",").filter(x, x != "") || '
+        f'({name} in variables.facts[?"otherClaims"].orValue("").split(",").filter(x, x != "") || '
         f"({other} && !{name}.matches({cel.text(SOUNDS_LIKE_GPU)})))"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -149,6 +149,11 @@ class Pod:
     copies: int | None = None
     loose: bool = False
     whole: bool = True
+
+    @property
+    def resources(self) -> Container:
+        """Return the resources of the pod as a whole, as those of a container without a name."""
+        return replace(container_at(self.spec, self.spec_path), name="")
 
     def under(self, key: str) -> str:
         """Return the path of a pod's field in the manifest."""

@@ -69,17 +69,17 @@ RULE = Rule(
 )
 
 _OF_PLATFORM = "".join(
-    f"params.data.platform == {cel.text(platform)} ? {cel.texts(names)} : "
+    f"variables.facts.platform == {cel.text(platform)} ? {cel.texts(names)} : "
     for platform, names in _FOREIGN.items()
 )
 
 _FOREIGN_CEL = (
-    f'(!("platform" in params.data) ? [] : {_OF_PLATFORM}[])'
+    f'(!("platform" in variables.facts) ? [] : {_OF_PLATFORM}[])'
     f".filter(n, !(n in {cel.parameter('resourceNames')}))"
 )
 
 _SERVED_CEL = (
-    f'params.data[?"platform"].orValue("") in {cel.texts(_NO_CLAIMS)} && '
+    f'variables.facts[?"platform"].orValue("") in {cel.texts(_NO_CLAIMS)} && '
     f'!{cel.parameter("resourceNames")}.exists(n, !n.contains("/"))'
 )
 

@@ -38,8 +38,8 @@ RULE = Rule(
 )
 
 _CAP = (
-    '["maxGpusPerContainer", "maxGpusPerPod"].filter(k, k in params.data)'
-    ".map(k, int(params.data[k])).min()"
+    '["maxGpusPerContainer", "maxGpusPerPod"].filter(k, k in variables.facts)'
+    ".map(k, int(variables.facts[k])).min()"
 )
 _COUNT = f'(x.?allocationMode.orValue("") == "All" ? {MOST} : int(x.?count.orValue(1)))'
 _TOTAL = (
@@ -48,7 +48,7 @@ _TOTAL = (
 )
 
 TWIN = Twin(
-    f'("maxGpusPerContainer" in params.data || "maxGpusPerPod" in params.data) ? '
+    f'("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '
     f"({_TOTAL} > {_CAP} ? "
     f'["found up to " + string({_TOTAL}) + " GPUs in one claim"] : []) : []',
     scopes=frozenset({Scope.CLAIMS}),

@@ -57,7 +57,7 @@ _ASKED = cel.asks_for(
 )
 
 TWIN = pods(
-    '("maxGpusPerContainer" in params.data || "maxGpusPerPod" in params.data) ? '
+    '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '
     f"variables.containers.filter(c, {_ASKED})"
     '.map(c, "found GPUs by their class in container " + c.name) : []',
     signs=(Sign(cel.named(f"n.startsWith({cel.text(BY_CLASS)})"), On.CONTAINER),),

@@ -62,12 +62,12 @@ RULE = Rule(
     "pkg/types/types.go MemoryBlockSize",
 )
 
-_POOL_BLOCKS = 'params.data[p + ".blocks"]'
+_POOL_BLOCKS = 'variables.facts[p + ".blocks"]'
 
 TWIN = pods(
     cel.each_container(
         f"{CORES_ASKED} > 0 && {CORES_ASKED} < 100 && (size(variables.pools) == 0 || "
-        'variables.pools.exists(p, !((p + ".blocks") in params.data)) ? '
+        'variables.pools.exists(p, !((p + ".blocks") in variables.facts)) ? '
         f"{BLOCKS_ASKED} > {_MOST_BLOCKS} : "
         f"variables.pools.all(p, {BLOCKS_ASKED} > int({_POOL_BLOCKS})))",
         f'string({BLOCKS_ASKED}) + " blocks of memory"',
