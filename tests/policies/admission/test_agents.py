@@ -23,7 +23,7 @@ from policies.admission import Enforcement, manifests
 from policies.parameters import context_by
 from policies.rules import Severity, evaluate
 from tests.policies.admission.cluster import EVERYTHING, Answer, apply, create
-from tests.policies.rules.test_agents import agent
+from tests.policies.rules.agents import agent
 
 ENFORCE = Enforcement({Severity.MANDATORY: ["Deny"], Severity.ADVISORY: ["Warn"]})
 SPACE = "agents"

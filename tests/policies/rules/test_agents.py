@@ -10,36 +10,12 @@ import pytest
 
 from policies.parameters import context_by
 from policies.rules import Context, PoolFacts, Severity, TaintFacts, evaluate
+from tests.policies.rules.agents import agent
 
 GPU = "nvidia.com/gpu"
 POOL = PoolFacts("a100", 8, (TaintFacts(GPU),), nodes=1)
 CONTEXT = Context(pools=(POOL,), today=date(2026, 6, 1))
 OPEN = Context(pools=(replace(POOL, taints=()),))
-
-
-def agent(
-    *paths: str,
-    read_only: bool = False,
-    kind: str = "DaemonSet",
-    namespace: str = "m",
-    **fields: Any,
-) -> Any:
-    """Return an agent that mounts host paths, and tolerates each taint."""
-    names = [f"v{index}" for index, _ in enumerate(paths)]
-    mounts = [{"name": name, "mountPath": f"/{name}", "readOnly": read_only} for name in names]
-    container = {"name": "a", "image": "quay.io/agents/a:1", "volumeMounts": mounts, **fields}
-    spec = {
-        "tolerations": [{"operator": "Exists"}],
-        "volumes": [
-            {"name": name, "hostPath": {"path": path}}
-            for name, path in zip(names, paths, strict=True)
-        ],
-        "containers": [container],
-    }
-    template = {"metadata": {"labels": {"app": "a"}}, "spec": spec}
-    metadata = {"name": "a", "namespace": namespace}
-    body = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": body}
 
 
 def found(manifest: Any, context: Context = CONTEXT) -> dict[str, str]:

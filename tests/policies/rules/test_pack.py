@@ -351,5 +351,5 @@ def test_one_configuration_reaches_the_pack_and_the_policies(
     }
     denied, warned = (written[f"gpu-rules-pods-{level}"] for level in ("mandatory", "advisory"))
     assert "variables.GPU050" in denied
-    assert "GPU049" not in denied + warned
+    assert "variables.GPU049" not in denied + warned
     assert "2030-12-31" in warned
