@@ -7,7 +7,9 @@ from typing import Final
 
 from ..rules.cel import (
     NAMES,
+    POOL_TAINTS,
     SIDECAR,
+    TOLERATED,
     asked,
     asks_for,
     claim_name,
@@ -102,8 +104,10 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     # Evaluated once into a variable, because the order of a map's keys differs between evaluations.
     "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
     '.join(",")).join(",").split(",")',
-    "taints": parameter("taints"),
     "gpuPools": parameter("pools"),
+    # GPU pools with taints all of which the pod tolerates.
+    "reachedPools": 'variables.gpuPools.filter(p, variables.facts[p + ".taints"] != "" && '
+    f"{POOL_TAINTS}.all(t, {TOLERATED}))",
     "pools": f"variables.gpuPools.filter(p, {_CANDIDATE})",
     **_requests(),
 }

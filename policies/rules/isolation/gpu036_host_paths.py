@@ -11,12 +11,12 @@ from ..example import Example
 from ..host_paths import host_paths
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
-from ..pools import candidate_pools, gpu_pools, hard_taints, tolerates
+from ..pools import candidate_pools, hard_taints, reached
 from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import VOLUMES, Sign
 from ..twin import pods
-from ..unknown import UNKNOWN, at, sequence, text
+from ..unknown import at, sequence, text
 from .paths import DIRECT, PARENTS, direct_cel, gives_gpus, gives_gpus_cel
 
 
@@ -30,13 +30,7 @@ def on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
         return True
     if any(not hard_taints(pool) for pool in candidate_pools(pod, context)):
         return True
-    tolerations = sequence(pod.spec.get("tolerations"))
-    taints = [taint for pool in gpu_pools(context) for taint in hard_taints(pool)]
-    return any(
-        toleration is not UNKNOWN and tolerates(toleration, taint)
-        for toleration in tolerations
-        for taint in taints
-    )
+    return bool(reached(pod, context))
 
 
 def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -77,8 +71,7 @@ RULE = Rule(
 )
 
 NEAR_GPUS = (
-    "(variables.asksForGpus || variables.tolerations.exists(o, "
-    f"variables.taints.exists(t, {cel.tolerates('o', 't')})) || "
+    "(variables.asksForGpus || size(variables.reachedPools) > 0 || "
     'variables.pools.exists(p, variables.facts[p + ".taints"] == ""))'
 )
 

@@ -9,7 +9,7 @@ from ..agents import OF_DAEMON_SET, of_daemon_set
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
 from ..example import Example
-from ..pools import gpu_pools, hard_taints, tolerates
+from ..pools import hard_taints, reached, tolerates
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
 from ..twin import pods
@@ -23,7 +23,8 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     if may_ask(pod, context) or "tolerations" in pod.inherited:
         # Tolerations that stand above several pods are for those of them that request GPUs.
         return
-    taints = {str(taint): taint for pool in gpu_pools(context) for taint in hard_taints(pool)}
+    pools = reached(pod, context)
+    taints = {str(taint): taint for pool in pools for taint in hard_taints(pool)}
     for index, toleration in enumerate(sequence(pod.spec.get("tolerations"))):
         if toleration is UNKNOWN or holds_unknown(toleration):
             continue
@@ -55,7 +56,7 @@ RULE = Rule(
 TWIN = pods(
     cel.in_workloads(
         f"!{OF_DAEMON_SET} && !{MAY_ASK} ? variables.tolerations.filter(o, "
-        f"variables.taints.exists(t, {cel.tolerates('o', 't')}))"
+        f"variables.reachedPools.exists(p, {cel.POOL_TAINTS}.exists(t, {cel.tolerates('o', 't')})))"
         '.map(o, "found a toleration of GPU nodes: " + o.?key.orValue("every taint")) : []'
     ),
     on_update=cel.PLACE_CHANGED,

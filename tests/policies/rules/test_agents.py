@@ -119,3 +119,13 @@ def test_settings_add_to_the_levels_of_the_stack() -> None:
     stack = replace(CONTEXT, severities={"GPU050": Severity.OFF})
     both = context_by({"rules": {"GPU049": "off"}}, stack)
     assert both.severities == {"GPU050": "off", "GPU049": "off"}
+
+
+def test_a_pool_is_reached_by_tolerations_of_all_its_taints() -> None:
+    two = replace(POOL, taints=(TaintFacts(GPU), TaintFacts("batch", "", "NoExecute")))
+    evicted = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    manifest = agent(kind="Deployment")
+    manifest["spec"]["template"]["spec"]["tolerations"] = [evicted]
+    assert found(manifest, Context(pools=(two,))) == {}
+    manifest["spec"]["template"]["spec"]["tolerations"] += [{"key": GPU, "operator": "Exists"}]
+    assert found(manifest, Context(pools=(two,))) == {"GPU032": "mandatory"}
