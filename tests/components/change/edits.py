@@ -14,6 +14,10 @@ from typing import Any
 
 import yaml
 
+from components.change.document import (
+    Document,
+    Outcome,
+)
 from components.host_facts import HostFacts
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod, told
 
@@ -308,6 +312,14 @@ def texts() -> Iterator[tuple[str, str]]:
     """Yield the text of each edit."""
     for name, edit in EDITS.items():
         yield name, edit.text
+
+
+def document_of(name: str) -> Document:
+    """Return the document of an edit."""
+    edit = EDITS[name]
+    change = edit.world.change(edit.after)
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 def main() -> None:
