@@ -168,11 +168,17 @@ IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
     for field in (".containers", ".?initContainers.orValue([])")
 )
-# The fields that a resize of a pod can change: pkg/registry/core/pod/strategy.go podResizeStrategy.
+# The fields that a resize of a pod can change: kubernetes v1.36.3 pkg/registry/core/pod/strategy.go
+# dropNonResizeUpdates.
 SIZES_CHANGED: Final = " || ".join(
-    f"dyn(object).spec{field}.map(c, c.?resources) != "
-    f"dyn(oldObject).spec{field}.map(c, c.?resources)"
-    for field in (".containers", ".?initContainers.orValue([])")
+    (
+        changed("spec.?resources"),
+        *(
+            f"dyn(object).spec{field}.map(c, c.?resources) != "
+            f"dyn(oldObject).spec{field}.map(c, c.?resources)"
+            for field in (".containers", ".?initContainers.orValue([])")
+        ),
+    )
 )
 
 
