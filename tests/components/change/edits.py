@@ -14,10 +14,7 @@ from typing import Any
 
 import yaml
 
-from components.change.document import (
-    Document,
-    Outcome,
-)
+from components.change.document import Document, Outcome
 from components.host_facts import HostFacts
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod, told
 
@@ -314,14 +311,6 @@ def texts() -> Iterator[tuple[str, str]]:
         yield name, edit.text
 
 
-def document_of(name: str) -> Document:
-    """Return the document of an edit."""
-    edit = EDITS[name]
-    change = edit.world.change(edit.after)
-    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
-    return Document(stack="dev", outcome=outcome, clusters=(change,))
-
-
 def main() -> None:
     """Write the texts of all edits."""
     yaml.add_representer(
@@ -332,6 +321,14 @@ def main() -> None:
     )
     text = yaml.dump(dict(texts()), sort_keys=False, allow_unicode=True, width=200)
     TOLD.write_text(f"# What a preview says about each edit of edits.py.\n{text}")
+
+
+def document_of(name: str) -> Document:
+    """Return the document of an edit."""
+    edit = EDITS[name]
+    change = edit.world.change(edit.after)
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 if __name__ == "__main__":
