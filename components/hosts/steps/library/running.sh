@@ -2,9 +2,10 @@
 # nothing about the program that runs. Sources: systemctl(1), show; systemd.service(5), "Command
 # lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
 
-# find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program` to the
-# path of the daemon that runs, or that the unit starts. Writes the daemon's words to the file
-# `words`, one a line: of the process, or of the unit as long as it does not run.
+# find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program`
+# to the path of the daemon that runs, or that the unit starts. Writes the daemon's words to the
+# file `words`, one a line: of the process, or of the unit as long as it does not run.
+# shellcheck disable=SC2034 # callers read these variables
 find_running() {
     pid='' running_program=
     : >"$scratch/words"
