@@ -58,7 +58,8 @@ class Origin:
 
     Attributes:
         commit: Commit that was previewed. Empty: unknown.
-        base: Commit that the stack was brought up with before. Empty: the real stack.
+        base: Commit or branch that was brought up on an embedded cluster before. Empty: the
+            preview is of the real stack.
         run: Address of the run's page. Empty: none.
     """
 
@@ -389,7 +390,7 @@ def _footer(document: Document, origin: Origin) -> str:
     parts = ["This comment is updated with each push."]
     if origin.base:
         parts.append(
-            f"Simulated: {code(origin.base[:12])} was brought up on an embedded cluster with the "
+            f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
             f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there."
         )
     elif origin.commit:
