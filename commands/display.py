@@ -42,14 +42,16 @@ SIGNS: dict[Operation, str] = {
     "delete": "-",
     "replace": "±",
     "refresh": "~",
+    "import": "=",
 }
 DONE: dict[Operation, str] = {
     "create": "created", "update": "updated", "delete": "deleted", "replace": "replaced",
-    "refresh": "refreshed",
+    "refresh": "refreshed", "import": "taken over",
 }  # fmt: skip
 OPERATIONS: dict[str, Operation] = {
     "create": "create", "update": "update", "delete": "delete", "refresh": "refresh",
     "replace": "replace", "create-replacement": "replace", "delete-replaced": "delete",
+    "import": "import",
 }  # fmt: skip
 """The engine's operations, mapped to the words that users read.
 

@@ -18,6 +18,7 @@ from commands.display import Display
 from commands.engine import POLICIES, select, stale
 from commands.failure import stop
 from commands.files import ROOT
+from commands.lab import embedded_cluster
 from commands.stack import Stack
 from commands.watched import Failed, refusals, say, watched
 from components.change.assemble import EngineSteps, assembled
@@ -45,8 +46,9 @@ def documents(folder: Path) -> Iterator[None]:
 def run(stack: Stack) -> Document:
     """Preview the stack; return what would change, also if the preview failed."""
     require_context(stack)
-    stack.require_running()
-    stack.note_absent_machines()
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
+        cluster.note_absent_machines()
     selected = select(stack)
     display = Display(say, preview=True)
     cause, steps = "", {}

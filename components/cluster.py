@@ -188,7 +188,7 @@ class GpuCluster(pulumi.ComponentResource):
             )
 
     def _missing(self, args: GpuClusterArgs) -> list[str]:
-        parts = self.desired.platform.extra_objects()
+        parts = self.desired.platform.installation.objects
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
@@ -340,7 +340,7 @@ class GpuCluster(pulumi.ComponentResource):
                 ),
                 after(serving),
             )
-        charts = serving.version.apply(lambda version: {platform.chart: version})
+        charts = serving.version.apply(lambda version: {platform.chart: version} if version else {})
         self.register_outputs({"nodes": validation.nodes, "charts": charts})
         none = pulumi.Output.from_input("")
         return _Results(

@@ -56,7 +56,7 @@ class Outage(StrEnum):
     MIG_LAYOUT = "mig-layout"
 
 
-Operation = Literal["create", "update", "replace", "delete", "refresh"]
+Operation = Literal["create", "update", "replace", "delete", "refresh", "import"]
 """What the engine does to a resource, in the words that users read."""
 
 

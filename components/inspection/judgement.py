@@ -147,8 +147,8 @@ def _gone(
             )
 
 
-def _chart(wanted: WantedChart, problem: str) -> Iterator[Fault]:
-    if problem:
+def _chart(wanted: WantedChart | None, problem: str) -> Iterator[Fault]:
+    if wanted and problem:
         yield Fault(
             f"chart {wanted.chart} {wanted.version}",
             problem,

@@ -18,7 +18,7 @@ from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.findings import Surroundings
 from components.platforms.requests import PresenceRequest
-from components.release.difference import PlatformDifference
+from components.release.difference import PlatformDifference, missing_objects
 from components.release.difference import compare as platform_difference
 from components.release.helm_record import newest
 from components.release.inspect import surroundings
@@ -104,6 +104,8 @@ async def deferrals(
 
 async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
     """Return the differences of an installed platform; empty if no platform is installed."""
+    if wanted.release is None:
+        return missing_objects(await lacking(client, wanted))
     kept = await newest(client, wanted.release)
     if kept is None:
         return PlatformDifference()
@@ -123,6 +125,8 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
 
 async def observe_cluster(asked: Question) -> ClusterSeen:
     """Inspect the cluster and, in parallel, check that the platform's chart can be downloaded."""
+    if asked.chart is None:
+        return await _observe(asked)
     seen, problem = await asyncio.gather(_observe(asked), unreachable(**vars(asked.chart)))
     return replace(seen, chart=problem)
 
@@ -141,7 +145,7 @@ async def _observe(asked: Question) -> ClusterSeen:
             try:
                 seen = replace(seen, platform=await _platform(client, asked.presence))
             except grammar.IllFormed as error:
-                problem = f"release {asked.presence.release.name}: {error}"
+                problem = f"{asked.presence.release}: {error}"
                 seen = replace(seen, problems=(*seen.problems, problem))
             if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")
