@@ -144,7 +144,7 @@ def run(name: str, answer: Answer) -> None:
     # The settings of a stack are read once, so the changed file needs another object.
     adopted = Stack(name)
     with adopted.unsalted():
-        preview.run(adopted, answer)
+        preview.show(preview.run(adopted))
     print(f"next: make up STACK={name}, which takes the cluster over and restarts no pod of it")
 
 
