@@ -101,7 +101,7 @@ Source: {rule.source}.
 
 
 def _failing(shown: Example) -> str:
-    """Return the failing manifest as the lines that differ from the passing one, if they are few."""
+    """Return the failing manifest: the lines that differ from the passing one, if they are few."""
     passing, failing = shown.passing.splitlines(), shown.failing.splitlines()
     lines = [line for line in difflib.ndiff(passing, failing) if line[0] in "-+"]
     if len(lines) * 2 > len(failing):
