@@ -75,7 +75,8 @@ EXAMPLE = Example.edited(
         POD,
         (
             "image: registry.example.com/cuda:13.0",
-            "image: registry.example.com/cuda:13.0\n      securityContext: {capabilities: {add: [SYS_NICE]}}",
+            "image: registry.example.com/cuda:13.0\n"
+            "      securityContext: {capabilities: {add: [SYS_NICE]}}",
         ),
     ),
     ("securityContext: {capabilities: {add: [SYS_NICE]}}", "securityContext: {privileged: true}"),
