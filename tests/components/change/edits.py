@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from components.change.document import ClusterChange
+from components.change.document import ClusterChange, Document, Outcome
 from components.change.text import lines
 from components.host_facts import HostFacts
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod
@@ -310,6 +310,13 @@ EDITS: dict[str, Edit] = {
         _pods(pod("::error::\x1b[2Jx/@everyone <img>", "gpu-4", 8)),
     ),
 }
+
+
+def document_of(name: str) -> Document:
+    """Return the document of an edit."""
+    change = EDITS[name].change
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ from components.change.document import (
     Statement,
     VersionChange,
 )
-from tests.components.change.edits import EDITS
+from tests.components.change.edits import EDITS, document_of
 
 LONGEST_TEXT = 64 * 1024
 """Characters of the longest text that a document may have."""
@@ -59,13 +59,6 @@ HOSTILE = (
     "&lt;b&gt;",
     "x" * 100_000,
 )
-
-
-def document_of(name: str) -> Document:
-    """Return the document of an edit."""
-    change = EDITS[name].change
-    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
-    return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 def hostile(text: str) -> Document:

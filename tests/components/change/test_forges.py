@@ -17,9 +17,8 @@ from commands.forges import github, gitlab
 from commands.forges.forge import ATTEMPTS, Forge, ForgeError, Note, publish
 from components.change.comment import LABELS, Origin, mark
 from components.change.document import ClusterChange, Document, Outcome, Problem
-from tests.components.change.edits import EDITS
+from tests.components.change.edits import EDITS, document_of
 from tests.components.change.forges import OPERATIONS, Fake, served
-from tests.components.change.test_comment import document_of
 
 AUTHORS = {"github": "github-actions[bot]", "gitlab": "bot"}
 FORGES = sorted(AUTHORS)
