@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from commands import preview
@@ -90,13 +92,11 @@ def write(stack: Stack, proposal: Proposal) -> list[str]:
     else:
         changed = differing(settings_of(before), proposal.settings)
         after = with_sections(before, changed)
-    draft = file.with_name(f".{file.name}.adopted")
-    try:
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".adopt-") as folder:
+        draft = Path(folder) / file.name
         draft.write_text(after, encoding="utf-8")
         load_stack_file(draft)
         draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
     return [*changed]
 
 

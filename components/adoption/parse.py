@@ -9,6 +9,7 @@ from typing import Any
 from components.adoption.observed import Edit, ManagedBy, ObservedNode, ObservedWorkload
 from components.kubernetes import grammar
 from components.kubernetes.api import Json
+from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import helm_release
 from components.settings.nodes.taint import Effect, Taint
 
@@ -19,7 +20,7 @@ _REPORTED = re.compile(
 )
 # Labels of the same prefixes that people write: NVIDIA's documentation tells them to.
 _WRITTEN = re.compile(
-    r"nvidia\.com/(gpu|gpu\.deploy\..+|gpu\.workload\.config|mig\.config|device-plugin\.config)"
+    r"nvidia\.com/(gpu|gpu\.workload\.config|device-plugin\.config)"
     r"|node-role\.kubernetes\.io/.+|node-restriction\.kubernetes\.io/.+",
     re.DOTALL,
 )
@@ -54,7 +55,7 @@ _NOTES = (
     "deprecated.daemonset.template.generation",
     "deployment.kubernetes.io/revision",
     "kubectl.kubernetes.io/last-applied-configuration",
-    "pulumi.com/patchFieldManager",
+    MANAGER,
 )
 _AMOUNT = re.compile(r"(?P<number>[0-9]{1,15})(?P<unit>m|Ki|Mi|Gi|Ti|k|M|G|T)?")
 _UNITS = {
@@ -71,7 +72,7 @@ def node(item: Json) -> ObservedNode:
     """
     metadata, status = item["metadata"], item.get("status") or {}
     labels = {str(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
-    written = {key: value for key, value in labels.items() if _is_written(key)}
+    written = {key: value for key, value in labels.items() if _is_written(key, value)}
     info = status.get("nodeInfo") or {}
     return ObservedNode(
         name=grammar.node(metadata["name"]),
@@ -91,7 +92,13 @@ def node(item: Json) -> ObservedNode:
     )
 
 
-def _is_written(key: str) -> bool:
+def _is_written(key: str, value: str) -> bool:
+    """Return True if people or unknown programs set a label, and False if known software does.
+
+    The GPU Operator sets its labels `nvidia.com/gpu.deploy.…` to true; people set them to false.
+    """
+    if key.startswith("nvidia.com/gpu.deploy."):
+        return value == "false"
     return bool(_WRITTEN.fullmatch(key)) or not _REPORTED.fullmatch(key)
 
 

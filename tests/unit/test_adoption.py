@@ -16,7 +16,9 @@ from components.adoption.observed import (
 from components.adoption.owners import Deliverers, owner_of
 from components.adoption.propose import OPERATOR, PLUGIN, Proposal, propose
 from components.adoption.read import observed_release, release_edits
+from components.desired.resolve import resolve
 from components.loading.loader import load
+from policies.faults import ConfigError
 
 Json = dict[str, Any]
 HELM = ManagedBy(kind=ManagerKind.HELM, name="nvdp", namespace="kube-system")
@@ -345,3 +347,45 @@ def test_a_cluster_without_gpu_software_gets_the_platform() -> None:
     proposal = propose(cluster(machine("gpu-1")), "prod")
     assert "adopted" not in proposal.settings
     assert load(proposal.settings).platform == "device-plugin"
+
+
+ADOPTED = {"release": {"name": "nvdp", "namespace": "kube-system", "version": "0.17.1"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"platform": "dra"}, "adopted.release"),
+        ({"devicePlugin": {"extraValues": {"podAnnotations": {"a": "b"}}}}, "devicePlugin.extra"),
+        ({"devicePlugin": {"version": "0.20.0"}}, "devicePlugin.version"),
+        ({"adopted": {"release": ADOPTED["release"], "objects": [{"kind": "Pod"}]}}, "adopted"),
+        ({"adopted": {}}, "adopted"),
+        ({"adopted": {"objects": [{"apiVersion": "v1", "kind": "Pod"}]}}, "adopted.objects[0]"),
+        (
+            {"pools": [{"name": "a", "nodes": ["n"], "gpusPerNode": 8,
+                        "unhealthyDevices": {"n": {"index": [1]}}}]},
+            "pools[0].unhealthyDevices",
+        ),
+    ],
+)  # fmt: skip
+def test_what_contradicts_adopted_software_is_refused(changes: Json, place: str) -> None:
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": "c"},
+        "platform": "device-plugin",
+        "adopted": ADOPTED,
+        "pools": [{"name": "a", "nodes": ["n"], "gpusPerNode": 8}],
+        **changes,
+    }
+    with pytest.raises(ConfigError) as caught:
+        load(document)
+    assert any(fault.place.startswith(place) for fault in caught.value.faults)
+
+
+def test_adopted_software_adds_no_label_and_no_image() -> None:
+    desired = resolve(load(propose(by_helm(), "prod").settings), "prod")
+    (pool,) = desired.scheduling.pools
+    assert (pool.labels, pool.taints, pool.startup_taint) == ({}, (), False)
+    assert [space.name for space in desired.namespaces] == ["gpu-validation"]
+    assert str(desired.presence.release) == "release kube-system/nvdp"
+    assert desired.platform.installation.values == {"gfd": {"enabled": True}}
