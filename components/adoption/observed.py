@@ -98,9 +98,6 @@ class ObservedWorkload:
         namespace: Namespace of the object.
         managed_by: Owner of the object.
         release: Namespace and name of the Helm release that the object names as its own, or None.
-        image: Image of the first container.
-        runtime_class: RuntimeClass of the pods; empty if they have none.
-        scheduled: Number of pods that the object should have.
         manifest: The object without what the API server adds.
     """
 
@@ -110,9 +107,6 @@ class ObservedWorkload:
     namespace: str
     managed_by: ManagedBy = NOBODY
     release: tuple[str, str] | None = None
-    image: str = ""
-    runtime_class: str = ""
-    scheduled: int = 0
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:

@@ -33,6 +33,7 @@ _TRANSIENT = re.compile(
     re.DOTALL,
 )
 _RESOURCES = re.compile(r"(nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?|tencent\.com/vcuda-core)")
+_EFFECTS = frozenset(map(str, Effect))
 _COUNT = re.compile(r"[0-9]{1,6}")
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
@@ -109,10 +110,10 @@ def _address(addresses: Iterable[Json]) -> str:
 
 def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
     for taint in taints:
-        key = str(taint["key"])
-        if not _TRANSIENT.fullmatch(key):
+        key, effect = str(taint["key"]), taint.get("effect")
+        if effect in _EFFECTS and not _TRANSIENT.fullmatch(key):
             yield Taint.model_construct(
-                key=key, value=str(taint.get("value") or ""), effect=Effect(taint["effect"])
+                key=key, value=str(taint.get("value") or ""), effect=Effect(effect)
             )
 
 
@@ -133,7 +134,6 @@ def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> Observe
     Raises:
         IllFormed: The name or the namespace is invalid.
     """
-    pod, status = item["spec"]["template"]["spec"], item.get("status") or {}
     return ObservedWorkload(
         what=what,
         kind=kind,
@@ -141,9 +141,6 @@ def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> Observe
         namespace=grammar.namespace(item["metadata"]["namespace"]),
         managed_by=managed_by,
         release=release_of(item),
-        image=str(pod["containers"][0]["image"]),
-        runtime_class=str(pod.get("runtimeClassName") or ""),
-        scheduled=int(status.get("desiredNumberScheduled") or status.get("replicas") or 0),
         manifest=declared(item, kind),
     )
 
