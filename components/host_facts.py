@@ -31,6 +31,14 @@ class HostFacts:
         skew: Seconds by which the host's clock is ahead of this machine's clock. None if unknown.
         runtime_mode: Mode in the NVIDIA container runtime's configuration. Empty if the
             configuration sets no mode.
+        installed: Version of the NVIDIA kernel module on the disk, which the next boot loads. Empty
+            if unknown.
+        nvidia_smi: Exit status and words of nvidia-smi if it failed. Empty if it succeeded.
+        fabric: State and version of the fabric manager on hosts with NVSwitches; the state is
+            `absent` if it is not installed. Empty without NVSwitches.
+        leftovers: Traces of other installers of the driver or the toolkit, each a kind and a detail
+            (`components.hosts.observed.driver`).
+        uuids: UUIDs of the GPUs that the loaded driver found, also of those that it excludes.
         gpus: One line per GPU with its PCIe link, NUMA node, IOMMU and ACS, as
             `components.hosts.observed.hardware` parses it.
         rdma: One line per RDMA device with the states of its ports.
@@ -81,6 +89,11 @@ class HostFacts:
     nvswitches: int = 0
     skew: float | None = None
     runtime_mode: str = ""
+    installed: str = ""
+    nvidia_smi: str = ""
+    fabric: str = ""
+    leftovers: tuple[str, ...] = ()
+    uuids: tuple[str, ...] = ()
     swap: tuple[str, ...] = ()
     cgroup: int = 0
     disk_free_mib: int = 0

@@ -11,6 +11,7 @@ from components.kubernetes import grammar
 from components.kubernetes.api import Json
 from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import helm_release
+from components.nodes.applied import PREFIX
 from components.settings.nodes.taint import Effect, Taint
 
 # Prefixes of labels that Kubernetes, NVIDIA's software and Node Feature Discovery write.
@@ -90,6 +91,7 @@ def node(item: Json) -> ObservedNode:
         engine=str(info.get("containerRuntimeVersion") or ""),
         system=str(info.get("osImage") or ""),
         provider=_provider(item),
+        is_ours=any(key.startswith(PREFIX) for key in metadata.get("annotations") or {}),
     )
 
 

@@ -28,6 +28,10 @@ _FREE_FOR_ADMINISTRATORS = (
 )
 
 
+NFD_PREFIX = "feature.node.kubernetes.io/"
+"""Prefix of the labels that Node Feature Discovery (NFD) sets for features."""
+
+
 def is_dns_label(text: str) -> bool:
     """Return True for an RFC 1123 label.
 
@@ -161,6 +165,18 @@ def own_key(text: str) -> str:
     return text
 
 
+def own_label_key(text: str) -> str:
+    """Return a label key if users may set it: their own keys, and the features of nodes.
+
+    Without Node Feature Discovery, people label nodes with features by hand (NVIDIA GPU Operator
+    documentation, "Node Feature Discovery").
+
+    Raises:
+        PydanticCustomError: The key is invalid or reserved.
+    """
+    return qualified_key(text) if text.startswith(NFD_PREFIX) else own_key(text)
+
+
 ConfigName = Annotated[StrictStr, AfterValidator(_config_name)]
 DnsLabel = Annotated[StrictStr, AfterValidator(_dns_label)]
 DnsSubdomain = Annotated[StrictStr, AfterValidator(_dns_subdomain)]
@@ -168,5 +184,5 @@ OwnNamespace = Annotated[StrictStr, AfterValidator(_own_namespace)]
 PoolName = Annotated[StrictStr, AfterValidator(_pool_name)]
 NodeName = Annotated[StrictStr, AfterValidator(_node_name)]
 LabelKey = Annotated[StrictStr, AfterValidator(qualified_key)]
-OwnLabelKey = Annotated[StrictStr, AfterValidator(own_key)]
+OwnLabelKey = Annotated[StrictStr, AfterValidator(own_label_key)]
 LabelValue = Annotated[StrictStr, AfterValidator(label_value)]

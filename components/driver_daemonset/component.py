@@ -29,6 +29,32 @@ from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.nodes.pool import Pool
 
 INSTALLER = "gpu-cluster/driver-installer"
+INSTALLED = "/home/kubernetes/bin/nvidia"
+"""Folder of the host in which the installers of Google and kubespray put the driver's files."""
+PROGRAMS = (
+    *("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"),
+    *("nvidia-cuda-mps-control", "nvidia-cuda-mps-server"),
+)
+"""Programs that NVIDIA's toolkit mounts into containers (libnvidia-container 1.17, nvc_info.c)."""
+PLACE_PROGRAMS = f"""\
+for name in {" ".join(PROGRAMS)}; do
+    from=/root{INSTALLED}/bin/$name
+    to=/root/usr/local/bin/$name
+    [ -f "$from" ] && [ ! -e "/root/usr/bin/$name" ] || continue
+    cmp -s "$from" "$to" && continue
+    mkdir -p /root/usr/local/bin && cp "$from" "$to.new" && chmod 755 "$to.new" || exit 1
+    mv -f "$to.new" "$to" || exit 1
+done
+[ -x /root/usr/local/bin/nvidia-smi ] || [ -x /root/usr/bin/nvidia-smi ] || {{
+    echo "found no nvidia-smi below {INSTALLED}/bin after the installer has ended" >&2
+    exit 1
+}}
+"""
+"""Script that copies the driver's programs to a folder of the host's PATH.
+
+NVIDIA's toolkit searches PATH below the driver's root, and the installers put programs elsewhere.
+A copy, because the toolkit mounts the target of a link under the target's own name.
+"""
 # CPU request of kubespray's driver installer (role container_engine_accelerator/nvidia_gpu).
 CPU = "150m"
 # Seconds for all nodes to download, compile and load the driver.
@@ -57,13 +83,13 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
     environment = {
         "NVIDIA_DRIVER_VERSION": version,
         "NVIDIA_DRIVER_DOWNLOAD_URL": url,
-        "NVIDIA_INSTALL_DIR_HOST": "/home/kubernetes/bin/nvidia",
+        "NVIDIA_INSTALL_DIR_HOST": INSTALLED,
         "NVIDIA_INSTALL_DIR_CONTAINER": "/usr/local/nvidia",
         "ROOT_MOUNT_DIR": "/root",
         **site.proxy.both_cases,
     }
     mounts = {
-        "nvidia-install-dir-host": ("/home/kubernetes/bin/nvidia", "/usr/local/nvidia"),
+        "nvidia-install-dir-host": (INSTALLED, "/usr/local/nvidia"),
         "dev": ("/dev", "/dev"),
         "root-mount": ("/", "/root"),
     }
@@ -108,7 +134,15 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
                             # An installer that finds another driver loaded prints that and exits;
                             # the log explains it.
                             "terminationMessagePolicy": "FallbackToLogsOnError",
-                        }
+                        },
+                        {
+                            "name": "nvidia-programs",
+                            "image": site.registry.deployed(settings.image_of(pool.name)),
+                            "command": ["sh", "-c", PLACE_PROGRAMS],
+                            "resources": {"requests": {"cpu": CPU}},
+                            "volumeMounts": [{"name": "root-mount", "mountPath": "/root"}],
+                            "terminationMessagePolicy": "FallbackToLogsOnError",
+                        },
                     ],
                     "containers": [{"name": "pause", "image": site.registry.deployed(PAUSE)}],
                     "volumes": [

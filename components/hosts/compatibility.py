@@ -18,24 +18,46 @@ Sources: NVIDIA, "CUDA Compatibility", table 1 (>= 450, >= 525, >= 580); the ful
 Compatibility". A newer driver also runs programs of every older CUDA major version.
 """
 
-CUDA_DRIVER_OF: dict[Version, Version] = {(11, 0): (450, 51, 6)}
+CUDA_DRIVER_OF: dict[Version, Version] = {
+    (11, 0): (450, 51, 6),
+    (10, 2): (440, 33),
+    (10, 1): (418, 39),
+    (10, 0): (410, 48),
+    (9, 2): (396, 26),
+    (9, 1): (390, 46),
+    (9, 0): (384, 81),
+    (8, 0): (375, 26),
+}
 """Driver of the CUDA versions before minor version compatibility.
 
 NVIDIA ships that driver with CUDA: `cuda_11.0.3_450.51.06_linux.run` contains 11.0. The floor in
-`CUDA_DRIVER` applies to 11.1 and later.
+`CUDA_DRIVER` applies to 11.1 and later. Source of the older rows: CUDA Toolkit 11.0 Release Notes,
+table 2, "CUDA Toolkit and Compatible Driver Versions"; "CUDA Compatibility", table 2, repeats 10.x.
 """
 
 DRIVER_KERNEL: tuple[tuple[Version, Version, Version, str], ...] = (
     ((390,), (391,), (6, 5), "NVIDIA/open-gpu-kernel-modules issue 558"),
+    ((390,), (390, 138), (5, 5), "void-linux/void-packages issue 19301"),
+    ((418,), (418, 57), (5, 0), "negativo17/nvidia-driver issue 76"),
+    ((440,), (440, 59), (5, 5), "gentoo, nvidia-drivers-440.44.ebuild: kernels before 5.5"),
+    ((440,), (440, 82), (5, 6), "void-linux/void-packages issue 20505"),
+    ((455,), (455, 45), (5, 10), "NixOS/nixpkgs pull request 120655"),
+    ((455,), (460, 67), (5, 11), "NixOS/nixpkgs pull request 120655"),
     ((470,), (470, 103, 2), (5, 18), "Debian nvidia-driver 470.103.01: tested up to Linux 5.17"),
     ((530,), (530, 41, 4), (6, 4), "NVIDIA/open-gpu-kernel-modules issue 501"),
+    ((565,), (565, 57, 2), (6, 12), "gentoo, nvidia-drivers-565.57.01-kernel-6.12.patch"),
+    ((570,), (570, 153, 3), (6, 15), "gentoo, nvidia-drivers-570.153.02-kernel-6.15.patch"),
     ((575,), (575, 51, 3), (6, 15), "Frogging-Family/nvidia-all issue 293"),
+    ((580,), (580, 95, 6), (6, 18), "gentoo, kernel-module-source-580.95.05-kernel6.18.patch"),
+    ((580,), (580, 126, 10), (6, 19), "gentoo, kernel-module-source-580.126.09-kernel6.19.patch"),
+    ((590,), (590, 48, 2), (6, 19), "gentoo, kernel-module-source-590.48.01-kernel6.19.patch"),
 )
 """Driver versions whose kernel module does not build for a kernel and later kernels.
 
-Each row has the first driver version, the first later version that is fixed, the first kernel that
-fails, and the source. NVIDIA publishes no such table, so these are known failures only; the table
-proves nothing about other pairs.
+Each row has the first driver version, the first later version that may be fixed, the first kernel
+that fails, and the source. A version in a source's title is the last one that is known to fail.
+NVIDIA publishes no such table, so these are known failures only; the table proves nothing about
+other pairs.
 """
 
 DRIVER_KERNEL_LEAST: tuple[tuple[Version, Version, str], ...] = (

@@ -141,7 +141,7 @@ async def _observe(asked: Question) -> ClusterSeen:
             )
             seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
             around = await surroundings(client, nodes, asked.endpoints, asked.own)
-            seen = _with_members(replace(seen, surroundings=around), nodes, asked)
+            seen = with_members(replace(seen, surroundings=around), nodes, asked)
             try:
                 seen = replace(seen, platform=await _platform(client, asked.presence))
             except grammar.IllFormed as error:
@@ -171,7 +171,7 @@ def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
     )
 
 
-def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
+def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
     """Add the results about the pools' nodes to the inspected state of the cluster."""
     members: dict[str, list[Json]] = {}
     problems: list[str] = []

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from components.base.names import NFD_PREFIX
 from components.platforms.base import Trait
 from components.platforms.discovery import named
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.scheduling import NodeFeatures, SchedulingSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
-
-NFD_PREFIX = "feature.node.kubernetes.io/"
-"""Prefix of the labels that Node Feature Discovery (NFD) sets for features."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:

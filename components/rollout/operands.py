@@ -1,9 +1,11 @@
-"""Stopping and restarting the platform's GPU pods on a node around a driver change.
+"""Stopping and restarting the GPU pods of DaemonSets on a node around a driver change.
 
-A DaemonSet recreates deleted pods immediately, and these pods keep the driver's kernel modules in
-use (NVIDIA/gpu-operator issue 2166). A NoSchedule taint keeps them off the node and does not affect
-running pods of others: the DaemonSet controller only ends running pods for NoExecute (kubernetes
-v1.34 pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod).
+These are the platform's own and those of others that use GPUs, such as an exporter: a drain leaves
+pods of DaemonSets alone (NVIDIA/gpu-operator issue 2570). A DaemonSet recreates deleted pods
+immediately, and these pods keep the driver's kernel modules in use (issue 2166). A NoSchedule taint
+keeps them off the node and does not affect running pods of others: the DaemonSet controller only
+ends running pods for NoExecute (kubernetes v1.34 pkg/controller/daemon/daemon_controller.go,
+NodeShouldRunDaemonPod).
 """
 
 from __future__ import annotations
@@ -14,13 +16,18 @@ from components.nodes import drain
 from components.nodes.taints import write_taints
 from policies.faults import Fault
 
+RUNTIME_CLASS = "nvidia"
+"""Start of the names of the runtime classes that give a pod GPUs."""
+DEVICES, VISIBLE = "/dev/nvidia", "NVIDIA_VISIBLE_DEVICES"
+GPU_DOMAINS = ("nvidia.com/", "tencent.com/vcuda-")
+"""Start of the names of resources that a pod with GPUs requests."""
 TAINT = {"key": "gpu-cluster/rollout", "effect": "NoSchedule"}
 MANAGER = "gpu-cluster-rollout"
 GONE = 404
 
 
 def is_operand(pod: Json, operands: Operands) -> bool:
-    """Return whether a pod belongs to a DaemonSet of the platform.
+    """Return whether a pod of a DaemonSet belongs to the platform or uses GPUs.
 
     Args:
         pod: Pod of the node.
@@ -31,9 +38,36 @@ def is_operand(pod: Json, operands: Operands) -> bool:
         return False
     labels = meta.get("labels", {})
     serves = all(labels.get(key) == value for key, value in operands.labels.items())
-    return meta["namespace"] in operands.spaces or (
-        meta["namespace"] == operands.namespace and serves
+    return (
+        meta["namespace"] in operands.spaces
+        or (meta["namespace"] == operands.namespace and serves)
+        or uses_gpus(pod)
     )
+
+
+def uses_gpus(pod: Json) -> bool:
+    """Return whether a pod may open GPUs, with or without a request for them.
+
+    Pods get GPUs by a resource, a runtime class, the variable of NVIDIA's runtime, or a device of
+    the host.
+    """
+    spec = pod["spec"]
+    if str(spec.get("runtimeClassName") or "").startswith(RUNTIME_CLASS):
+        return True
+    paths = (
+        str((volume.get("hostPath") or {}).get("path")) for volume in spec.get("volumes") or []
+    )
+    if any(path.startswith(DEVICES) for path in paths):
+        return True
+    return any(map(_with_gpus, spec.get("containers") or []))
+
+
+def _with_gpus(container: Json) -> bool:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    if any(name.startswith(GPU_DOMAINS) and str(amount) != "0" for name, amount in limits.items()):
+        return True
+    visible = (each for each in container.get("env") or [] if each.get("name") == VISIBLE)
+    return any(each.get("value") not in ("", "none", "void") for each in visible)
 
 
 async def off(client: Client, name: str, operands: Operands, limit: float) -> None:

@@ -26,3 +26,13 @@ gpu_nodes() {
     mknod -m 666 "$root/dev/nvidia-uvm" c 511 0
     mknod -m 666 "$root/dev/nvidia-uvm-tools" c 511 1
 }
+
+# driver_mounts: mount what this machine has mounted below /usr and /opt, such as a driver of its own
+# file system. An overlay shows only the file system of its lower folder.
+driver_mounts() {
+    while read -r _ mounted _; do
+        case $mounted in
+            /usr/* | /opt/*) mount --rbind "$mounted" "$root$mounted" ;;
+        esac
+    done </proc/self/mounts
+}

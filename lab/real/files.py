@@ -12,6 +12,7 @@ import yaml
 
 from lab.real import credentials
 from lab.real.build import LIBRARY
+from lab.real.host_gpus import HostGpus
 from lab.real.settings import CONTAINERD, kubelet_settings
 from toolchain.cache import link
 
@@ -30,13 +31,15 @@ SCRIPTS = {
 ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
 
 
-def write(work: Path, parts: Mapping[str, Path], mock: Mock, texts: Mapping[str, str]) -> None:
+def write(
+    work: Path, parts: Mapping[str, Path], gpus: Mock | HostGpus, texts: Mapping[str, str]
+) -> None:
     """Write the initial files of a node into the upper folder of its overlay.
 
     Args:
         work: Folder of the node.
         parts: Executables and the archive of the images, by name.
-        mock: GPUs of the node.
+        gpus: GPUs of the node.
         texts: Texts of configuration files, by path.
     """
     shutil.rmtree(work, ignore_errors=True)
@@ -45,7 +48,10 @@ def write(work: Path, parts: Mapping[str, Path], mock: Mock, texts: Mapping[str,
         link(path, work / "bin" / name)
     for name in ON_PATH:
         _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
-    driver(mock, parts, upper)
+    if isinstance(gpus, HostGpus):
+        _program(upper / "usr/bin/nvidia-smi", gpus.nvidia_smi)
+    else:
+        driver(gpus, parts, upper)
     for name, text in texts.items():
         path = upper / name
         path.parent.mkdir(parents=True, exist_ok=True)

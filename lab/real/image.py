@@ -58,6 +58,8 @@ MOUNTS = ("mount", "umount")
 #: runs no CUDA kernel.
 ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
 PROBES = ("cuda-samples/sample", ALL_REDUCE)
+#: Name of a CUDA program that runs a kernel (`lab/real/gpu`).
+SAMPLE = "sample"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _FOLDERS = (
     *("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr", "usr/bin", "usr/sbin", "lib64"),
@@ -96,11 +98,14 @@ def parts(programs: Mapping[str, Path]) -> bytes:
     chosen = {name: programs[name] for name in PROGRAMS if name in programs} | {"sh": _shell()}
     chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
     files = {f"usr/bin/{name}": path for name, path in chosen.items()}
-    return layer_of(files | {name: programs["probe"] for name in PROBES})
+    return layer_of(files | {name: programs.get(SAMPLE, programs["probe"]) for name in PROBES})
 
 
 def write(target: Path, programs: Mapping[str, Path]) -> None:
-    """Write the archive of the tests' image, under all of its names."""
+    """Write the archive of the tests' image, under all of its names.
+
+    A program named `SAMPLE` takes the places of CUDA programs; without one, the probe does.
+    """
     layer = parts(programs)
     blobs: dict[str, bytes] = {}
     entries = []

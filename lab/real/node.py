@@ -16,6 +16,7 @@ from typing import Any
 from components.desired.host import DesiredHost
 from components.hosts.phases import runtime_script
 from lab.real import cgroups, files
+from lab.real.host_gpus import HOST, HostGpus
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES
 from lab.real.relay import End, Relay
@@ -78,9 +79,9 @@ class Node:
     Attributes:
         name: Name of the node and the host.
         work: Folder of the node.
-        lower: Debian root, the lower layer of the node's file system.
+        lower: Debian root, the lower layer of the node's file system; `/` with this machine's GPUs.
         parts: Executables by name.
-        mock: GPUs of the node.
+        gpus: GPUs of the node: a mock's, or this machine's.
         port: Port of its kubelet, also on this machine's loopback, where the API server requests
             logs.
     """
@@ -89,7 +90,7 @@ class Node:
     work: Path
     lower: Path
     parts: Mapping[str, Path]
-    mock: Mock
+    gpus: Mock | HostGpus
     port: int = 10250
     _process: subprocess.Popen[bytes] | None = None
     _relays: list[Relay] = field(default_factory=list)
@@ -99,6 +100,20 @@ class Node:
     def root(self) -> Path:
         """Return the root of the node's file system as seen from this machine."""
         return Path(f"/proc/{self._pid}/root")
+
+    @property
+    def mock(self) -> Mock:
+        """Return the mock's GPUs.
+
+        Raises:
+            RealError: The node has this machine's GPUs.
+        """
+        if isinstance(self.gpus, HostGpus):
+            raise RealError(
+                f"node {self.name}: found this machine's GPUs; wanted: the mock's; "
+                "cure: set faults only on a mock"
+            )
+        return self.gpus
 
     @property
     def state(self) -> Path:
@@ -112,7 +127,7 @@ class Node:
             RealError: A component failed; the message has its last lines.
         """
         parts = {**self.parts, "image.tar": archive}
-        files.write(self.work, parts, self.mock, files.texts(self.name, self.port, access))
+        files.write(self.work, parts, self.gpus, files.texts(self.name, self.port, access))
         self.spawn()
         self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")
@@ -123,7 +138,8 @@ class Node:
     def spawn(self) -> int:
         """Create the node's Linux namespaces; return the pid of their first process."""
         cgroups.make(self.name)
-        arguments = [self.name, str(self.work), str(self.lower), str(self.mock.gpus), SERVICE]
+        gpus = HOST if isinstance(self.gpus, HostGpus) else str(self.gpus.gpus)
+        arguments = [self.name, str(self.work), str(self.lower), gpus, SERVICE]
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
         script = str(HERE / "node.sh")
         # setpriv kills the node's processes when this process ends for any reason.

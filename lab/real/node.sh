@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the root of a real node inside new namespaces and becomes the node's first process.
-# lab/real/node.py calls this script: node.sh NAME WORK LOWER GPUS SERVICE. Everything is removed
-# together with the namespaces.
+# lab/real/node.py calls this script: node.sh NAME WORK LOWER GPUS SERVICE. GPUS is the number of the
+# mock's GPUs, or `host` for this machine's own. Everything is removed together with the namespaces.
 set -eu
 
 name=$1 work=$2 lower=$3 gpus=$4
@@ -17,8 +17,12 @@ mount --bind "$work/bin" "$root/opt/real"
 mount --bind "$work/containerd" "$root/var/lib/containerd"
 mount --bind "$work/kubelet" "$root/var/lib/kubelet"
 mount -t proc proc "$root/proc"
-# The driver lists its MIG capabilities in this folder.
-mount -t tmpfs -o mode=755 tmpfs "$root/proc/driver"
+if [ "$gpus" = host ]; then
+    driver_mounts
+else
+    # The driver lists its MIG capabilities in this folder.
+    mount -t tmpfs -o mode=755 tmpfs "$root/proc/driver"
+fi
 mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
@@ -38,7 +42,11 @@ mknod -m 666 random c 1 8
 mknod -m 666 urandom c 1 9
 mknod -m 600 kmsg c 1 11
 mknod -m 666 tty c 5 0
-gpu_nodes "$gpus"
+if [ "$gpus" = host ]; then
+    cp -a /dev/nvidia* .
+else
+    gpu_nodes "$gpus"
+fi
 
 hostname "$name"
 ip link set lo up

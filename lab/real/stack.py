@@ -104,8 +104,13 @@ class Stack:
 
 
 @contextlib.contextmanager
-def project(lab: Lab) -> Iterator[Stack]:
-    """Yield a new stack with its own state; the caller must destroy what the stack installs."""
+def project(lab: Lab, charts: Path | None = None) -> Iterator[Stack]:
+    """Yield a new stack with its own state; the caller must destroy what the stack installs.
+
+    Args:
+        lab: The running test cluster.
+        charts: Folder of NVIDIA's charts; by default that of the device plugin's Go module.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_OWN)}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-real-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")
@@ -117,7 +122,7 @@ def project(lab: Lab) -> Iterator[Stack]:
                 **kept,
                 "STACK": STACK,
                 "KUBECONFIG": str(lab.plane.kubeconfig),
-                "GPU_CHARTS": str(build.charts()),
+                "GPU_CHARTS": str(charts or build.charts()),
                 "PULUMI_BACKEND_URL": local_backend(state),
                 "PULUMI_CONFIG_PASSPHRASE": "of a stack that goes with the run",
             },

@@ -49,6 +49,11 @@ FORMS: Mapping[str, re.Pattern[str]] = {
         **dict.fromkeys((*_TRUTHS, "peermem", "open_modules"), _YES),
         "os_version": r"[ -~]{0,64}",
         "loaded": r"[a-z0-9_]{1,64}",
+        "installed": _VERSION,
+        "nvidia_smi": r"[0-9]{1,3} .{0,400}",
+        "fabric": r"[a-z]{1,16} [0-9.]{0,32}",
+        "uuid": r"[!-~]{0,64}",
+        "leftover": r"[a-z-]{1,32}(?: [!-~]{0,256})?",
         "boot_id": f"(?:{BOOT_ID_FORM})?",
         "numa": r"[0-9,-]{1,256}",
         "unreached": r"[0-9A-Za-z.:\[\]-]{1,300}",
@@ -85,7 +90,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     """
     single: dict[str, str] = {}
     kept = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
-    kinds = (*kept, "loaded", "reboot", *HARDWARE)
+    kinds = (*kept, "leftover", "loaded", "reboot", "uuid", *HARDWARE)
     repeated: dict[str, list[str]] = {name: [] for name in kinds}
     for line in lines:
         key, separator, value = line.partition("=")
@@ -124,6 +129,11 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         nvswitches=_number(single.get("nvswitches")),
         skew=_number(single["clock"]) - now if now and "clock" in single else None,
         runtime_mode=single.get("runtime_mode", ""),
+        installed=single.get("installed", ""),
+        nvidia_smi=single.get("nvidia_smi", ""),
+        fabric=single.get("fabric", ""),
+        leftovers=tuple(repeated["leftover"])[:DEVICES],
+        uuids=_devices(repeated["uuid"]),
         swap=tuple(single.get("swap", "").split()),
         cgroup=_number(single.get("cgroup")),
         disk_free_mib=_number(single.get("disk_free_mib")),

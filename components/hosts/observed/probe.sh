@@ -74,6 +74,17 @@ gpus() {
     done
 }
 
+# Prints uuid=UUID for each GPU that the driver found, also for those that it excludes
+# (NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-procfs.c, nv_procfs_read_gpu_info).
+uuids() {
+    for file in "$root"/proc/driver/nvidia/gpus/*/information; do
+        [ -r "$file" ] || continue
+        while read -r name kind value _; do
+            [ "$name $kind" != "GPU UUID:" ] || say uuid "$value"
+        done <"$file"
+    done
+}
+
 # find_redirected DEVICE: sets $redirected to the number of bridges above a device that redirect
 # peer-to-peer traffic to the root: bits 2 and 3 of ACS control, extended capability 0xd (Linux,
 # include/uapi/linux/pci_regs.h). Only root can read the registers; "-" if one can't be read.
@@ -127,11 +138,20 @@ rdma() {
 }
 
 # Prints memory=BUS_ID,ECC and rows=BUS_ID,PENDING,FAILURE for each GPU, from nvidia-smi
-# (--help-query-gpu, --help-query-remapped-rows). It may take seconds, so it runs in the background.
+# (--help-query-gpu, --help-query-remapped-rows), or nvidia_smi=STATUS TEXT if it fails. Also prints
+# installed=VERSION, the version of the module that the next boot loads. These programs may take
+# seconds, so they run in the background.
 memory() {
     [ -r "$root/proc/driver/nvidia/version" ] && command -v nvidia-smi >/dev/null 2>&1 || return 0
     csv=--format=csv,noheader
-    ask 5 nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>/dev/null | pass memory &
+    {
+        its_answer=$(ask 5 nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>&1)
+        its_status=$?
+        printf '%s\n' "$its_answer" | pass memory
+        [ $its_status = 0 ] ||
+            printf 'nvidia_smi=%s %.300s\n' $its_status "$(printf '%s\n' "$its_answer" | tr -s '[:space:]' ' ')"
+    } &
+    its_module=$(ask 5 modinfo -F version nvidia 2>/dev/null | head -n 1) && printf 'installed=%.40s\n' "$its_module" &
     ask 5 nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure $csv \
         2>/dev/null | pass rows &
 }
@@ -177,17 +197,58 @@ ask() {
     GOGC=off GOMAXPROCS=1 timeout "$@"
 }
 
-# Reads the mode of the NVIDIA container runtime from its table in config.toml.
-runtime_mode() {
-    runtime_mode=
+# Reads the NVIDIA container runtime's configuration: its mode, and two settings of
+# nvidia-container-cli (NVIDIA/nvidia-container-toolkit, internal/config/cli.go): the folder below
+# which it looks for the driver, and whether it leaves out the devices' cgroups.
+runtime_config() {
+    runtime_mode='' driver_root='' no_cgroups=''
     [ -r "$root/etc/nvidia-container-runtime/config.toml" ] || return 0
     table=
-    while read -r name _ value _; do
-        case $name in
-            '['*) table=$name ;;
-            mode) [ "$table" != '[nvidia-container-runtime]' ] || { unquoted "$value" && runtime_mode=$value; } ;;
+    while IFS='= ' read -r name value _; do
+        unquoted "${value%"$return"}"
+        case $table-$name in
+            *-'['*) table=${name%"$return"} ;;
+            '[nvidia-container-runtime]-mode') runtime_mode=$value ;;
+            '[nvidia-container-cli]-root') driver_root=$value ;;
+            '[nvidia-container-cli]-no-cgroups') [ "$value" != true ] || no_cgroups=yes ;;
         esac
     done <"$root/etc/nvidia-container-runtime/config.toml"
+}
+return=$(printf '\r')
+
+# Prints fabric=STATE VERSION of the fabric manager, on hosts with NVSwitches: its unit's state, or
+# `absent` without the program. It must have the driver's version (Fabric Manager User Guide, 2.3).
+fabric() {
+    [ "$switches" -gt 0 ] || return 0
+    its_version=
+    if command -v nv-fabricmanager >/dev/null 2>&1; then
+        its_state=$(timeout 5 systemctl is-active nvidia-fabricmanager 2>/dev/null)
+        its_version=$(ask 5 nv-fabricmanager --version 2>/dev/null | sed -n 's/.*ersion is *: *\([0-9.]*\).*/\1/p' | head -n 1)
+    else
+        its_state=absent
+    fi
+    say fabric "${its_state:-unknown} $its_version"
+}
+
+# Prints leftover=KIND DETAIL for what other installers of the driver have left. A runfile's programs
+# beside the packages of a distribution: each replaces the other's libraries (NVIDIA Driver
+# Installation Guide, "Removing the driver").
+leftovers() {
+    [ -z "$no_cgroups" ] || say leftover no-cgroups
+    [ -z "$driver_root" ] || [ "$driver_root" = / ] || say leftover "root $driver_root"
+    [ ! -e "$root/usr/local/nvidia/toolkit/nvidia-container-runtime" ] || say leftover operator-toolkit
+    ! command -v nvidia-uninstall >/dev/null 2>&1 || say leftover "runfile $(driver_package)"
+}
+
+# Prints the first package with the driver's libraries; nothing if no package has any.
+driver_package() {
+    # shellcheck disable=SC2016 # dpkg-query's own variables
+    if command -v dpkg-query >/dev/null 2>&1; then
+        timeout 5 dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libnvidia-compute*' 'libcuda1' 'nvidia-driver-libs' 2>/dev/null |
+            sed -n 's/^installed //p' | head -n 1
+    else
+        timeout 5 rpm -qa --qf '%{NAME}\n' 'nvidia-driver*libs' 'nvidia-driver-cuda' 'xorg-x11-drv-nvidia*libs' 2>/dev/null | head -n 1
+    fi
 }
 
 # version NAME PROGRAM TEXT: reports the word after the one that begins with TEXT in the output of
@@ -237,6 +298,7 @@ say arch "$2"
 say kernel "$kernel"
 nvidia_devices
 gpus
+uuids
 rdma
 first "$root/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 say governor "$line"
@@ -247,14 +309,15 @@ for module in nouveau nova_core; do
 done
 driver
 version containerd containerd github.com/containerd
-containerd=$found
 ! command -v docker >/dev/null 2>&1 || version docker docker "Docker version"
 ! command -v crio >/dev/null 2>&1 || version crio crio "crio version"
 if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi
 secure_boot
 version toolkit nvidia-ctk version
-runtime_mode
+runtime_config
 say runtime_mode "$runtime_mode"
+fabric
+leftovers
 find_swaps
 say swap "$swap"
 if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then say cgroup 2; else say cgroup 1; fi

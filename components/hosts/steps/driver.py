@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
+from components.hosts.observed.driver import validate_driver
 from components.hosts.step import Given, Step, below_floor, fault, places, repositories, said
-from components.settings.hosts.cuda import CudaSource
 from components.settings.hosts.driver import DriverSettings, DriverSource
 from policies.facts.floors import Software
 from policies.faults import Fault, Severity
@@ -58,16 +58,16 @@ def _given(host: DesiredHost) -> Given | None:
         return None
     runfile = driver.runfile
     return Given(
-        settings=_settings(driver, keeps_cuda=host.sections.cuda.source is not CudaSource.NONE),
+        settings=_settings(driver, host.sections.cuda.version or ""),
         lists={"each_driver_location": places(runfile.locations if runfile else ())},
         repositories=repositories("driver", driver.repository),
         runs=5,
     )
 
 
-def _settings(driver: DriverSettings, keeps_cuda: bool) -> dict[str, str]:
+def _settings(driver: DriverSettings, cuda: str) -> dict[str, str]:
     if driver.in_container:
-        return {"GC_DRIVER_SOURCE": driver.source.value, "GC_DRIVER_KEEP_CUDA": said(keeps_cuda)}
+        return {"GC_DRIVER_SOURCE": driver.source.value, "GC_DRIVER_KEEP_CUDA": cuda}
     runfile = driver.runfile
     return {
         "GC_DRIVER_SOURCE": driver.source.value,
@@ -106,6 +106,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from cuda_needs(host, there, "validation.image", cuda_of(host.validation_image))
     yield from _kernel(host, facts)
     yield from _secure_boot(host, facts)
+    yield from validate_driver(host, facts)
     yield from below_floor(host, Software.DRIVER, there, Severity.WARNING)
 
 
@@ -151,6 +152,7 @@ STEP = Step(
         "driver",
         "library/driver_packages",
         "library/driver_debian",
+        "library/gpu_holders",
         "library/driver_runfile",
         "library/module_streams",
         "library/fabric",

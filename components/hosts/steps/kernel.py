@@ -19,7 +19,7 @@ def _given(host: DesiredHost) -> Given | None:
         return None
     settings = {
         "GC_KERNEL_RELEASE": kernel.release,
-        "GC_KERNEL_FLAVOR": kernel.flavor.value,
+        "GC_KERNEL_FLAVOR": kernel.flavor,
         "GC_KERNEL_HOLD": said(kernel.hold),
     }
     rows = repositories("kernel", kernel.repository)

@@ -18,6 +18,15 @@ check_kernel() {
             "$grub_file as the last word on the kernel that boots" "take GRUB_DEFAULT out of it"
     boot_menu_tool >/dev/null ||
         problem "no update-grub, grub2-mkconfig or grub-mkconfig" "one of them" "install GRUB's tools"
+    case $(efi_text LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f) in
+        *systemd-boot*)
+            problem "systemd-boot, which started this host and does not read $grub_file" "GRUB" \
+                "take kernel.release out and choose the kernel by bootctl set-default"
+            ;;
+    esac
+    [ ! -d "$root/sys/firmware/efi" ] || ! have grub2-mkconfig || [ -d "$root$esp" ] ||
+        problem "no $esp on a host that its UEFI firmware starts" "the EFI system partition, whose grub.cfg may be the boot menu" \
+            "mount it on /boot/efi"
 }
 
 fetch_kernel() {
@@ -123,12 +132,53 @@ boot_entry() {
 
 boot_menu_tool() {
     if have grub2-mkconfig; then
-        echo "grub2-mkconfig /boot/grub2/grub.cfg"
+        echo "grub2-mkconfig $(boot_menu)"
     elif have grub-mkconfig; then
         echo "grub-mkconfig /boot/grub/grub.cfg"
     else
         return 1
     fi
+}
+
+esp=/boot/efi/EFI
+
+# Prints the menu that GRUB reads at a boot. UEFI firmware starts GRUB from a folder of the EFI
+# system partition. On RHEL 8 and its rebuilds the grub.cfg there is the menu; from RHEL 9 on it only
+# reads /boot/grub2/grub.cfg, and grub2-mkconfig refuses to replace it (rhboot/grub2,
+# util/grub-mkconfig.in, "GRUB wrapper"; rhinstaller/anaconda#3151, oamg/convert2rhel#1444).
+boot_menu() {
+    menu=/boot/grub2/grub.cfg
+    if [ -d "$root/sys/firmware/efi" ]; then
+        file=$esp/$(efi_folder)/grub.cfg
+        ! grep -Eqs '^[[:space:]]*(blscfg|menuentry|submenu|insmod blscfg)' "$root$file" || menu=$file
+    fi
+    echo "$menu"
+}
+
+# Prints the folder of the boot loader that the firmware started; if the firmware's variables don't
+# tell, the folder that the package of GRUB links to.
+efi_folder() {
+    number=$(od -An -t x1 -j 4 -N 2 "$root$efivars/BootCurrent-$global_variables" 2>/dev/null |
+        tr -d '\n' | awk '{ print toupper($2 $1) }')
+    folder=$(efi_text "Boot$number-$global_variables" | sed -n 's/.*\\[Ee][Ff][Ii]\\\([A-Za-z0-9_.-]*\)\\.*/\1/p' | head -n 1)
+    for place in "$root$esp"/*/; do
+        place=${place%/}
+        [ "$(echo "${place##*/}" | tr '[:upper:]' '[:lower:]')" != "$(echo "$folder" | tr '[:upper:]' '[:lower:]')" ] ||
+            [ ! -f "$place/grub.cfg" ] || {
+            echo "${place##*/}"
+            return 0
+        }
+    done
+    readlink "$root/etc/grub2-efi.cfg" 2>/dev/null | sed -n 's|.*/EFI/\([^/]*\)/grub.cfg$|\1|p'
+}
+
+# UEFI 2.10, "Globally Defined Variables". A variable's file begins with four bytes of attributes,
+# and texts are in UTF-16.
+efivars=/sys/firmware/efi/efivars
+global_variables=8be4df61-93ca-11d2-aa0d-00e098032b8c
+
+efi_text() {
+    [ ! -r "$root$efivars/$1" ] || tr -d '\000' <"$root$efivars/$1" | tr -c '[:print:]' '\n'
 }
 
 write_boot_menu() {
@@ -140,6 +190,17 @@ write_boot_menu() {
     # (rhboot/grub2 05a8c872, util/grub-mkconfig.in).
     [ ! -e "$root${tool#* }.new" ] ||
         fail "found errors in the boot menu that ${tool%% *} makes ($(log_end)); wanted one without; correct $grub_file and /etc/grub.d"
+    require_default "${tool#* }"
+}
+
+# require_default MENU: checks the menu itself, because other files may set the default after
+# $grub_file, or write their own menu.
+require_default() {
+    [ -n "${entry-}" ] || return 0
+    default=$(sed -n 's/^[[:space:]]*set default="\(.*\)"[[:space:]]*$/\1/p' "$root$1" |
+        grep -v '^[$]{next_entry}$' | tail -n 1)
+    [ "$default" = "$entry" ] ||
+        fail "found the default '$default' in the boot menu $1; wanted '$entry', which boots $GC_KERNEL_RELEASE; look at what sets GRUB_DEFAULT in $grub_file.d, and at /etc/grub.d"
 }
 
 # The effect boot_menu is recorded before the file, so it is undone after the file.

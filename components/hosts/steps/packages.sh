@@ -22,17 +22,50 @@ apply_packages() {
     install_packages $words
 }
 
-# header_packages RELEASE: prints the packages with the build files of that kernel.
+# header_packages RELEASE: prints the packages with the build files of that kernel. Distributions
+# have several kernels, and the name of the build files follows the name of the kernel's package:
+# kernel-uek-devel (Oracle's docs, UEK 7 and 8, "Changes to UEK Content Distribution and Packaging"),
+# kernel6.12-devel (awslabs/amazon-eks-ami, install-nvidia-driver.sh), kernel-64k-devel and
+# kernel-rt-devel (RHEL's kernel.spec), kernel-lt-devel (elrepo), proxmox-headers-*. On Debian and
+# Ubuntu, images of all flavors have linux-headers-<release>.
 header_packages() {
     if [ "$manager" = apt ]; then
-        echo "linux-headers-$1"
+        owner=$(dpkg-query -S "/boot/vmlinuz-$1" 2>/dev/null | sed -n 's/^\([a-z0-9][^ :]*\).*: .*/\1/p' | head -n 1)
+        case $owner in
+            *-kernel-*) echo "${owner%%-kernel-*}-headers-$1" ;;
+            *) echo "linux-headers-$1" ;;
+        esac
         return 0
     fi
-    owner=$(rpm -q --qf '%{NAME}\n' -f "/lib/modules/$1/vmlinuz" -f "/boot/vmlinuz-$1" 2>/dev/null |
-        grep '^kernel' | head -n 1)
-    case $owner in
-        # elrepo's kernel-headers conflict with the distribution's, so they are not installed.
-        kernel-lt* | kernel-ml*) echo "${owner%-core}-devel=${1%.*}" ;;
-        *) echo "kernel-devel=${1%.*} kernel-headers=${1%.*}" ;;
+    found=$(installed_headers "$1")
+    [ -n "$found" ] || found=$(offered_headers "$1")
+    [ -n "$found" ] || found=$(owners_headers "$1")
+    version=${found#* }
+    case ${found:=kernel-devel} in
+        # Other kernels' *-headers packages conflict with the distribution's, or don't exist.
+        kernel-devel*) echo "kernel-devel=${version:=${1%.*}} kernel-headers=$version" ;;
+        *) echo "${found%% *}=$version" ;;
     esac
+}
+
+# Each package of build files provides `kernel-devel-uname-r = <release>` (RHEL's, Amazon's and
+# elrepo's kernel.spec). These functions print the name and version of one package, or nothing.
+installed_headers() {
+    rpm -q --whatprovides kernel-devel-uname-r \
+        --qf '%{NAME} %{VERSION}-%{RELEASE} [%{PROVIDENAME}=%{PROVIDEVERSION} ]\n' 2>/dev/null |
+        awk -v wanted="kernel-devel-uname-r=$1" 'index($0 " ", " " wanted " ") { print $1, $2; exit }'
+}
+
+offered_headers() {
+    timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q ${unlocked:+"$unlocked"} --disableexcludes=main repoquery \
+        --whatprovides "kernel-devel-uname-r = $1" --qf '%{name} %{version}-%{release}' 2>/dev/null 9>&- |
+        head -n 1
+}
+
+# From the package that owns the kernel's image, or its modules if no package owns the image
+# (unified kernel images).
+owners_headers() {
+    rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' -f "/lib/modules/$1/vmlinuz" -f "/boot/vmlinuz-$1" \
+        -f "/lib/modules/$1" 2>/dev/null |
+        awk '/^kernel/ { name = $1; sub(/-(modules|core|uki).*/, "", name); print name "-devel", $2; exit }'
 }

@@ -1,6 +1,13 @@
 # Turns swap off, now and at each boot; an undo turns it on again. Source: Kubernetes docs,
 # "Installing kubeadm" (swap).
 
+check_swap() {
+    for file in /etc/rc.local /etc/rc.d/rc.local; do
+        ! grep -qs '^[^#]*swapon' "$root$file" || [ ! -x "$root$file" ] ||
+            problem "swapon in $file, which runs at each boot" "no swap" "take that line out"
+    done
+}
+
 apply_swap() {
     expect swap off
     find_swaps
@@ -11,8 +18,28 @@ apply_swap() {
         timeout 300 swapoff -a || fail "swapoff -a failed: is there memory for what is swapped out?"
         did "swap off: $swap"
     fi
+    mark_fstab
+    # Units that an earlier run masked stay masked.
+    for unit in $(swap_units) $(sed -n 's|^swap file /etc/systemd/system/||p' "$state/effects" 2>/dev/null); do
+        mask_unit "$unit"
+    done
+    if [ -n "$(agents_swap)" ]; then
+        sed 's/^\([[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*\)[Yy].*/\1n/' \
+            "$root/etc/waagent.conf" >"$scratch/waagent" || fail "can't read /etc/waagent.conf"
+        effect file /etc/waagent.conf
+        place /etc/waagent.conf "$scratch/waagent"
+    elif recorded file /etc/waagent.conf; then
+        effect file /etc/waagent.conf
+    fi
+}
+
+# Replaces each line of swap by one with noauto, which neither a boot nor `swapon -a` turns on. Without
+# any line of swap, systemd would turn on the swap partitions that it finds on the disk of the root
+# (systemd v257, src/gpt-auto-generator/gpt-auto-generator.c, add_partition_swap).
+mark_fstab() {
     [ -f "$root/etc/fstab" ] || return 0
-    awk '$1 !~ /^#/ && $3 == "swap" { print "#gpu-cluster# " $0; found = 1; next } { print }
+    awk '$1 !~ /^#/ && $3 == "swap" && $4 !~ /(^|,)noauto(,|$)/ {
+            print "#gpu-cluster# " $0; print $1 " none swap noauto 0 0"; found = 1; next } { print }
         END { exit !found }' "$root/etc/fstab" >"$scratch/fstab"
     case $? in
         0) place /etc/fstab "$scratch/fstab" ;;
@@ -21,16 +48,32 @@ apply_swap() {
     esac
 }
 
+# mask_unit NAME: masks a unit, which has effect in all folders of units and on those that systemd's
+# generators write (systemd.unit(5), "Unit File Load Path"). No reload of systemd is needed before
+# the boot.
+mask_unit() {
+    path=/etc/systemd/system/$1
+    make_directory "${path%/*}"
+    effect file "$path"
+    keep "$path"
+    [ "$(readlink "$root$path")" != /dev/null ] || return 0
+    { rm -f -- "$root$path" && ln -s /dev/null "$root$path"; } || fail "can't mask $path"
+    did "unit $1 masked"
+}
+
 undo_swap() {
     if kept /etc/fstab; then
-        # Lines that were added since must stay: only this script's mark is removed, unless nothing
+        # Lines that were added since must stay: only this script's marks are removed, unless nothing
         # else changed.
-        sed 's/^#gpu-cluster# //' "$root/etc/fstab" >"$scratch/fstab"
+        awk '/^#gpu-cluster# / { line = substr($0, 15); print line; split(line, field)
+                ours = field[1] " none swap noauto 0 0"; next }
+            $0 == ours { ours = ""; next }
+            { ours = ""; print }' "$root/etc/fstab" >"$scratch/fstab"
         awk 1 "$state/kept/etc/fstab" >"$scratch/kept"
         if cmp -s "$scratch/fstab" "$scratch/kept"; then
             restore /etc/fstab
         else
-            note "/etc/fstab was changed by somebody else: only our comment marks are taken out"
+            note "/etc/fstab was changed by somebody else: only our marks are taken out"
             place /etc/fstab "$scratch/fstab"
         fi
         release /etc/fstab
@@ -60,9 +103,50 @@ find_swaps() {
     swap=${swap# }
 }
 
-# Called by the probe: swap devices must not be active. The probe also reports `swap` as a fact.
+# Prints the units that turn swap on at a boot and are not masked: swap units that a target wants,
+# those that generators wrote, such as zram-generator, except for fstab's, and services of known
+# packages (Debian's zram-tools, Ubuntu's zram-config, Raspberry Pi's dphys-swapfile, swapspace).
+swap_units() {
+    for file in "$root"/etc/systemd/system/*.wants/*.swap "$root"/etc/systemd/system/*.requires/*.swap \
+        "$root"/usr/local/lib/systemd/system/*.wants/*.swap "$root"/usr/lib/systemd/system/*.wants/*.swap \
+        "$root"/lib/systemd/system/*.wants/*.swap "$root"/run/systemd/system/*.wants/*.swap \
+        "$root"/run/systemd/generator*/*.swap \
+        "$root"/etc/systemd/system/*.wants/zramswap.service "$root"/etc/systemd/system/*.wants/zram-config.service \
+        "$root"/etc/systemd/system/*.wants/dphys-swapfile.service "$root"/etc/systemd/system/*.wants/swapspace.service \
+        "$root"/etc/systemd/system/*.wants/systemd-swap.service; do
+        [ -L "$file" ] || [ -f "$file" ] || continue
+        case $file in
+            */generator*/*) ! grep -qs '^SourcePath=/etc/fstab' "$file" || continue ;;
+        esac
+        name=${file##*/}
+        [ "$(readlink "$root/etc/systemd/system/$name")" = /dev/null ] || printf '%s\n' "$name"
+    done | sort -u
+}
+
+# Prints a line if Azure's agent makes a swap file at each boot (Azure/WALinuxAgent, README,
+# ResourceDisk.EnableSwap).
+agents_swap() {
+    [ ! -f "$root/etc/waagent.conf" ] || grep -s '^[[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*[Yy]' "$root/etc/waagent.conf"
+}
+
+# Prints the devices in fstab that a boot turns on.
+fstab_swaps() {
+    [ -r "$root/etc/fstab" ] || return 0
+    while read -r its_device _ its_type its_options _; do
+        case $its_device in '#'*) continue ;; esac
+        case ,$its_options, in *,noauto,*) continue ;; esac
+        [ "$its_type" != swap ] || printf '%s\n' "$its_device"
+    done <"$root/etc/fstab"
+}
+
+# Called by the probe: swap devices must not be active, now and after a boot. The probe also reports
+# `swap` as a fact.
 found_swap() {
     # shellcheck disable=SC2034 # the probe prints this variable
     drifted=swap
-    [ -z "$swap" ]
+    [ -z "$swap" ] || return 1
+    later=$(fstab_swaps && swap_units && agents_swap)
+    # shellcheck disable=SC2034 # the probe prints this variable
+    drifted="swap at the next boot: $(echo "$later" | paste -s -d ' ' -)"
+    [ -z "$later" ]
 }

@@ -1,7 +1,9 @@
 # Sets kernel parameters, now and at each boot. Source: Kubernetes docs, "Container Runtimes"
 # (ip_forward).
 
-sysctl_file=/etc/sysctl.d/99-gpu-cluster.conf
+# A boot reads all files in the order of their names, whichever folder they are in (sysctl.d(5)), so
+# this file comes after 99-sysctl.conf, which distributions link to /etc/sysctl.conf.
+sysctl_file=/etc/sysctl.d/zz-gpu-cluster.conf
 
 # each_sysctl COMMAND: calls COMMAND with each KEY VALUE; a declaration with other values redefines
 # it.
@@ -10,6 +12,61 @@ each_sysctl() {
     "$@" net.bridge.bridge-nf-call-iptables 1
     "$@" net.bridge.bridge-nf-call-ip6tables 1
     "$@" net.ipv4.ip_forward 1
+}
+
+check_sysctl() {
+    each_sysctl require_last
+}
+
+# require_last KEY VALUE: reports a file that a boot reads later and that sets another value.
+require_last() {
+    later=$(later_sysctl "$1") || return 0
+    same_words "${later#*=}" "$2" ||
+        problem "$1 = ${later#*=} in ${later%%=*}, which a boot reads after $sysctl_file" \
+            "$1 = $2 at each boot" "take $1 out of that file, or declare that value in system.sysctl"
+}
+
+# later_sysctl KEY: prints `<file>=<value>` of the last setting of KEY that a boot applies after ours;
+# returns false if there is none. Sources: sysctl.d(5) (a file hides those of the same name in later
+# folders; explicit names win over patterns), systemd v257 src/shared/sysctl-util.c, sysctl_normalize
+# (a name whose first separator is a slash has its dots kept); Ubuntu's ufw 0.36, ufw-init, reads
+# IPT_SYSCTL when it starts. ip_forward and conf.all.forwarding are one setting (Linux,
+# Documentation/networking/ip-sysctl.rst).
+later_sysctl() {
+    set -- "$1"
+    names=' '
+    for folder in /etc/sysctl.d /run/sysctl.d /usr/local/lib/sysctl.d /usr/lib/sysctl.d /lib/sysctl.d; do
+        for file in "$root$folder"/*.conf; do
+            case $names in *" ${file##*/} "*) continue ;; esac
+            [ ! -e "$file" ] || names="$names${file##*/} "
+            [ ! -f "$file" ] || [ ! -r "$file" ] || set -- "$@" "$file"
+        done
+    done
+    if grep -qs '^ENABLED=yes' "$root/etc/ufw/ufw.conf"; then
+        file=$(sed -n 's/^IPT_SYSCTL=//p' "$root/etc/default/ufw" 2>/dev/null | tr -d "\"'" | tail -n 1)
+        [ -z "$file" ] || [ ! -f "$root$file" ] || set -- "$@" "$root$file"
+    fi
+    LC_ALL=C awk -v ours="${sysctl_file##*/}" -v under="$root" '
+        function plain(name, first) {
+            first = match(name, /[.\/]/)
+            if (first && substr(name, RSTART, 1) == ".") {
+                gsub(/\//, "\001", name); gsub(/\./, "/", name); gsub(/\001/, ".", name)
+            }
+            return name == "net/ipv4/conf/all/forwarding" ? "net/ipv4/ip_forward" : name
+        }
+        BEGIN { wanted = plain(ARGV[1]); ARGV[1] = "" }
+        FNR == 1 {
+            name = FILENAME; sub(/.*\//, "", name)
+            if (FILENAME ~ /\/ufw\//) name = "~~"
+            later = name > ours
+        }
+        later && !/^[ \t]*[#;]/ && (at = index($0, "=")) {
+            key = substr($0, 1, at - 1); gsub(/^[ \t]*-?[ \t]*|[ \t]*$/, "", key)
+            if (plain(key) != wanted) next
+            value = substr($0, at + 1); gsub(/^[ \t]+|[ \t\r]+$/, "", value)
+            if (name >= last) { last = name; found = substr(FILENAME, length(under) + 1) "=" value }
+        }
+        END { if (found != "") print found; exit found == "" }' "$@"
 }
 
 sysctl_line() {

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.platforms.device_plugin import device_lists
+from components.platforms.feature_labels import written_twice
 from components.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
 from components.settings.gpu_operator import GpuOperatorSettings
 from components.settings.plugin_configuration import DevicePluginConfig
@@ -32,6 +33,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from device_lists.validate(sections, plugin)
     yield from _files(sections, plugin, (_SECTION,))
     yield from _values(plugin)
+    if plugin.presence is not Presence.LABEL:
+        yield from written_twice(sections, 'write "presence: label" in devicePlugin')
 
 
 def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL
 from components.platforms.device_plugin import rules as device_plugin_rules
+from components.platforms.feature_labels import written_twice
 from components.settings.gpu_operator import (
     OPERAND_LABELS,
     OPERANDS_LABEL,
@@ -37,6 +38,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from _nodes(sections)
     yield from _sections(sections, operator)
     yield from _values(operator)
+    if operator.nfd:
+        yield from written_twice(sections, 'write "nfd: false" in gpuOperator')
 
 
 def _unhealthy(sections: ValidSections) -> Iterator[Fault]:

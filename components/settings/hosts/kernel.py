@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
@@ -11,15 +10,8 @@ from components.base.model import Model
 from components.base.versions import pattern
 from components.settings.hosts.repository import Repositories
 
+_FLAVOR = r"kernel(?:\d+(?:\.\d+)*)?(?:-[a-z0-9]+)*"
 _RELEASE = r"\d+\.\d+(\.\d+)?[A-Za-z0-9._+~-]*"
-
-
-class KernelFlavor(StrEnum):
-    """Kernel packages of an RPM-based host: the distribution's, or one of elrepo.org's two."""
-
-    KERNEL = "kernel"
-    KERNEL_LT = "kernel-lt"
-    KERNEL_ML = "kernel-ml"
 
 
 class KernelSettings(Model):
@@ -39,10 +31,13 @@ class KernelSettings(Model):
     ) = Field(
         default=None, description="a release as `uname -r` shows it", examples=["6.1.0-41-amd64"]
     )
-    flavor: KernelFlavor = Field(
-        default=KernelFlavor.KERNEL,
-        description="dnf: kernel, kernel-lt or kernel-ml",
-        examples=["kernel"],
+    flavor: Annotated[
+        StrictStr,
+        AfterValidator(pattern(_FLAVOR, "the name of a kernel's package", "kernel-uek")),
+    ] = Field(
+        default="kernel",
+        description="dnf: a kernel's package, such as kernel, kernel-uek, kernel6.12 or kernel-lt",
+        examples=["kernel-uek"],
     )
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: where it comes from"

@@ -181,17 +181,24 @@ stream_of() {
     fi
 }
 
-# Prints the CUDA packages of NVIDIA's repository; cuda-keyring is left out, because it is the
-# repository's key.
+# Prints the CUDA packages of NVIDIA's repository, by the list in "Removing CUDA Toolkit" of the CUDA
+# Installation Guide; cuda-keyring is left out, because it is the repository's key. If a CUDA version
+# is declared, only packages of other versions are printed, which have these in their names.
 cuda_packages() {
-    awk '$1 ~ /^cuda($|-)/ && $1 != "cuda-keyring" { print $1 }' "$scratch/installed"
+    awk -v kept="${GC_DRIVER_KEEP_CUDA-}" '
+        BEGIN { gsub(/\./, "-", kept) }
+        $1 == "cuda-keyring" { next }
+        $1 ~ /^cuda($|-)/ || $1 ~ /^(nsight-|gds-tools)/ ||
+        $1 ~ /^(lib)?(cublas|cufft|cufile|curand|cusolver|cusparse|npp|nvfatbin|nvjitlink|nvjpeg|nvvm)[a-z0-9]*(-|$)/ {
+            if (kept == "" || ($1 ~ /-[0-9]+-[0-9]+(-|$)/ && index($1 "-", "-" kept "-") == 0)) print $1 }' \
+        "$scratch/installed"
 }
 
 # Removes the host's driver for a driver container, whose module can't be loaded while the host's
 # is.
 driver_away() {
     earlier_packages >"$scratch/earlier"
-    [ "$GC_DRIVER_KEEP_CUDA" = true ] || cuda_packages >>"$scratch/earlier"
+    cuda_packages >>"$scratch/earlier"
     old=$(sort -u "$scratch/earlier" | paste -s -d ' ' -)
     uninstaller=$(command -v nvidia-uninstall)
     # The marker file is written first, so that a run that is killed after the removal still requests the

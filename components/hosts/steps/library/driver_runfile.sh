@@ -34,16 +34,18 @@ nouveau_loaded() {
     loaded_of nouveau nova_core
 }
 
-# Unloads the driver's module, because the installer refuses to run while it is loaded. Daemons and
-# other modules use it (NVIDIA/gpu-driver-container 09dc954, ubuntu24.04/nvidia-driver,
-# _unload_driver). IMEX is not in that list; operators of GB300 NVL72 find that it has
-# /dev/nvidiactl open.
+# Unloads the driver's module, because the installer refuses to run while it is loaded. Units and
+# other modules use it.
 driver_unload() {
     [ -n "$(driver_loaded)" ] || return 0
     stopped=
-    for unit in $uvm_unit nvidia-imex nvidia-fabricmanager $persistenced; do
+    for unit in $driver_units; do
         systemctl is-active --quiet "$unit" 2>/dev/null || continue
-        bounded 120 systemctl stop "$unit" || fail "unit $unit can't be stopped: $(log_end)"
+        bounded 120 systemctl stop "$unit" || {
+            reason=$(log_end)
+            users_again
+            fail "unit $unit can't be stopped: $reason"
+        }
         stopped="$unit $stopped"
     done
     # Only loaded modules are named, because modprobe fails for an unknown module name.
@@ -52,14 +54,20 @@ driver_unload() {
     set -- $users $(loaded_of nvidia_uvm nvidia_drm nvidia_modeset)
     bounded 120 modprobe -r "$@" nvidia || {
         reason=$(log_end)
+        others=$(other_holders)
         [ $# -eq 0 ] || bounded 120 modprobe -a "$@"
-        for unit in $stopped; do
-            bounded 120 systemctl start "$unit"
-        done
-        fail "found driver $(driver_loaded) in use; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
+        users_again
+        fail "found driver $(driver_loaded) in use${others:+ by $others}; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
     }
     did "module nvidia unloaded for the installer"
     unloaded="$unloaded $users"
+}
+
+# Starts again what was stopped for a change that does not take place.
+users_again() {
+    for unit in $stopped ${display_manager:+display-manager}; do
+        bounded 120 systemctl start "$unit"
+    done
 }
 
 # Loads the modules again that used the driver's module before.
@@ -115,6 +123,7 @@ runfile_install() {
         return 0
     fi
     display_manager=
+    [ -z "$(driver_loaded)" ] || require_no_holders "before driver $GC_DRIVER_VERSION"
     if systemctl is-active --quiet display-manager 2>/dev/null; then
         display_manager=yes
         bounded 120 systemctl stop display-manager || fail "the display manager can't be stopped: $(log_end)"

@@ -1,0 +1,248 @@
+"""Faults of a host's driver that its programs report or that its files show. Pure functions.
+
+A driver that the preparation installs is replaced by it, so the same state is only a warning there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.observed.hardware import gpus
+from components.settings.hosts.driver import FabricManager
+from policies.faults import Fault, Severity
+from policies.printable import printable, shortened
+
+_BROKEN_LINK = 63
+"""Number of PCIe lanes that a GPU reports when its registers read as ones only.
+
+A device that fell off the bus answers each read by ones (Linux, include/linux/pci.h,
+PCI_ERROR_RESPONSE); the field of the link's width has six bits (pci_regs.h, PCI_EXP_LNKSTA_NLW).
+"""
+TIMED_OUT = 124
+"""Exit status of timeout(1)."""
+NAMED = 4
+"""Maximum number of GPUs that one message names; the rest are only counted."""
+
+_WORDS = (
+    (
+        "version mismatch",
+        "both of one version",
+        "drain its node and reboot the host, which then loads the installed module; an upgrade "
+        "has replaced the library under the loaded module, so hold the driver's packages",
+    ),
+    (
+        "couldn't communicate with the nvidia driver",
+        "a module that answers",
+        "look at `dmesg` and `dkms status`, then load it by `modprobe nvidia`",
+    ),
+    (
+        "no devices were found",
+        "GPUs that the module can drive",
+        "look at `dmesg | grep NVRM`: open modules need Turing or later, and a GPU that another "
+        "driver (vfio-pci, nouveau) holds is not the module's",
+    ),
+    (
+        "is lost",
+        "GPUs that answer",
+        "drain its node, reboot the host, and look for Xid 79 in `dmesg`; if it returns, check the "
+        "GPU's power and seat and declare it in unhealthyDevices",
+    ),
+    (
+        "unable to determine the device handle",
+        "GPUs that answer",
+        "drain its node, reboot the host, and look for Xid in `dmesg`; if it returns, declare the "
+        "GPU in unhealthyDevices",
+    ),
+    (
+        "blocked by the operating system",
+        "devices that root may open",
+        "look at the limits of the hypervisor or of WSL on GPU devices",
+    ),
+    (
+        "insufficient permissions",
+        "devices that root may open",
+        "look at the modes of /dev/nvidia* and at NVreg_DeviceFileMode in /etc/modprobe.d",
+    ),
+)
+"""Words of nvidia-smi in lower case, with what is wanted and the cure.
+
+Source: nvidia-smi(1) and NVML's error texts (nvml.h, nvmlReturn_t), as quoted in
+NVIDIA/nvidia-container-toolkit issue 394 and the documents of NVIDIA's Xid errors.
+"""
+
+
+def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    """Yield what is wrong with the driver of a host with GPUs."""
+    yield from _smi(host, facts)
+    yield from _lost(host, facts)
+    yield from _vanished(host, facts)
+    yield from _fabric(host, facts)
+    yield from _leftovers(host, facts)
+
+
+def _fault(host: DesiredHost, found: str, wanted: str, cure: str, severity: Severity) -> Fault:
+    return Fault(f"host {host.name}", found, wanted, cure, severity)
+
+
+def _severity(host: DesiredHost) -> Severity:
+    """Return ERROR if nothing in the stack will replace the driver, else WARNING."""
+    driver = host.sections.driver
+    mended = driver.by_preparation or driver.in_container
+    return Severity.WARNING if mended else Severity.ERROR
+
+
+def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    status, _, said = facts.nvidia_smi.partition(" ")
+    if not status:
+        return
+    if status == str(TIMED_OUT):
+        cure = "look at `dmesg | grep -e NVRM -e Xid`; a reset or a reboot ends a GPU that hangs"
+        yield _fault(host, "nvidia-smi without an answer", "one in 5 s", cure, Severity.WARNING)
+        return
+    wanted, cure = next(
+        ((wanted, cure) for words, wanted, cure in _WORDS if words in said.lower()),
+        ("status 0", "run nvidia-smi on the host and look at `dmesg | grep NVRM`"),
+    )
+    found = f'nvidia-smi that ends with {status}: "{printable(said.strip())}"'
+    if "version mismatch" in said.lower() and facts.installed not in ("", facts.driver):
+        found += f" (module {facts.driver} is loaded, {facts.installed} is installed)"
+    yield _fault(host, found, wanted, cure, _severity(host))
+
+
+def lost(facts: HostFacts) -> tuple[str, ...]:
+    """Return the PCI addresses of GPUs that are on the bus's list and no longer answer.
+
+    A GPU is lost if its registers read as ones only, or if nvidia-smi lists others and not it.
+    """
+    answering = {_address(line.partition(",")[0]) for line in facts.memory}
+    return tuple(
+        gpu.address
+        for gpu in gpus(facts)
+        if gpu.width == _BROKEN_LINK or (answering and _address(gpu.address) not in answering)
+    )
+
+
+def _address(text: str) -> str:
+    """Return a PCI address in one form; nvidia-smi's domain has eight digits, sysfs' has four."""
+    domain, _, rest = text.strip().lower().partition(":")
+    return f"{domain.rjust(8, '0')[-8:]}:{rest}"
+
+
+def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    gone = lost(facts)
+    # The driver ignores excluded GPUs, so nvidia-smi doesn't list them.
+    if len(gone) <= len(host.excluded_gpus):
+        return
+    least = facts.nvidia_devices if host.gpus is None else host.gpus
+    enough = facts.nvidia_devices - len(gone) >= least
+    yield _fault(
+        host,
+        f"GPU {shortened(list(gone), NAMED)} that fell off the bus",
+        "GPUs that the driver reaches",
+        "drain its node and reboot the host; look for Xid 79 in `dmesg` and at the GPU's power and "
+        "seat; if it stays away, declare it in unhealthyDevices",
+        Severity.WARNING if enough else Severity.ERROR,
+    )
+
+
+def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    """Yield a fault for an excluded GPU that another GPU has replaced.
+
+    The driver ignores an unknown UUID silently. That is right for a GPU that is off the bus, but
+    UUIDs also change with a replaced board and with the cold migration of a virtual machine; then a
+    GPU serves that the stack file leaves out.
+    """
+    known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
+    gone = [uuid for uuid in host.excluded_gpus if uuid not in facts.uuids]
+    least = host.gpus or 0
+    serving = sum(uuid not in host.excluded_gpus for uuid in facts.uuids)
+    if known and gone and serving > least:
+        yield _fault(
+            host,
+            f"no GPU with the UUID {shortened(gone, NAMED)}, which unhealthyDevices names, and "
+            f"{serving} others",
+            f"{least} others" if least else "UUIDs of this host's GPUs",
+            "compare with `nvidia-smi -L`: if the board was replaced or the machine was migrated, "
+            "take the UUID out or write the new one",
+            Severity.ERROR,
+        )
+
+
+def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    """Yield a fault if the GPUs' NVSwitches are not managed: CUDA programs then fail.
+
+    Source: Fabric Manager User Guide, "cudaErrorSystemNotReady" (802).
+    """
+    state, _, version = facts.fabric.partition(" ")
+    driver = host.sections.driver
+    off = driver.fabric_manager is FabricManager.OFF
+    if not state or driver.in_container or driver.by_preparation or off or not facts.driver:
+        return
+    count = f"{facts.nvswitches} NVSwitches"
+    wanted = f"one of the driver's version {facts.driver} that runs: CUDA fails with 802 without it"
+    name = f"nvidia-fabricmanager {facts.driver}"
+    if state == "absent":
+        cure = f"install {name}, or let driver.source: package do it"
+        yield _fault(host, f"{count} and no fabric manager", wanted, cure, Severity.ERROR)
+    elif version and version != facts.driver:
+        cure = f"install {name} and restart the unit nvidia-fabricmanager"
+        found = f"{count} and fabric manager {version} beside driver {facts.driver}"
+        yield _fault(host, found, wanted, cure, Severity.ERROR)
+    elif state != "active":
+        cure = (
+            "`systemctl enable --now nvidia-fabricmanager`; if it fails, look at "
+            "`journalctl -u nvidia-fabricmanager`"
+        )
+        found = f"{count} and a fabric manager that is {state}"
+        yield _fault(host, found, wanted, cure, Severity.ERROR)
+
+
+def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    in_container, own = host.sections.driver.in_container, host.configures_runtime
+    config = "/etc/nvidia-container-runtime/config.toml"
+    for leftover in facts.leftovers:
+        kind, _, detail = leftover.partition(" ")
+        if kind == "no-cgroups" and own and facts.runtime_mode != "cdi":
+            yield _fault(
+                host,
+                f"no-cgroups = true in {config}",
+                "false, as Kubernetes needs it: containers may not open their GPUs",
+                "`nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false`",
+                Severity.ERROR,
+            )
+        elif kind == "root" and own and not in_container:
+            yield _fault(
+                host,
+                f'root = "{detail}" in {config}, of a driver container',
+                "the host's own driver: containers get none of its libraries",
+                "`nvidia-ctk config --in-place --set nvidia-container-cli.root=/`",
+                Severity.ERROR,
+            )
+        elif kind == "operator-toolkit" and own and not in_container:
+            yield _fault(
+                host,
+                "the GPU Operator's toolkit in /usr/local/nvidia/toolkit",
+                "the host's own toolkit alone",
+                "remove that folder and the runtime that names it in the engine's configuration, "
+                "unless an operator still runs here",
+                Severity.WARNING,
+            )
+        elif kind == "runfile" and detail:
+            yield _fault(
+                host,
+                f"a driver by runfile (nvidia-uninstall) and the driver's package {detail}",
+                "one of them: each replaces the other's libraries at its next upgrade",
+                "run `nvidia-uninstall` and reinstall the packages, or remove the packages",
+                _severity(host),
+            )
+    if facts.driver_container and not in_container:
+        yield _fault(
+            host,
+            "a driver container's root in /run/nvidia/driver",
+            f"the host's own driver alone, as driver.source {host.sections.driver.source} says",
+            "remove the container (label nvidia.com/gpu.deploy.driver=false) and reboot the host, "
+            "or declare driver.source: operator",
+            Severity.WARNING,
+        )

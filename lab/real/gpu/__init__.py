@@ -1,0 +1,1 @@
+"""This project's program on the real GPUs of this machine."""

@@ -1,0 +1,227 @@
+"""Run this project on this machine's GPUs; run by `make test-gpu`.
+
+A control plane, a kubelet, containerd and NVIDIA's device plugin are started in namespaces of this
+machine, with the machine's own driver and devices. Then `up` counts the GPUs, and every one runs a
+kernel. Everything is removed at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from components.desired.resolve import resolve
+from components.hosts.observed import hardware
+from components.hosts.observed.probe import parse, probe
+from components.loading.loader import load
+from lab import simulator
+from lab.real import build, cgroups, image, objects, stack
+from lab.real.build import BuildError
+from lab.real.host_gpus import HostGpus
+from lab.real.lab import LOCK_LIMIT, Json, Lab
+from lab.real.node import Node, RealError
+from lab.real.parts import PARTS
+from lab.simulator import hosts
+from lab.simulator.control_plane import ControlPlane, SimulatorError
+from lab.simulator.hardware import hardware_of
+from lab.simulator.hosts.locks import locked
+from lab.simulator.hosts.model import HostError
+from lab.simulator.marks import GPU
+from lab.simulator.ports import free_ports
+from toolchain import cache_dir
+
+NAME = "gpu-host-proof"
+NODE = "gpu-host"
+MODULES = (*(part.module for part in PARTS[:2]), "plugin", "toolkit", "mock")
+"""Modules of the components that run on the node: kubelet, containerd, plugin, toolkit, probe."""
+COMPILE_LIMIT = 300.0
+"""Timeout in seconds for compiling the CUDA program."""
+COPY_TEST: Json = {
+    "image": image.IMAGE,
+    "command": ["/cuda-samples/sample", "copy"],
+    "gpus": 1,
+    "pattern": "# Copied, GB/s : {figure}",
+    "minimum": 1,
+    "memoryGi": 1,
+    "timeoutSeconds": 60,
+}
+
+
+def main() -> int:
+    """Run the steps and print a line for each; return 1 if a step fails."""
+    gpus, problem = HostGpus.find(), build.missing()
+    if problem or not gpus:
+        problem = problem or "`nvidia-smi -L` lists no GPU"
+        print(f"real GPUs: {problem}; cure: run on a GPU host, as root", file=sys.stderr)
+        return 1
+    try:
+        show_host()
+        with running(gpus) as lab:
+            return prove(lab, gpus)
+    except (BuildError, HostError, RealError, SimulatorError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def show_host() -> None:
+    """Print what the inspection of hosts says about this machine."""
+    done = subprocess.run(
+        ["sh"], input=probe(), capture_output=True, text=True, timeout=60, check=True
+    )
+    facts = parse(done.stdout.splitlines())
+    say(f"host: {facts.os} {facts.os_version}, kernel {facts.kernel}, driver {facts.driver}")
+    for gpu in hardware.gpus(facts):
+        say(f"host: {gpu}")
+    for fault in hardware.warnings({NODE: facts}):
+        say(f"host: {fault}")
+
+
+@contextlib.contextmanager
+def running(gpus: HostGpus) -> Iterator[Lab]:
+    """Start a control plane and one node with this machine's GPUs; remove both at the end."""
+    with locked(cache_dir() / "real" / "run.lock", LOCK_LIMIT):
+        parts = build.build(*MODULES)
+        work = cache_dir() / "real" / "nodes"
+        work.mkdir(parents=True, exist_ok=True)
+        archive = work / "image.tar"
+        image.write(archive, {**parts, image.SAMPLE: sample(work)})
+        lab = Lab(ControlPlane(NAME), {})
+        declared = load(host_stack(lab.plane.context))
+        (port,) = free_ports(1)
+        node = Node(NODE, work / NODE, Path("/"), parts, gpus, port)
+        try:
+            simulator.down(NAME)
+            cgroups.remove(NODE)
+            simulator.start(NAME, hardware_of((), (), declared.driver))
+            lab.nodes[NODE] = node
+            node.start(resolve(declared, NAME).hosts[0], lab.plane.access(), archive)
+            lab.adopt(NODE)
+            lab.wait_ready(NODE)
+            yield lab
+        finally:
+            node.stop()
+            simulator.down(NAME)
+            archive.unlink(missing_ok=True)
+
+
+def sample(folder: Path) -> Path:
+    """Compile the CUDA program; return its path.
+
+    Raises:
+        BuildError: There is no CUDA compiler, or it failed; the message has its last lines.
+    """
+    compiler = os.environ.get("NVCC") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    if not Path(compiler).exists():
+        raise BuildError(
+            f"real GPUs: found no CUDA compiler at {compiler}; wanted: nvcc; "
+            "cure: install the package cuda-nvcc, or name its path in NVCC"
+        )
+    made = folder / image.SAMPLE
+    source = Path(__file__).parent / "sample.cu"
+    done = subprocess.run(
+        [compiler, "-O2", "-cudart", "static", "-arch=native", "-o", str(made), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=COMPILE_LIMIT,
+        check=False,
+    )
+    if done.returncode:
+        raise BuildError(
+            f"real GPUs: {compiler} ended with {done.returncode}; wanted: 0; cure: see its output\n"
+            f"{(done.stdout + done.stderr)[-2000:]}"
+        )
+    return made
+
+
+def host_stack(context: str) -> Json:
+    """Return a stack with this machine as a host, for the preparation of its container runtime."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": context},
+        "platform": "device-plugin",
+        "pools": [{"name": "gpus", "nodes": [NODE], "gpusPerNode": 1}],
+        "runtime": {"systemdCgroup": False},
+        "hosts": [
+            {
+                "name": NODE,
+                "address": "198.18.0.1",
+                "hostKey": hosts.host_public_key(NODE),
+                "role": "gpu-worker",
+            }
+        ],
+    }
+
+
+def gpu_stack(context: str, number: int) -> Json:
+    """Return the stack that counts and validates this machine's GPUs."""
+    document = stack.declared(context)
+    document["pools"] = [{"name": "gpus", "nodes": [NODE], "gpusPerNode": number}]
+    document["validation"]["tests"] = {"copy": COPY_TEST}
+    return document
+
+
+def prove(lab: Lab, gpus: HostGpus) -> int:
+    """Run `up` twice, share the GPUs, validate, destroy; return 1 if a result is wrong."""
+    number = len(gpus.uuids)
+    problems = []
+    lab.request("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": objects.GPU_NODES}})
+    with stack.project(lab, Path(folder) if (folder := os.environ.get("GPU_CHARTS")) else None) as (
+        project
+    ):
+        project.document.clear()
+        project.document |= gpu_stack(lab.plane.context, number)
+        for name, command, wanted, change in STEPS:
+            change(project.document)
+            project.write()
+            output = project.command(command)
+            say(f"{name}:\n{output.strip()}")
+            text = wanted.format(gpus=number)
+            if text not in output:
+                problems.append(f"{name}: wanted {text!r} in the output above")
+            annotations = lab.node(NODE)["metadata"].get("annotations") or {}
+            say(
+                f"offered: {lab.offered(NODE)}; record: {annotations.get('gpu-cluster/validation')}"
+            )
+    for uuid in gpus.uuids:
+        say(f"this machine's GPU: {uuid}")
+    for problem in problems:
+        say(f"WRONG: {problem}")
+    say(f"real GPUs: {number} of {number} computed" if not problems else "real GPUs: see above")
+    return bool(problems)
+
+
+def _share(document: Json) -> None:
+    sharing = {"timeSlicing": {"resources": [{"name": GPU, "replicas": 2}]}}
+    document["devicePlugin"]["config"]["sharing"] = sharing
+
+
+def _alone(document: Json) -> None:
+    del document["devicePlugin"]["config"]["sharing"]
+
+
+def _same(document: Json) -> None:
+    del document
+
+
+STEPS = (
+    ("the stack comes up", "up", "{gpus} of {gpus} GPUs computed", _same),
+    ("a second run changes nothing", "up", ", 0 resources changed", _same),
+    ("validated again", "validate", "{gpus} of {gpus}", _same),
+    ("each GPU is shared by two", "up", "{gpus} of {gpus} GPUs computed", _share),
+    ("not shared", "up", "{gpus} of {gpus} GPUs computed", _alone),
+    ("the stack is destroyed", "destroy", "", _same),
+)
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

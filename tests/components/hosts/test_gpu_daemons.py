@@ -1,0 +1,62 @@
+"""Pods of DaemonSets that use GPUs leave a node before its driver changes; others stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.desired.rollout import Operands
+from components.rollout.operands import is_operand, uses_gpus
+
+OPERANDS = Operands(spaces=("gpu-operator",), namespace="kube-system", labels={"name": "plugin"})
+
+
+def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a pod of a DaemonSet in a namespace of others."""
+    owners = [{"kind": "DaemonSet", "name": "d", "controller": True}]
+    metadata = {"namespace": "monitoring", "name": "d-1", "ownerReferences": owners}
+    return {"metadata": metadata, "spec": {"containers": [container or {"name": "c"}], **spec}}
+
+
+def env(value: str) -> dict[str, Any]:
+    return {"name": "c", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]}
+
+
+def limits(**amounts: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": {"limits": amounts}}
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        # A standalone dcgm-exporter, without a request (NVIDIA/gpu-operator issue 2570).
+        pod(runtimeClassName="nvidia"),
+        pod(env("all")),
+        pod(limits(**{"nvidia.com/gpu": 1})),
+        pod(limits(**{"nvidia.com/mig-1g.10gb": "1"})),
+        pod(limits(**{"tencent.com/vcuda-core": "20"})),
+        pod(volumes=[{"name": "d", "hostPath": {"path": "/dev/nvidia0"}}]),
+    ],
+)
+def test_daemons_with_gpus_leave_the_node(each: dict[str, Any]) -> None:
+    assert is_operand(each, OPERANDS)
+    # A drain evicts pods that no DaemonSet owns.
+    each["metadata"]["ownerReferences"] = []
+    assert uses_gpus(each)
+    assert not is_operand(each, OPERANDS)
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        pod(),
+        pod(env("void")),
+        pod(env("none")),
+        pod(limits(**{"nvidia.com/gpu": "0", "cpu": "1"})),
+        pod(volumes=[{"name": "d", "hostPath": {"path": "/dev"}}, {"name": "e", "emptyDir": {}}]),
+        pod(runtimeClassName="gvisor"),
+    ],
+)
+def test_daemons_without_gpus_stay(each: dict[str, Any]) -> None:
+    assert not is_operand(each, OPERANDS)

@@ -1,0 +1,294 @@
+"""A running cluster is taken over and left without a restart of its pods."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolchain
+from lab.helm import Helm
+from tests.proofs.e2e.project import Project, figures, started
+from tests.proofs.platform import ways
+
+Json = dict[str, Any]
+CHARTS = Path(__file__).parents[3] / "lab" / "simulator" / "charts"
+SECONDS = 120
+NAMES = ["gpu-1", "gpu-2", "gpu-3"]
+TAINT = {"key": "gpu-team", "value": "ml", "effect": "NoSchedule"}
+EVERYWHERE = [{"operator": "Exists"}]
+# The plugin's published manifest: NVIDIA/k8s-device-plugin v0.17.1,
+# deployments/static/nvidia-device-plugin.yml.
+PLUGIN = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": "kube-system"},
+    "spec": {
+        "selector": {"matchLabels": {"name": "nvidia-device-plugin-ds"}},
+        "updateStrategy": {"type": "RollingUpdate"},
+        "template": {
+            "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
+            "spec": {
+                "tolerations": [
+                    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+                ],
+                "priorityClassName": "system-node-critical",
+                "containers": [
+                    {
+                        "name": "nvidia-device-plugin-ctr",
+                        "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
+                        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
+                        "securityContext": {
+                            "allowPrivilegeEscalation": False,
+                            "capabilities": {"drop": ["ALL"]},
+                        },
+                        "volumeMounts": [
+                            {
+                                "name": "device-plugin",
+                                "mountPath": "/var/lib/kubelet/device-plugins",
+                            }
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "device-plugin",
+                        "hostPath": {"path": "/var/lib/kubelet/device-plugins"},
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+def kubeconfig(project: Project) -> Path:
+    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
+
+
+def pods(project: Project, *namespaces: str) -> dict[str, tuple[str, str]]:
+    """Return UID and start time of all pods in these namespaces, by namespace and name."""
+    found = {}
+    for namespace in namespaces:
+        for item in project.request("GET", f"namespaces/{namespace}/pods")["items"]:
+            metadata, status = item["metadata"], item["status"]
+            name = f"{metadata['namespace']}/{metadata['name']}"
+            found[name] = (metadata["uid"], status.get("startTime", ""))
+    return found
+
+
+def nodes(project: Project) -> dict[str, tuple[Json, list[Json]]]:
+    """Return labels and taints of all nodes."""
+    return ways.look(project)
+
+
+def label_by_hand(project: Project, names: list[str], labels: Json, taints: list[Json]) -> None:
+    """Set labels and taints as a person does with kubectl."""
+    for name in names:
+        project.request(
+            "PATCH",
+            f"nodes/{name}",
+            body={"metadata": {"labels": labels}, "spec": {"taints": taints}},
+            content_type="application/merge-patch+json",
+            params={"fieldManager": "kubectl-label"},
+        )
+
+
+def await_gpus(project: Project, names: list[str], gpus: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        found = [project.request("GET", f"nodes/{name}")["status"] for name in names]
+        if all(each["allocatable"].get("nvidia.com/gpu") == str(gpus) for each in found):
+            return
+        time.sleep(1)
+    raise AssertionError(f"{names} don't offer {gpus} GPUs each")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Iterator[Project]:
+    """Yield a project with a running cluster of three GPU nodes, without a stack file."""
+    project = Project.make(tmp_path, f"adopt-{os.getpid()}")
+    project.write(ways.declared(project.stack, "device-plugin"))
+    with started(project):
+        project.file.unlink()
+        yield project
+
+
+def adopt(project: Project, **environment: str) -> str:
+    """Run `make adopt`, which must succeed; return its output."""
+    given = {"CONTEXT": f"gpu-cluster-{project.stack}", "KUBECONFIG": str(kubeconfig(project))}
+    done = project.command("adopt", **given, **environment)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def install(
+    project: Project, folder: Path, release: str, chart: str, values: Json, namespace: str
+) -> None:
+    """Install a chart as another person does, with Helm."""
+    helm = Helm(folder, kubeconfig(project))
+    try:
+        helm.install(release, CHARTS / chart, values, namespace)
+    finally:
+        helm.close()
+
+
+def generations(project: Project, namespace: str) -> dict[str, int]:
+    """Return how often the specification of each DaemonSet was changed."""
+    url = f"namespaces/{namespace}/daemonsets"
+    found = project.request("GET", url, base="/apis/apps")["items"]
+    return {item["metadata"]["name"]: item["metadata"]["generation"] for item in found}
+
+
+def notes_on_nodes(project: Project) -> set[str]:
+    """Return the annotations and field managers of this program on nodes."""
+    found = set()
+    for node in project.request("GET", "nodes")["items"]:
+        metadata = node["metadata"]
+        managers = [entry["manager"] for entry in metadata.get("managedFields", [])]
+        names = [*metadata.get("annotations", {}), *managers]
+        found |= {name for name in names if name.startswith(("gpu-cluster/", "gpu-cluster-"))}
+    return found
+
+
+def hand_back(project: Project, **part: str) -> str:
+    """Run `make leave`, which must succeed; return its last line."""
+    done = project.command("leave", **part)
+    assert done.returncode == 0, done.stdout
+    return done.stdout.strip().splitlines()[-1]
+
+
+def taken_over_and_left(project: Project, namespace: str, end: str) -> None:
+    """Take the cluster over, run again, and destroy or leave the stack; nothing of it restarts."""
+    await_gpus(project, NAMES, 8)
+    before = pods(project, namespace), generations(project, namespace)
+    marked = nodes(project)
+    adopt(project)
+    assert figures(project.up())[:2] == (24, 24)
+    assert (pods(project, namespace), generations(project, namespace)) == before
+    taints = {name: taints for name, (_, taints) in nodes(project).items()}
+    assert taints == {name: taints for name, (_, taints) in marked.items()}
+    assert figures(project.up()) == (24, 24, 0)
+    assert "nothing written" in adopt(project)
+    done = project.command(end)
+    assert done.returncode == 0, done.stdout
+    assert (pods(project, namespace), generations(project, namespace)) == before
+    assert nodes(project) == marked
+    assert notes_on_nodes(project) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make adopt` and `make up` take over a device plugin that Helm installed under another name "
+    "in kube-system: no pod restarts, no node gets a taint, and `make destroy` leaves it."
+)
+def test_a_release_under_another_name_in_kube_system_is_taken_over_in_place(
+    foreign: Project, tmp_path: Path
+) -> None:
+    label_by_hand(foreign, NAMES, {"nvidia.com/gpu.present": "true", "team": "ml"}, [TAINT])
+    values = {
+        "gfd": {"enabled": True},
+        "podAnnotations": {"example.com/owner": "ml"},
+        "tolerations": EVERYWHERE,
+        "nfd": {"worker": {"tolerations": EVERYWHERE}},
+    }
+    install(foreign, tmp_path, "nvdp", "nvidia-device-plugin", values, "kube-system")
+    taken_over_and_left(foreign, "kube-system", "destroy")
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make adopt` and `make up` take over a device plugin that a plain manifest made: no pod "
+    "restarts, and `make leave` hands it back."
+)
+def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
+    foreign.request(
+        "POST",
+        "namespaces/kube-system/daemonsets",
+        base="/apis/apps",
+        body=PLUGIN,
+        params={"fieldManager": "kubectl-create"},
+    )
+    taken_over_and_left(foreign, "kube-system", "leave")
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make adopt` and `make up` take over a GPU Operator that Helm installed with a generated "
+    "name, as Cloud Native Stack does: no pod restarts, and `make leave` hands it back."
+)
+def test_an_operator_with_a_generated_name_is_taken_over_in_place(
+    foreign: Project, tmp_path: Path
+) -> None:
+    space, values = "nvidia-gpu-operator", {"driver": {"enabled": False}}
+    install(foreign, tmp_path, "gpu-operator-1764150000", "gpu-operator", values, space)
+    taken_over_and_left(foreign, space, "leave")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Project]:
+    """Yield a project with four GPU nodes in two pools, two of them hosts, that is up."""
+    project = Project.make(tmp_path, f"leave-{os.getpid()}")
+    declared = project.declared()
+    declared["pools"] = [
+        {"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, "labels": {"team": "ml"}},
+        {"name": "spare", "nodes": ["gpu-4"], "gpusPerNode": 8},
+    ]
+    project.write(declared)
+    with started(project):
+        assert figures(project.up())[:2] == (32, 32)
+        yield project
+
+
+def files(project: Project, host: str) -> dict[str, bytes]:
+    """Return the contents of a host's files in /etc, by path."""
+    root = project.host_root(host) / "etc"
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def backups(project: Project, host: str) -> bool:
+    return (project.host_root(host) / "var/lib/gpu-cluster").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make leave` hands back a pool, hosts or the whole stack: pods, releases, labels, taints and "
+    "files on hosts stay; state, annotations and backups are removed."
+)
+def test_a_stack_is_left_in_parts_and_as_a_whole(own: Project) -> None:
+    space = "nvidia-device-plugin"
+    before, marked = pods(own, space), nodes(own)
+    held = {host: files(own, host) for host in ("gpu-1", "gpu-2")}
+    assert before
+    assert backups(own, "gpu-1")
+
+    assert "pool spare handed back: 1 nodes" in hand_back(own, POOL="spare")
+    assert [pool["name"] for pool in own.read()["pools"]] == ["a100"]
+    assert figures(own.up())[:2] == (24, 24)
+    assert (pods(own, space), nodes(own)) == (before, marked)
+
+    assert "1 hosts" in hand_back(own, HOSTS="gpu-2")
+    assert not backups(own, "gpu-2")
+    assert figures(own.up())[:2] == (24, 24)
+    assert files(own, "gpu-2") == held["gpu-2"]
+
+    assert "the whole stack handed back: 3 nodes, 1 hosts" in hand_back(own)
+    assert (pods(own, space), nodes(own)) == (before, marked)
+    assert {host: files(own, host) for host in held} == held
+    assert not backups(own, "gpu-1")
+    assert notes_on_nodes(own) == set()
+    (made,) = [
+        item
+        for item in own.request("GET", "namespaces")["items"]
+        if item["metadata"]["name"] == space
+    ]
+    assert made["metadata"]["labels"].get("app.kubernetes.io/managed-by") is None
+    assert not [*(own.state / ".pulumi" / "stacks").rglob(f"{own.stack}.json")]

@@ -1,0 +1,163 @@
+"""Configuring Docker as the container engine, checked against the real daemon's `docker info`.
+
+Each Docker daemon runs in its own network namespace, so that its bridge and iptables rules don't
+affect the test machine. `iptables` on the simulated host uses the same namespace.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from components.settings.hosts.runtime import DefaultRuntime
+from tests.proofs.hosts.docker import (
+    CONFIG,
+    EARLIER,
+    UNIT,
+    changed_by_undo,
+    merged,
+    pid,
+    says,
+    script,
+)
+from tests.proofs.hosts.machine import Running, differences
+
+pytestmark = pytest.mark.full
+
+
+def test_daemon_json_is_merged_and_comes_back(docker: Running) -> None:
+    before, process = docker.tree(), pid(docker)
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+    wanted = script(
+        cdi=True,
+        docker={
+            "registry_mirrors": ("https://mirror.example.org", "https://earlier.example.org"),
+            "storage_driver": "leave",
+            "members": ("alice",),
+        },
+    )
+    first = docker.apply(wanted)
+    assert (first.status, first.errors) == (0, "")
+    assert "+ docker reloaded" in first.output.splitlines()
+    assert pid(docker) == process, "a reload is enough, so the daemon was not restarted"
+    content = merged(docker)
+    assert content["runtimes"] == EARLIER["runtimes"] | {
+        "nvidia": {"args": [], "path": "/usr/bin/nvidia-container-runtime"}
+    }
+    assert content["default-runtime"] == "nvidia"
+    assert content["registry-mirrors"] == [
+        "https://earlier.example.org",
+        "https://mirror.example.org",
+    ]
+    for key in ("log-opts", "features", "exec-opts", "max-concurrent-downloads", "dns"):
+        assert content[key] == EARLIER[key], key
+    view = says(docker)
+    assert view["DefaultRuntime"] == "nvidia"
+    assert {"kata", "nvidia", "runc"} <= view["Runtimes"].keys()
+    assert "https://mirror.example.org/" in view["RegistryConfig"]["Mirrors"]
+    assert "docker" in docker.run("id -nG alice").output.split()
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD ACCEPT")
+
+    settled = docker.tree(times=True)
+    second = docker.apply(wanted)
+    assert (second.output.splitlines()[-1], second.errors) == ("changed=0", "")
+    assert differences(settled, docker.tree(times=True)) == {}
+
+    assert docker.undo(wanted).status == 0
+    assert changed_by_undo(differences(before, docker.tree())) == {}
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+    assert says(docker)["DefaultRuntime"] == "runc"
+
+
+@pytest.mark.parametrize("place", ["/data/docker", "/data"])
+def test_data_move_and_move_back(docker: Running, place: str) -> None:
+    docker.write("/var/lib/docker/precious", "layers\n")
+    wanted = script(docker={"data_root": place, "forward": "leave"})
+    done = docker.apply(wanted)
+    assert (done.status, done.errors) == (0, "")
+    assert says(docker)["DockerRootDir"] == place
+    assert says(docker)["Driver"] == "overlay2"
+    assert docker.read(f"{place}/precious") == "layers\n"
+    assert not docker.exists("/var/lib/docker/precious")
+    assert docker.apply(wanted).output.splitlines()[-1] == "changed=0"
+    assert docker.undo(wanted).status == 0
+    assert says(docker)["DockerRootDir"] == "/var/lib/docker"
+    assert docker.read("/var/lib/docker/precious") == "layers\n"
+    assert docker.run("ls -A /data").output == ""
+    assert json.loads(docker.read(CONFIG)) == EARLIER
+
+
+@pytest.mark.refusal(by="real part")
+def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
+    docker.write("/var/lib/docker/precious", "layers\n")
+    docker.write(
+        "/etc/systemd/system/docker.service",
+        UNIT.replace("dockerd-apart ", "dockerd-apart --data-root=/var/lib/docker "),
+    )
+    docker.run("systemctl restart docker")
+    text = docker.read(CONFIG)
+    failed = docker.apply(script(docker={"data_root": "/data/docker", "forward": "leave"}))
+    assert failed.status == 1
+    assert "so the old one is back" in failed.errors
+    assert docker.read(CONFIG) == text
+    assert docker.read("/var/lib/docker/precious") == "layers\n"
+    assert not docker.exists("/data/docker")
+    assert docker.run("systemctl is-active docker").output == "active\n"
+
+
+@pytest.mark.refusal(by="real part")
+def test_a_storage_driver_that_the_disk_can_not_carry_is_told(docker: Running) -> None:
+    docker.run("systemctl stop docker; umount /var/lib/docker; systemctl start docker")
+    assert says(docker)["Driver"] == "vfs"
+    done = docker.apply(script(docker={"forward": "leave"}))
+    assert (done.status, done.errors) == (0, "")
+    assert "overlay2 does not work on overlayfs (/var/lib/docker)" in done.output
+    assert "storage-driver" not in merged(docker)
+    assert says(docker)["Driver"] == "vfs"
+
+
+def test_a_setting_that_is_no_longer_declared_goes(docker: Running) -> None:
+    docker.apply(script(docker={"registry_mirrors": ("https://mirror.example.org",)}))
+    assert docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
+    done = docker.apply(script(default_runtime=DefaultRuntime.RUNC, docker={"forward": "leave"}))
+    assert (done.status, done.errors) == (0, "")
+    content = merged(docker)
+    assert content["registry-mirrors"] == EARLIER["registry-mirrors"]
+    assert "default-runtime" not in content
+    assert not docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+    assert says(docker)["DefaultRuntime"] == "runc"
+
+
+BROKEN: dict[str, tuple[str | None, dict[str, Any], str]] = {
+    "no JSON": ('{"log-level": "info",}', {}, "that nvidia-ctk can't read"),
+    "files in the new place": (None, {"data_root": "/etc/ssh"}, "files in /etc/ssh"),
+    "a disk that can't carry the data": (
+        None,
+        {"data_root": "/srv/docker"},
+        "found overlayfs below /srv/docker",
+    ),
+    "no such user": (None, {"members": ("bob",)}, "no user bob"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_docker_cannot_do_is_refused_and_nothing_is_touched(
+    docker: Running, name: str
+) -> None:
+    text, settings, told = BROKEN[name]
+    if text is not None:
+        docker.write(CONFIG, text)
+    before = docker.tree(times=True)
+    refused = docker.apply(script(docker=settings))
+    assert refused.status == 1
+    assert told in refused.errors
+    assert "nothing was changed on this host" in refused.errors
+    assert {
+        path
+        for path in differences(before, docker.tree(times=True))
+        if not path.startswith("var/lib/gpu-cluster")
+    } == set()
+    assert docker.run("systemctl is-active docker").output == "active\n"
