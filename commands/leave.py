@@ -19,6 +19,7 @@ from pulumi import automation
 
 from commands.contexts import require_context
 from commands.engine import select
+from commands.lab import embedded_cluster
 from commands.left import Resources, name_of, of_host, without
 from commands.stack import Stack
 from commands.watched import Answer, answering
@@ -209,7 +210,8 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
         FaultError: Something could not be handed back; what was, stays so, and the state is kept.
     """
     require_context(stack)
-    stack.require_running()
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
     desired, selected = resolve(stack.cluster, stack.name), select(stack)
     exported = selected.export_stack()
     resources: Resources = (exported.deployment or {}).get("resources", [])

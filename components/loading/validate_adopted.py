@@ -33,7 +33,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         )
         return
     name = platform.replace("-", "_")
-    given = getattr(sections.section(name), "model_fields_set", set())
+    section = sections.section(name)
+    given = section.model_fields_set if section is not None else set()
     for field in sorted(given - _DESCRIBING[platform]):
         yield fault(
             (to_camel(name), to_camel(field)),
