@@ -11,7 +11,7 @@ from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.inspection.judgement import Seen, judged
 from components.loading.loader import load
-from tests.components.inspection.ends import DAY, told
+from tests.components.inspection.ended import DAY, told
 from tests.fixtures.documents import document
 
 GOOD = HostFacts(os="ubuntu", os_version="26.04", containerd="2.3.7", driver="595.91.07")

@@ -1,4 +1,4 @@
-"""Names of security floors, and the versions just below them."""
+"""Names of tests of security floors, and the versions just below a floor."""
 
 from __future__ import annotations
 

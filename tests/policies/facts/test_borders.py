@@ -16,11 +16,11 @@ from components.settings.hosts.toolkit import Toolkit
 from policies.facts.floors import Floor, Software, below, floors, of_images
 from policies.rules import Context, evaluate
 from policies.rules.charts.gpu072_driver_floor import LABEL
-from tests.components.inspection.ends import told
+from tests.components.inspection.ended import told
 from tests.desired_host import desired_host
 from tests.policies.facts.borders import just_below, name
 from tests.policies.rules.cases import release
-from tests.proofs.hosts.facts import GOOD, declared
+from tests.proofs.hosts.sound import GOOD, declared
 
 NEWEST = "v26.7.0"
 SECTIONS = {

@@ -30,8 +30,8 @@ from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare, runtime
-from tests.proofs.hosts.facts import GOOD, declared, declared_with
 from tests.proofs.hosts.machine import Declared, Running, differences, start
+from tests.proofs.hosts.sound import GOOD, declared, declared_with
 from toolchain import pins
 
 

@@ -1,4 +1,4 @@
-"""Helpers of tests of software after its end of support."""
+"""Warnings about what gets no fixes any more, on a given day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host whose facts have no fault, and its declaration."""
+"""A declared host, and facts of a host that has no findings."""
 
 from __future__ import annotations
 
