@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
 from components.nodes import drain
+from components.rollout.operands import is_gpu_daemon
 from components.rollout.plan import View
 from policies.printable import printable
 
@@ -114,6 +115,7 @@ def view(
         evicts=dict(Counter(map(owner, going))),
         lost=drain.losses(going, consent),
         budgets=tuple(sorted(budgets)),
+        daemons=dict(Counter(owner(pod) for pod in pods if is_gpu_daemon(pod))),
     )
 
 

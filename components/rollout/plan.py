@@ -55,6 +55,8 @@ class View:
         evicts: Number of pods to evict, by owner.
         lost: Pods that would lose something without the user's consent. Empty: none.
         budgets: PodDisruptionBudgets that allow no disruption now.
+        daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
+            a change of the host stops them.
     """
 
     left: str = ""
@@ -62,6 +64,7 @@ class View:
     evicts: Mapping[str, int] = field(default_factory=dict)
     lost: str = ""
     budgets: tuple[str, ...] = ()
+    daemons: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,8 @@ def words(made: Plan) -> Iterable[str]:
     for change in nodes:
         name = change.host.node
         yield from node_words(name, "; ".join(change.what), made.views[name])
+        if made.views[name].daemons:
+            yield f"node {name}: stops pods with GPUs, {_owners(made.views[name].daemons)}"
 
 
 def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:
