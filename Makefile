@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate env start down destroy forget images tools probe-key preview-state preview-secrets
+USERS := up preview validate adopt env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -33,6 +33,8 @@ export HELP
 
 VENV := venv/.complete
 RUN := venv/bin/python -m
+# Run the proof $(1) with the options $(2) of pytest; tests/proofs/__init__.py lists its files.
+proof = files=$$($(RUN) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
 $(VENV): requirements.lock
 	@echo "venv: installing requirements.lock" >&2
@@ -53,9 +55,17 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
 	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
 
+.PHONY: comment
+comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/ci.md)
+	@$(RUN) commands.comment
+
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
 	@$(RUN) commands.preview
+
+.PHONY: adopt
+adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
+	@CONTEXT='$(CONTEXT)' $(RUN) commands.adopt
 
 .PHONY: down
 down: $(VENV) ## destroy the stack, stop cluster and hosts
@@ -134,33 +144,41 @@ test-full: $(VENV) ## the tests that `make test` leaves out for their length; CI
 	@$(RUN) toolchain
 	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
+.PHONY: test-e2e
+test-e2e: $(VENV) ## whole runs of `make up`, previews and `make down` by the real engine, also killed
+	@$(call proof,e2e,-m '' --numprocesses 2 --dist loadfile)
+
+.PHONY: test-simulator
+test-simulator: $(VENV) ## the simulator, and what the program does to the cluster that it simulates
+	@$(call proof,simulator,-m '' --numprocesses 2 --dist loadfile)
+
 .PHONY: test-hosts
 test-hosts: $(VENV) ## the full proof of host preparation and container runtime
-	@venv/bin/python -m pytest --numprocesses 2 --dist loadfile -m '' tests/hosts
+	@$(call proof,hosts,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-platform
 test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.37.2
-	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' --numprocesses 3 --dist worksteal tests/platform
+	@export GPU_CLUSTER_KUBERNETES=$(KUBERNETES); $(call proof,platform,-m '' --numprocesses 3 --dist worksteal)
 
 .PHONY: test-validation
 test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU by its UUID, nobody disturbed
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/unit/test_validation.py tests/unit/test_validation_results.py tests/unit/test_measurements.py tests/unit/test_maintenance.py tests/hosts/test_maintenance.py tests/hosts/test_xid.py tests/simulator/test_allocation.py tests/simulator/test_validation.py tests/simulator/test_validation_tests.py tests/simulator/test_maintenance.py tests/validation
+	@$(call proof,validation,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rollout
 test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each step, budgets, B8
 	@$(RUN) lab.benchmarks B8
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/rollout tests/hosts/test_init.py tests/hosts/test_upgrade.py tests/hosts/test_kubeadm_cluster.py tests/hosts/test_real_kubeadm.py tests/real/test_bare_cluster.py tests/real/test_cluster_upgrade.py
+	@$(call proof,rollout,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules
 	@rm -rf tests/results
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/admission/test_differential.py tests/rules tests/check tests/admission
-	@$(RUN) tests.rules.mutate
-	@$(RUN) tests.rules.results
+	@$(call proof,rules,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
+	@$(RUN) tests.proofs.rules.mutate
+	@$(RUN) tests.proofs.rules.results
 
 .PHONY: test-attacks
 test-attacks: $(VENV) ## each attack that was found, as a test; the last line counts them
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/attacks/test_canaries.py tests/attacks
+	@$(call proof,attacks,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: test-promises
 test-promises: $(VENV) ## each promise of README and docs, also after kills; the last line counts them
@@ -168,19 +186,23 @@ test-promises: $(VENV) ## each promise of README and docs, also after kills; the
 
 .PHONY: test-versions
 test-versions: $(VENV) ## each version that is claimed; the last line names and counts them
-	@venv/bin/python -m pytest -m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder tests
+	@$(call proof,versions,-m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder)
 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(RUN) tests.promises
 
+.PHONY: change-schema
+change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
+	@$(RUN) commands.change_schema
+
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for
-	@$(RUN) tests.attacks.record_requests
+	@$(RUN) tests.proofs.attacks.record_requests
 
 .PHONY: fuzz
 fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INPUTS=1000000
-	@$(RUN) tests.attacks.fuzz $(INPUTS)
+	@$(RUN) tests.proofs.attacks.fuzz $(INPUTS)
 
 .PHONY: test-newcomer
 test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make test-newcomer ONLY=rule
@@ -192,7 +214,7 @@ house: $(VENV) ## measure the shape: files on the way of GpuCluster's args, upwa
 
 .PHONY: test-real
 test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock of NVML: needs root and a C compiler
-	@venv/bin/python -m pytest -m '' tests/real
+	@$(call proof,real,-m '')
 	@$(RUN) lab.real
 
 .PHONY: test-gpu

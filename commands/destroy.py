@@ -7,6 +7,7 @@ import time
 from commands.contexts import require_context
 from commands.engine import select, settle
 from commands.failure import stop
+from commands.lab import embedded_cluster
 from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
@@ -33,7 +34,8 @@ def destroy(stack: Stack, answer: Answer) -> int:
     selected = select(stack)
     if not (selected.export_stack().deployment or {}).get("resources"):
         return 0
-    stack.start()
+    if cluster := embedded_cluster(stack):
+        cluster.start()
     try:
         result = watched(
             selected.destroy,

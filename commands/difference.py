@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pulumi.runtime.rpc import UNKNOWN
+
 # Maximum number of lines about one resource; the lines beyond it are only counted.
 MOST = 8
 
@@ -19,20 +21,36 @@ WIDTH = 60
 # program reports the same reason as a line `drift: …`.
 TOLD = ("environment.GPU_CLUSTER_FINDING",)
 
+SECRET = ("[secret]", "4dabf18193072939515e22adb298388d")
+"""What the engine shows for a secret, and the key that marks a secret among properties.
+
+Source: pulumi v3.250.0, sdk/go/common/resource/sig.
+"""
+
 _ABSENT = object()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return a line ``path: old → new`` for each property that differs between two inputs."""
     before, after = _flat(old), _flat(new)
-    paths = [path for path in before.keys() | after.keys() if path not in TOLD]
     lines = [
-        f"{path}: {_short(before.get(path, _ABSENT))} → {_short(after.get(path, _ABSENT))}"
-        for path in sorted(paths)
+        line
+        for path in sorted(before.keys() | after.keys())
         if before.get(path, _ABSENT) != after.get(path, _ABSENT)
+        if (line := _line(path, before.get(path, _ABSENT), after.get(path, _ABSENT)))
     ]
     more = len(lines) - MOST
     return [*lines[:MOST], f"and {more} more"] if more > 0 else lines
+
+
+def _line(path: str, old: Any, new: Any) -> str:
+    """Return the line about one property; empty if the values tell nothing or are secret."""
+    if path in TOLD or any(mark in f"{path} {old} {new}" for mark in SECRET):
+        return ""
+    if any(value == UNKNOWN for value in (old, new)):
+        return f"{path}: {_short(old)} → known after the run"
+    was, now = _short(old), _short(new)
+    return f"{path}: {was} → {now}" if was != now else f"{path}: another text"
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pulumi.automation.events import StepEventMetadata
 from commands.difference import differences
 from commands.failure import condensed
 from commands.waiting import FIRST
+from components.change.document import Operation, Problem, Resource
 from policies.printable import printable, printable_lines, shortened
 
 # Maximum number of resources with a line each; the resources beyond it are counted by type.
@@ -30,16 +31,27 @@ MOST_NAMED = 3
 # Messages about where the engine found the plugins that the toolchain put on PATH; users don't need
 # them.
 NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
+RULE = re.compile(r"\bGPU\d{3}\b")
+OBJECTS = "kubernetes:"
+"""Beginning of the types whose changed properties a change document lists."""
 COLOR = re.compile(r"<\{%[^%]*%\}>")
 
-SIGNS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "refresh": "~"}
-DONE = {
+SIGNS: dict[Operation, str] = {
+    "create": "+",
+    "update": "~",
+    "delete": "-",
+    "replace": "±",
+    "refresh": "~",
+    "import": "=",
+}
+DONE: dict[Operation, str] = {
     "create": "created", "update": "updated", "delete": "deleted", "replace": "replaced",
-    "refresh": "refreshed",
+    "refresh": "refreshed", "import": "taken over",
 }  # fmt: skip
-OPERATIONS = {
+OPERATIONS: dict[str, Operation] = {
     "create": "create", "update": "update", "delete": "delete", "refresh": "refresh",
     "replace": "replace", "create-replacement": "replace", "delete-replaced": "delete",
+    "import": "import",
 }  # fmt: skip
 """The engine's operations, mapped to the words that users read.
 
@@ -54,7 +66,7 @@ OURS = ("app.kubernetes.io/managed-by", "gpu-cluster")
 class _Running:
     """An operation of the engine that is running, with the last message it sent."""
 
-    operation: str
+    operation: Operation
     name: str
     since: float
     last: str = ""
@@ -70,14 +82,16 @@ class Display:
         say: Function that prints one line.
         preview: Whether the run only shows what would change.
         clock: Function that returns a time in seconds; tests replace it.
-        resources: The resources that changed or would change, each with operation, type and name.
+        resources: The resources that changed or would change.
+        rules: The findings of the policy pack, each with the name of the resource.
         messages: The messages of the run, each with severity and text.
     """
 
     say: Callable[[str], None]
     preview: bool = False
     clock: Callable[[], float] = time.monotonic
-    resources: list[dict[str, str]] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
+    rules: list[tuple[Problem, str]] = field(default_factory=list)
     messages: list[dict[str, str]] = field(default_factory=list)
     _running: dict[str, _Running] = field(default_factory=dict)
     _advice: list[tuple[str, str]] = field(default_factory=list)
@@ -108,14 +122,15 @@ class Display:
         those objects.
         """
         rest = self.resources[MOST:]
-        if rest:
-            counted = Counter((step["operation"], step["type"]) for step in rest)
+        if rest and not self.preview:
+            counted = Counter((step.operation, step.type) for step in rest)
             kinds = counted.most_common()
             summary = ", ".join(f"{count} {op} {kind}" for (op, kind), count in kinds)
             self.say(f"… and {len(rest)} more: {summary}")
         for urn, text in self._advice:
             if urn not in self._ours:
                 self._said("warning", text)
+                self._note(urn, text, mandatory=False)
 
     @property
     def errors(self) -> list[str]:
@@ -164,16 +179,18 @@ class Display:
         self._change(step, running.operation, sign, done, self.clock() - running.since)
 
     def _change(
-        self, step: StepEventMetadata, operation: str, sign: str, word: str, took: float = 0.0
+        self, step: StepEventMetadata, operation: Operation, sign: str, word: str, took: float = 0.0
     ) -> None:
         name = step.urn.rsplit("::", 1)[-1]
-        self.resources.append({"operation": operation, "type": step.type, "name": name})
-        if len(self.resources) > MOST:
-            return
-        self.say(f"{sign} {word}  {step.type}  {name}{f'  {took:.0f} s' if took >= 1 else ''}")
+        details: tuple[str, ...] = ()
         if operation in ("update", "replace") and step.old and step.new:
-            for line in differences(step.old.inputs or {}, step.new.inputs or {}):
-                self.say(f"    {printable(line)}")
+            found = differences(step.old.inputs or {}, step.new.inputs or {})
+            details = tuple(map(printable, found)) if step.type.startswith(OBJECTS) else ()
+        self.resources.append(
+            Resource(operation=operation, type=step.type, name=name, details=details)
+        )
+        if len(self.resources) <= MOST and not self.preview:
+            self.say(f"{sign} {word}  {step.type}  {name}{f'  {took:.0f} s' if took >= 1 else ''}")
 
     def _judge(self, event: Any) -> None:
         text = _plain(event.message)
@@ -181,6 +198,12 @@ class Display:
             self._advice.append((event.resource_urn or "", text))
         else:
             self._said("error", text)
+            self._note(event.resource_urn or "", text, mandatory=True)
+
+    def _note(self, urn: str, text: str, *, mandatory: bool) -> None:
+        match = RULE.search(text)
+        problem = Problem(text=text, rule=match[0] if match else "", mandatory=mandatory)
+        self.rules.append((problem, urn.rsplit("::", 1)[-1]))
 
     def _message(self, event: Any) -> None:
         text = _plain(event.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from commands.destroy import destroy
+from commands.lab import embedded_cluster
 from commands.stack import Stack
 from commands.watched import answering
 
@@ -19,7 +20,8 @@ def main() -> None:
     with answering("down") as answer, stack.held("make down"):
         with stack.unsalted():
             answer["removed"] = destroy(stack, answer)
-        stack.stop()
+        if cluster := embedded_cluster(stack):
+            cluster.stop()
         seconds = time.monotonic() - started
         print(f"down: {answer['removed']} resources removed, {seconds:.0f} s")
 

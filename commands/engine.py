@@ -11,9 +11,10 @@ import toolchain
 from commands import charts
 from commands.environment import variables
 from commands.files import ROOT
+from commands.lab import embedded_cluster
 from commands.lock import is_abandoned, note_pids
-from commands.orphans import end_orphans
 from commands.stack import Stack
+from toolchain.orphans import end_orphans
 
 POLICIES = str(ROOT / "components" / "guardrails" / "pack")
 CREATING = "creating"
@@ -70,7 +71,7 @@ def settle(selected: automation.Stack, stack: Stack) -> bool:
 
 
 def _is_stale(stack: Stack, pending: list[str]) -> bool:
-    if stack.replaced():
+    if (cluster := embedded_cluster(stack)) and cluster.replaced():
         print("The embedded cluster was made anew since the last run: its objects are read first.")
         return True
     return any(operation != CREATING for operation in pending)

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import toolchain
 from commands.files import ROOT
+from commands.lab import embedded_cluster
 from commands.stack import Stack
 from components.workarounds import engine_home
-from lab.simulator import processes
-from lab.simulator.proxies import VARIABLES
+from toolchain import processes
+from toolchain.machine import PROXY_VARIABLES
 
 # Seconds after which a temporary file is regarded as left over from a killed run.
 LEFT_AFTER = 3600
@@ -112,7 +113,7 @@ def unproxied(environment: Mapping[str, str]) -> dict[str, str]:
     embedded cluster. Go never uses a proxy for loopback; gRPC for Python, urllib and httpx do
     unless ``NO_PROXY`` lists it.
     """
-    if not any(environment.get(name) for name in VARIABLES):
+    if not any(environment.get(name) for name in PROXY_VARIABLES):
         return {}
     listed = ",".join(filter(None, (environment.get(name) for name in NO_PROXY)))
     names = dict.fromkeys(name.strip() for name in listed.split(",") if name.strip())
@@ -150,10 +151,10 @@ def variables(stack: Stack) -> dict[str, str]:
         state = cache / ("embedded/state" if stack.embedded else "state")
         make_private(state)
         result["PULUMI_BACKEND_URL"] = local_backend(state)
-    if stack.embedded:
+    if cluster := embedded_cluster(stack):
+        result |= cluster.variables()
         if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
             result["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
-        result |= stack.embedded_variables()
     return result
 
 

@@ -8,17 +8,17 @@ namespace next to the state, and a lock is only judged by its pid within the sam
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from commands.waiting import for_step
 from policies.printable import printable
+from toolchain.flock import locked
 
 _FIRST_PIDS = "pid:[4026531836]"
 """The initial pid namespace of a machine (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""
@@ -39,20 +39,16 @@ def one_run(path: Path, command: str) -> Iterator[None]:
         path: The lock file. It is never deleted.
         command: The running command, such as ``make up``; commands that wait print it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = printable(path.read_text(encoding="utf-8", errors="replace").strip())
-            text = f"the end of {holder or 'another command'} on the same stack"
+    with ExitStack() as waits:
+
+        def tell(holder: str) -> None:
+            text = f"the end of {printable(holder) or 'another command'} on the same stack"
             print(f"waiting for {text}", flush=True)
-            with for_step(text):
-                fcntl.flock(file, fcntl.LOCK_EX)
-        file.truncate(0)
-        file.write(f"`{command}` (process {os.getpid()})\n")
-        file.flush()
-        yield
+            waits.enter_context(for_step(text))
+
+        with locked(path, holder=f"`{command}` (process {os.getpid()})", waiting=tell):
+            waits.close()
+            yield
 
 
 def pids_of() -> str:

@@ -5,39 +5,120 @@ It starts, stops and changes nothing, neither the cluster nor a host.
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+from commands.annotations import annotate
 from commands.contexts import require_context
+from commands.display import Display
 from commands.engine import POLICIES, select, stale
 from commands.failure import stop
+from commands.files import ROOT
+from commands.lab import embedded_cluster
 from commands.stack import Stack
-from commands.watched import Answer, Failed, answering, watched
+from commands.watched import Failed, refusals, say, watched
+from components.change.assemble import EngineSteps, assembled
+from components.change.document import Document, Outcome, Problem
+from components.change.file import VARIABLE, replace_text
+from components.change.lines import StackFile, located
+from components.change.text import object_lines
+from policies.faults import ConfigError
 
 
-def run(stack: Stack, answer: Answer) -> None:
-    """Preview the stack and print how many resources would change."""
-    require_context(stack)
-    stack.require_running()
-    stack.note_absent_machines()
-    selected = select(stack)
+@contextmanager
+def documents(folder: Path) -> Iterator[None]:
+    """Have the program write its change documents to a folder while the context is open."""
+    kept = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
     try:
-        result = watched(
-            selected.preview,
-            answer,
-            preview=True,
-            policy_packs=[POLICIES],
-            refresh=stale(selected, stack),
-        )
-    except Failed as error:
-        stop(f"preview: failed: {error}")
-    changes = {str(kind): count for kind, count in result.change_summary.items()}
-    answer["changes"] = changes
-    print("preview: " + (", ".join(f"{n} {kind}" for kind, n in changes.items()) or "no change"))
+        yield
+    finally:
+        if kept is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = kept
+
+
+def run(stack: Stack) -> Document:
+    """Preview the stack; return what would change, also if the preview failed."""
+    require_context(stack)
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
+        cluster.note_absent_machines()
+    selected = select(stack)
+    display = Display(say, preview=True)
+    cause, steps = "", {}
+    with tempfile.TemporaryDirectory(dir=stack.scratch) as name, documents(Path(name)):
+        try:
+            result = watched(
+                selected.preview,
+                {},
+                display=display,
+                preview=True,
+                policy_packs=[POLICIES],
+                refresh=stale(selected, stack),
+            )
+            steps = {str(kind): count for kind, count in result.change_summary.items()}
+        except Failed as error:
+            cause = str(error)
+        found = [Document.read(path.read_bytes()) for path in sorted(Path(name).glob("*.json"))]
+    return assembled(
+        stack.name,
+        found,
+        EngineSteps(
+            resources=tuple(display.resources),
+            steps=steps,
+            rules=tuple(display.rules),
+            errors=tuple(display.errors),
+            cause=cause,
+        ),
+        StackFile.read(stack.file),
+    )
+
+
+def previewed(stack: Stack) -> Document:
+    """Preview the stack; a fault of the stack file is a failed preview."""
+    try:
+        return run(stack)
+    except ConfigError as error:
+        say(str(error))
+        faults = tuple(Problem(text=str(fault)) for fault in error.faults)
+        cause = f"{error.source}: {faults[0].text}"
+        document = Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults, cause=cause)
+        return located(document, StackFile.read(stack.file))
+
+
+def show(document: Document) -> None:
+    """Print what the engine's steps add to the program's own lines; exit with 1 after a failure."""
+    for line in object_lines(document):
+        say(line)
+    if document.outcome is Outcome.FAILED:
+        stop(f"preview: failed: {document.cause}")
+    steps = ", ".join(f"{count} {kind}" for kind, count in document.steps.items())
+    say(f"preview: {steps or 'no change'}")
 
 
 def main() -> None:
     """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
     stack = Stack.current()
-    with answering("preview") as answer, stack.unsalted():
-        run(stack, answer)
+    output = sys.stdout
+    is_json = os.environ.get("JSON") == "1"
+    with redirect_stdout(sys.stderr if is_json else output), refusals():
+        with stack.unsalted():
+            document = previewed(stack)
+        if target := os.environ.get(VARIABLE):
+            replace_text(Path(target), document.write())
+        for line in annotate(document, os.environ, ROOT):
+            print(line, file=sys.stderr, flush=True)
+        try:
+            show(document)
+        finally:
+            if is_json:
+                output.write(document.write())
 
 
 if __name__ == "__main__":

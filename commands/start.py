@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from commands.environment import variables
+from commands.lab import embedded_cluster
 from commands.stack import Stack
 from commands.watched import answering
 
@@ -14,7 +15,8 @@ def main() -> None:
     stack = Stack.current()
     with answering("start"), stack.held("make start"):
         os.environ.update(variables(stack))
-        stack.start()
+        if cluster := embedded_cluster(stack):
+            cluster.start()
 
 
 if __name__ == "__main__":

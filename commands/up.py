@@ -17,6 +17,7 @@ from commands.contexts import require_context
 from commands.engine import POLICIES, select, settle
 from commands.environment import TOOLS
 from commands.failure import stop, summary
+from commands.lab import embedded_cluster
 from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
@@ -25,7 +26,6 @@ from components.inspection.observed_cluster import nodes_by_name
 from components.kubernetes.api import ClusterError
 from components.release.clear import await_deletions
 from components.validation.measurement import Outcome
-from lab.simulator import control_plane
 from policies.printable import printable_lines, shortened
 
 MOST_DEFERRED = 10
@@ -108,10 +108,12 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
     ensure_tools(stack)
     selected = select(stack)
     start_cluster(stack)
-    stack.note_absent_machines()
+    cluster = embedded_cluster(stack)
+    if cluster:
+        cluster.note_absent_machines()
     outdated = settle(selected, stack)
-    if not outdated:
-        stack.remember()
+    if cluster and not outdated:
+        cluster.remember()
     started = time.monotonic()
     try:
         if outdated:
@@ -124,7 +126,8 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
             print(shown)
             cause = summary([shown])
         stop(f"{name}: failed after {time.monotonic() - started:.0f} s: {cause}")
-    stack.remember()
+    if cluster:
+        cluster.remember()
     if outdated:
         settle(selected, stack)
     outputs = {name: output.value for name, output in result.outputs.items()}
@@ -148,15 +151,18 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
 def ensure_tools(stack: Stack) -> None:
     """Build or download missing tools; print the duration if it is a second or more."""
     started = time.monotonic()
-    toolchain.ensure(*TOOLS, *(control_plane.TOOLS if stack.embedded else ()))
+    cluster = embedded_cluster(stack)
+    toolchain.ensure(*TOOLS, *(cluster.tools if cluster else ()))
     _took("toolchain", started)
 
 
 def start_cluster(stack: Stack) -> None:
     """Start the missing parts of the embedded cluster; print the duration if it took a second."""
     started = time.monotonic()
+    if (cluster := embedded_cluster(stack)) is None:
+        return
     with for_step("the embedded cluster and its hosts"):
-        stack.start()
+        cluster.start()
     _took("embedded cluster", started)
 
 

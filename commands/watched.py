@@ -97,13 +97,19 @@ def answering(command: str) -> Iterator[Answer]:
 
 
 def watched(
-    operation: Callable[..., T], answer: Answer, *, preview: bool = False, **options: Any
+    operation: Callable[..., T],
+    answer: Answer,
+    *,
+    display: Display | None = None,
+    preview: bool = False,
+    **options: Any,
 ) -> T:
     """Run an operation of the engine and print what happens.
 
     Args:
         operation: A method of the automation API's stack, for example its `up`.
         answer: The JSON document of the command; gets ``resources`` and ``messages``.
+        display: Turns the engine's events into lines. None: a new one.
         preview: Whether the operation only shows what would change.
         options: Keyword arguments for the operation.
 
@@ -118,7 +124,8 @@ def watched(
             if not interrupts.count:
                 say(text)
 
-        display = Display(unless_interrupted, preview=preview)
+        display = display or Display(say, preview=preview)
+        display.say = unless_interrupted
         errors: list[str] = []
         try:
             with waiting.named(display.waits_for, unless_interrupted):
@@ -134,7 +141,8 @@ def watched(
                     unless_interrupted(line)
             raise Failed(summary(shown)) from error
         finally:
-            answer["resources"], answer["messages"] = display.resources, display.messages
+            answer["resources"] = [each.model_dump() for each in display.resources]
+            answer["messages"] = display.messages
         display.finish()
         return result
 

@@ -13,6 +13,7 @@ from typing import Any
 import pulumi
 import pulumi_command
 
+from components.change.file import failures_written
 from components.desired.resolve import resolve
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
@@ -112,10 +113,11 @@ class GpuCluster(pulumi.ComponentResource):
         Raises:
             RunError: The settings, the credentials or the kubeconfig have faults.
         """
-        settings = _settings(args)
         self._called = name
-        self.desired = resolve(settings, pulumi.get_stack())
-        self._check(args)
+        with failures_written(name, args.source):
+            settings = _settings(args)
+            self.desired = resolve(settings, pulumi.get_stack())
+            self._check(args)
         for warning in (*warnings(settings.hosts, self.desired.platform), *self._missing(args)):
             pulumi.log.warn(str(warning))
         key, kubeconfig = args.private_key, args.kubeconfig
@@ -162,13 +164,15 @@ class GpuCluster(pulumi.ComponentResource):
             key: Value of the SSH private key. None: it is not known yet.
             kubeconfig: Value of the kubeconfig. None: there is none, or it is not known yet.
         """
-        _refuse(refused(self.desired.hosts, key, args.join_token))
-        if kubeconfig is not None and (fault := missing_context(self.desired.context, args.source)):
-            _refuse([fault])
         waits = kubeconfig is None and args.kubeconfig is not None
         places = origins(args.settings) if isinstance(args.settings, Mapping) else {}
         unknown = UNKNOWN.format(self._called) if waits else ""
-        return inspect(self.desired, key, places, args.source, unknown).difference
+        with failures_written(self._called, args.source):
+            _refuse(refused(self.desired.hosts, key, args.join_token))
+            if kubeconfig is not None:
+                _refuse(filter(None, [missing_context(self.desired.context, args.source)]))
+            found = inspect(self._called, self.desired, key, places, args.source, unknown)
+        return found.difference
 
     def _check(self, args: GpuClusterArgs) -> None:
         if args.kubeconfig is not None and self.desired.kubeadm is not None:
@@ -184,7 +188,7 @@ class GpuCluster(pulumi.ComponentResource):
             )
 
     def _missing(self, args: GpuClusterArgs) -> list[str]:
-        parts = self.desired.platform.extra_objects()
+        parts = self.desired.platform.installation.objects
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
@@ -336,7 +340,7 @@ class GpuCluster(pulumi.ComponentResource):
                 ),
                 after(serving),
             )
-        charts = serving.version.apply(lambda version: {platform.chart: version})
+        charts = serving.version.apply(lambda version: {platform.chart: version} if version else {})
         self.register_outputs({"nodes": validation.nodes, "charts": charts})
         none = pulumi.Output.from_input("")
         return _Results(

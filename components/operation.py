@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
 
-from components.findings import Finding, lines, told
+from components.findings import Finding, told
 from components.requests import Enclosed, write
 
 FINDING = "GPU_CLUSTER_FINDING"
@@ -26,12 +26,6 @@ def command_line(program: str, action: str) -> str:
     return f"sh components/run.sh {program} {action}"
 
 
-def report(findings: Iterable[Finding]) -> None:
-    """Log findings in the preview and in the run, except for resources that were never applied."""
-    for line in lines(finding for finding in findings if not finding.first):
-        pulumi.log.info(line)
-
-
 def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
     """Return the `environment` of a local Command, and the inputs whose changes the engine ignores.
 
@@ -42,7 +36,6 @@ def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
     """
     if not findings:
         return {}, ["environment"]
-    report(findings)
     return {FINDING: told(findings)}, []
 
 
@@ -58,7 +51,6 @@ def repair_line(
     """
     if not findings:
         return line, ["update", *kept]
-    report(findings)
     digest = hashlib.sha256(told(findings).encode(errors="surrogatepass")).hexdigest()[:DIGITS]
     return f"{line} # finding {digest}", []
 

@@ -1,4 +1,4 @@
-"""Render charts with the Helm engine of Pulumi's Kubernetes plugin."""
+"""Render and install charts with the Helm engine of Pulumi's Kubernetes plugin."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grp
 import toolchain
 from toolchain.pins import KUBERNETES
 
+URN = "urn:pulumi:lab::lab::kubernetes:helm.sh/v3:Release::lab"
+INSTALL_LIMIT = 300
+"""Timeout in seconds for the installation of a release."""
 LIMIT = 60
 """Timeout in seconds for one response of the plugin."""
 
@@ -33,10 +36,15 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 
 class Helm:
-    """Process of Pulumi's Kubernetes plugin, used for its function `helm:template`."""
+    """Process of Pulumi's Kubernetes plugin, used as Helm."""
 
-    def __init__(self, folder: Path) -> None:
-        """Start the plugin, with `folder` as its home folder."""
+    def __init__(self, folder: Path, kubeconfig: Path | None = None) -> None:
+        """Start the plugin.
+
+        Args:
+            folder: Home folder of the plugin.
+            kubeconfig: Kubeconfig of the cluster to install into. None: charts are only rendered.
+        """
         self._server = grpc.server(ThreadPoolExecutor(2))
         engine_pb2_grpc.add_EngineServicer_to_server(_Engine(), self._server)
         address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
@@ -54,6 +62,8 @@ class Helm:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
         self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
         variables = {"kubernetes:config:renderYamlToDirectory": str(folder / "rendered")}
+        if kubeconfig is not None:
+            variables = {"kubernetes:config:kubeconfig": kubeconfig.read_text()}
         request = provider_pb2.ConfigureRequest(variables=variables, acceptSecrets=True)
         self._stub.Configure(request, timeout=LIMIT)
 
@@ -94,6 +104,29 @@ class Helm:
             raise HelmRefused(error.details()) from None
         objects: list[Json] = _whole(json_format.MessageToDict(answer)["return"]["result"])
         return objects
+
+    def install(self, release: str, chart: Path, values: Mapping[str, Any], namespace: str) -> None:
+        """Install a release and wait until its pods are ready, as `helm install --wait` does.
+
+        Raises:
+            HelmRefused: Helm can't install the release.
+        """
+        inputs = struct_pb2.Struct()
+        inputs.update(
+            {
+                "name": release,
+                "namespace": namespace,
+                "chart": str(chart),
+                "values": dict(values),
+                "createNamespace": True,
+                "timeout": INSTALL_LIMIT,
+            }
+        )
+        request = provider_pb2.CreateRequest(urn=URN, properties=inputs, timeout=INSTALL_LIMIT)
+        try:
+            self._stub.Create(request, timeout=INSTALL_LIMIT)
+        except grpc.RpcError as error:
+            raise HelmRefused(error.details()) from None
 
 
 def _whole(tree: Any) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
-from tests.versions.count import Count as Versions
+from tests.proofs.versions.count import Count as Versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 

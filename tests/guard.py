@@ -65,7 +65,7 @@ def main() -> None:
     names = [line.decode().strip() for line in sys.stdin.buffer]
     _end_marked(os.environ[MARK])
     if names:
-        from commands.stack import erase
+        from commands.embedded_cluster import erase
 
         for name in names:
             # A cluster that can't be deleted must not prevent the deletion of the other clusters.

@@ -15,23 +15,21 @@ that is killed at any point leaves either a complete entry or none.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import trust
+from .flock import LockHeld, locked
 from .tool import Tool, ToolchainError
 
 # Seconds to wait for another process that is making tools: three full builds on two cores.
 LOCK_LIMIT = 2700.0
-_LOCK_POLL = 0.2
 
 
 def cache_dir() -> Path:
@@ -155,36 +153,24 @@ class Store:
             ToolchainError: The lock was not released within ``limit`` seconds.
         """
         trust.make_folder(self.root)
-        with (self.root / "lock").open("a+", encoding="utf-8") as file:
-            _acquire(file.fileno(), self.root / "lock", waiting, limit)
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
+        path = self.root / "lock"
+
+        def tell(holder: str) -> None:
+            waiting(f"waiting for process {holder or 'unknown'}, which is making the same tools")
+
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locked(path, limit, holder=str(os.getpid()), waiting=tell))
+            except LockHeld as error:
+                raise ToolchainError(
+                    f"{path}: process {error or 'unknown'} has held the lock for {limit:.0f} s; "
+                    "wanted: the lock; cure: let it finish, or end it, and run again"
+                ) from None
             shutil.rmtree(self.root / "staging", ignore_errors=True)
             try:
                 yield
             finally:
                 shutil.rmtree(self.root / "staging", ignore_errors=True)
-
-
-def _acquire(descriptor: int, path: Path, waiting: Callable[[str], None], limit: float) -> None:
-    end = time.monotonic() + limit
-    told = False
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = path.read_text(encoding="utf-8").strip() or "unknown"
-        if not told:
-            waiting(f"waiting for process {holder}, which is making the same tools")
-            told = True
-        if time.monotonic() > end:
-            raise ToolchainError(
-                f"{path}: process {holder} has held the lock for {limit:.0f} s; "
-                "wanted: the lock; cure: let it finish, or end it, and run again"
-            )
-        time.sleep(_LOCK_POLL)
 
 
 def _sync(path: Path) -> None:

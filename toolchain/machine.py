@@ -1,4 +1,4 @@
-"""The operating system and architecture of this machine, in Go's names."""
+"""This machine: operating system and architecture in Go's names, and variables of proxies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import platform
 from dataclasses import dataclass
 
 from .tool import ToolchainError
+
+PROXY_VARIABLES = frozenset(
+    spelled(f"{kind}_proxy")
+    for kind in ("http", "https", "all")
+    for spelled in (str.lower, str.upper)
+)
+"""Environment variables that set a proxy."""
 
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 

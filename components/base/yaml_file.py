@@ -7,6 +7,7 @@ aliases that would expand without limit.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,10 @@ class _Loader(yaml.SafeLoader):
     """A safe loader with the implicit types of gopkg.in/yaml.v3 in place of PyYAML's."""
 
 
+class _Dumper(yaml.SafeDumper):
+    """A safe dumper that quotes texts which gopkg.in/yaml.v3 or PyYAML would take for others."""
+
+
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _expression, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -48,9 +53,10 @@ for _tag, _expression, _first in (
     ),
     ("merge", r"<<", ["<"]),
 ):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_expression})$"), _first
-    )
+    for _kind in (_Loader, _Dumper):
+        _kind.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_expression})$"), _first
+        )
 
 
 def read(path: Path) -> Document:
@@ -104,6 +110,24 @@ def parse(text: str) -> Document:
         ) from None
     finally:
         loader.dispose()
+
+
+def dump(value: Any) -> str:
+    """Return a value as YAML that `parse` and the Pulumi CLI read as the same value.
+
+    Args:
+        value: Mappings with text keys, lists, texts, numbers and truth values.
+    """
+    # A copy without shared parts, since PyYAML would write these as anchors and aliases.
+    return yaml.dump(json.loads(json.dumps(value)), Dumper=_Dumper, sort_keys=False, width=100)
+
+
+def node_of(text: str) -> yaml.Node | None:
+    """Return the root node of a YAML text, whose marks tell where values stand; None if empty.
+
+    The text must be one that `parse` takes.
+    """
+    return yaml.compose(text, Loader=_Loader)
 
 
 def _check(

@@ -23,7 +23,7 @@ class Question:
         presence: Objects of the platform that must exist.
         endpoints: Endpoints that nodes must reach, as `host:port`.
         own: Namespaces that the stack creates.
-        chart: The platform's chart.
+        chart: The platform's chart; None if it has no chart.
         layouts: MIG layouts of the nodes.
     """
 
@@ -34,5 +34,5 @@ class Question:
     presence: PresenceRequest
     endpoints: list[str]
     own: list[str]
-    chart: WantedChart
+    chart: WantedChart | None
     layouts: DesiredMigLayouts

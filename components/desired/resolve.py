@@ -39,7 +39,7 @@ from components.platforms.base import Delivery, Platform, Trait
 from components.platforms.discovery import named, section_of
 from components.platforms.needed import registries
 from components.platforms.own_namespaces import OwnNamespace, own_namespaces
-from components.platforms.requests import Expected, HelmRelease, PresenceRequest
+from components.platforms.requests import Expected, PresenceRequest
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
 from components.platforms.validate_cluster import Declared
@@ -80,7 +80,7 @@ class Desired:
         monitoring: GPU monitoring; None if the stack file has no section `monitoring`.
         namespaces: Namespaces that the stack creates.
         registries: Registries that GPU pods need, as `host:port`.
-        chart: Source and digest of the platform's chart.
+        chart: Source and digest of the platform's chart; None if it has no chart.
         presence: Objects of the platform that must exist in the cluster.
         rules: Facts about the stack that the policy rules use.
         guardrails: Section `guardrails`, or None.
@@ -104,7 +104,7 @@ class Desired:
     monitoring: DesiredMonitoring | None
     namespaces: tuple[OwnNamespace, ...]
     registries: tuple[str, ...]
-    chart: WantedChart
+    chart: WantedChart | None
     presence: PresenceRequest
     rules: Context
     guardrails: GuardrailsSettings | None
@@ -170,6 +170,7 @@ class _Resolver:
             driver=cluster.driver,
             registry=cluster.registry,
             proxy=cluster.proxy,
+            adopted=cluster.adopted,
         )
         return named(name)(getattr(cluster, section_of(name), None), site)
 
@@ -324,7 +325,7 @@ class _Resolver:
                 for pool in self.platform.site.gpu_pools
                 if divided is not None
             ),
-            namespace=self.platform.namespace,
+            namespace=self.platform.installation.namespace,
             selector=divided.pods if divided else "",
             timeout_seconds=self.cluster.validation.timeout_seconds,
         )
@@ -341,9 +342,12 @@ class _Resolver:
         """Return the namespaces that the stack creates."""
         return own_namespaces(self.platform, *self.beside)
 
-    def chart(self) -> WantedChart:
-        """Return the source, version and digest of the platform's chart."""
-        name, version = self.platform.chart, self.platform.version
+    def chart(self) -> WantedChart | None:
+        """Return the source, version and digest of the platform's chart; None without a chart."""
+        installation = self.platform.installation
+        if installation.release is None:
+            return None
+        name, version = self.platform.chart, installation.version
         source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
         return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
 
@@ -353,9 +357,9 @@ class _Resolver:
         Objects that need a secret of the stack are excluded, because somebody else may create them
         if the stack lacks the secret.
         """
-        platform, installer = self.platform, self.cluster.installer
-        objects = [_expected(part.manifest) for part in platform.extra_objects() if not part.secret]
-        objects += [each for program in platform.programs() for each in program.objects]
+        installation, installer = self.platform.installation, self.cluster.installer
+        objects = [_expected(part.manifest) for part in installation.objects if not part.secret]
+        objects += [each for program in installation.programs for each in program.objects]
         if installer is not None:
             objects += [
                 Expected(
@@ -364,13 +368,13 @@ class _Resolver:
                     installer.namespace,
                     f"nvidia-driver-installer-{pool.name}",
                 )
-                for pool in platform.site.gpu_pools
+                for pool in self.platform.site.gpu_pools
             ]
         return PresenceRequest(
             context=self.cluster.kubernetes.context,
             platform=self.cluster.platform,
-            release=HelmRelease(name=platform.chart, namespace=platform.namespace),
-            version=platform.version,
+            release=installation.release,
+            version=installation.version,
             objects=tuple(objects),
         )
 
@@ -395,10 +399,11 @@ class _Resolver:
     def operands(self) -> Operands:
         """Return the selectors of the platform's own pods on GPU nodes."""
         spaces = {space.name for space in self.namespaces}
+        installation = self.platform.installation
         return Operands(
             spaces=tuple(sorted(spaces - {self.cluster.validation.namespace})),
-            namespace=self.platform.namespace,
-            labels=dict(part.split("=", 1) for part in self.platform.servers.pods.split(",")),
+            namespace=self.platform.installation.namespace,
+            labels=dict(part.split("=", 1) for part in installation.servers.pods.split(",")),
         )
 
     @property
@@ -439,7 +444,8 @@ class _Resolver:
         declared = dict(pool.labels)
         if not pool.gpus_per_node:
             return declared
-        declared = {**self.platform.labels(pool), **declared}
+        if not self.platform.installation.is_adopted:
+            declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
             # The MIG label is changed in waves (`components.rollout.mig_layouts`).
             declared.pop(MIG_LABEL, None)
@@ -576,7 +582,7 @@ class _Resolver:
     @cached_property
     def spaces(self) -> tuple[str, ...]:
         """Return the namespaces of the DaemonSets that provide GPUs to containers."""
-        namespaces = {self.platform.namespace}
+        namespaces = {self.platform.installation.namespace}
         if self.cluster.driver.managed_by_daemonset:
             namespaces.add(self.cluster.driver_installer.namespace)
         return tuple(sorted(namespaces))

@@ -1,7 +1,7 @@
 """Component that enforces the GPU rules at admission, and sets GPU quotas of namespaces.
 
-The component owns the ValidatingAdmissionPolicies with their bindings and their parameter object,
-and one ResourceQuota in each namespace with a declared quota.
+The component owns the ValidatingAdmissionPolicies with their bindings, and one ResourceQuota in
+each namespace with a declared quota.
 """
 
 from __future__ import annotations
@@ -85,28 +85,23 @@ def quota(declared: Quota) -> dict[str, Any]:
 
 
 class Guardrails(pulumi.ComponentResource):
-    """The GPU rules in the cluster: admission policies, bindings, their parameter, and quotas."""
+    """The GPU rules in the cluster: admission policies, bindings and quotas."""
 
     TYPE = "gpucluster:index:Guardrails"
 
     def __init__(
         self, name: str, args: GuardrailsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        """Declare the policies, bindings, parameter and quotas."""
+        """Declare the policies, bindings and quotas."""
         super().__init__(self.TYPE, name, None, opts)
         made: list[pulumi.Resource] = []
         for manifest in manifests(args.context, enforcement(args)):
             part = f"{name}-{manifest['metadata']['name']}"
             needed: list[pulumi.Resource] = []
-            match manifest["kind"]:
-                case "ConfigMap":
-                    # The parameter's Kubernetes name depends on its content, so the resource has a
-                    # fixed name.
-                    part = f"{name}-parameter"
-                case "ValidatingAdmissionPolicyBinding":
-                    # A binding enforces its policy, so the policy and the parameter are created
-                    # before the binding and deleted after it.
-                    part, needed = f"{part}-binding", list(made)
+            if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
+                # A binding enforces its policy, so all policies are created before the binding and
+                # deleted after it.
+                part, needed = f"{part}-binding", list(made)
             options = pulumi.ResourceOptions(parent=self, depends_on=needed)
             made.append(Manifest(part, manifest, options))
         for declared in args.guardrails.quotas:

@@ -21,8 +21,10 @@ PACKAGE_LIBRARY = (
     *("package_manager", "transactions", "holds"),
 )
 """Library files of every phase that installs packages."""
+RUNNING = ("json", "cri", "running", "kubelet")
+"""Library files that find out what runs on a host."""
 PREPARE = library(*COMMON, *PACKAGE_LIBRARY, "runfile", "drop_ins", "prepare")
-RUNTIME = library(*COMMON, *PACKAGE_LIBRARY, "runtime")
+RUNTIME = library(*COMMON, *PACKAGE_LIBRARY, *RUNNING, "runtime")
 
 
 def common(host: DesiredHost, *, remove: bool) -> dict[str, str]:

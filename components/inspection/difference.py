@@ -9,13 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from components.change.document import Loss
 from components.findings import Finding, Findings, Kind
 from components.hosts.difference import HostDifference
 from components.nodes.difference import PoolGpus, SchedulingDifference
+from components.nodes.pods import PodOnNode
 from components.release.difference import PlatformDifference
 from components.rollout.mig_layouts_plan import MigLayoutsPlan
 from components.rollout.plan import Plan
 from components.validation.difference import ValidationDifference
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodLoss:
+    """A pod that the run would disturb, outside of rollouts.
+
+    Attributes:
+        node: Node that the pod runs on.
+        pod: The pod.
+        loss: What happens to the pod.
+    """
+
+    node: str
+    pod: PodOnNode
+    loss: Loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +49,7 @@ class Difference:
         rollout: Host changes that must be rolled out in waves.
         layouts: Nodes that get another MIG layout, also in waves.
         platform: Differences of the GPU platform and its Helm release.
+        losses: Pods that are evicted or lose their GPUs, outside of rollouts.
         groups: API groups that the cluster serves.
         unknown: Why nothing is known of the cluster yet. Empty: it was inspected or skipped.
         context: Whether this machine's kubeconfig has the cluster's context.
@@ -43,6 +61,7 @@ class Difference:
     rollout: Plan = field(default_factory=Plan)
     layouts: MigLayoutsPlan = field(default_factory=MigLayoutsPlan)
     platform: PlatformDifference = field(default_factory=PlatformDifference)
+    losses: tuple[PodLoss, ...] = ()
     groups: frozenset[str] = frozenset()
     unknown: str = ""
     context: bool = True

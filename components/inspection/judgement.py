@@ -16,7 +16,8 @@ from components.hosts.difference import compare
 from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
 from components.inspection.difference import Difference
-from components.inspection.ends import outlived
+from components.inspection.ends import DRIVER, HOSTNAME, outlived
+from components.inspection.misfits import misfits
 from components.inspection.observed_cluster import ClusterSeen
 from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
@@ -54,6 +55,7 @@ class Inspection:
         hosts: Facts of the inspected hosts, by name.
         problems: Contradictions to the settings that must stop the run.
         warnings: Things that will probably do harm.
+        drivers: Version of the loaded driver by node, as GPU Feature Discovery reports it.
         difference: Differences from the desired and the last applied state, and proofs that are
             due.
     """
@@ -62,6 +64,7 @@ class Inspection:
     hosts: Mapping[str, HostFacts] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    drivers: Mapping[str, str] = field(default_factory=dict)
     difference: Difference = field(default_factory=Difference)
 
 
@@ -81,6 +84,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         for finding in validate_host(host, facts[host.name])
     ]
     findings += judge_all(desired.platform.site.driver, desired.hosts, facts)
+    findings += misfits(desired, cluster.kernels)
     findings += hardware.warnings(facts)
     findings += _unreached(desired.registries, desired.hosts, facts)
     findings += _gone(desired.newcomers, facts, cluster.nodes)
@@ -102,11 +106,20 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         hosts=facts,
         problems=_printable(*cluster.problems, *seen.problems, *errors),
         warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
+        drivers={
+            labels[HOSTNAME]: labels[DRIVER]
+            for listed in cluster.members.values()
+            for labels in listed
+            if HOSTNAME in labels and DRIVER in labels
+        },
         difference=Difference(
             hosts=differing,
             scheduling=cluster.scheduling or declared_gpus(desired.scheduling.pools),
             validation=_after(
-                cluster.validation, desired.validation.pools, desired.hosts, differing.reboot
+                cluster.validation,
+                desired.validation.pools,
+                desired.hosts,
+                differing.reboot if desired.rollout.boots else (),
             ),
             platform=cluster.platform,
             groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
@@ -136,8 +149,8 @@ def _gone(
             )
 
 
-def _chart(wanted: WantedChart, problem: str) -> Iterator[Fault]:
-    if problem:
+def _chart(wanted: WantedChart | None, problem: str) -> Iterator[Fault]:
+    if wanted and problem:
         yield Fault(
             f"chart {wanted.chart} {wanted.version}",
             problem,

@@ -7,11 +7,17 @@ reached, the preview reports that and goes on; a contradiction to the settings s
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pulumi
 
+from components.change.document import Document, Outcome
+from components.change.file import Inspected, write
+from components.change.lines import StackFile, located
+from components.change.text import lines
 from components.desired.host import DesiredHost, working
 from components.desired.question import Question
 from components.desired.resolve import Desired
@@ -21,13 +27,14 @@ from components.hosts.kubeadm.component import UNKNOWN
 from components.hosts.kubeadm.kubeconfig import is_there
 from components.hosts.observed.inspect import inspecting_key, observe_hosts
 from components.hosts.observed.table import table
+from components.inspection import losses
 from components.inspection.bounds import bounded, completed
+from components.inspection.document import blockers, cluster_change
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
-from components.inspection.plans import planned_mig_layouts, planned_rollout, show
+from components.inspection.plans import planned_mig_layouts, planned_rollout
 from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
-from components.rollout import mig_layouts_plan, plan
 from components.rollout.inspect import NodesSeen, observe_nodes
 from policies.faults import FaultError
 
@@ -35,15 +42,19 @@ RESTING = "in maintenance, not inspected"
 
 
 def inspect(
+    name: str,
     desired: Desired,
     private_key: str | None,
     origins: Mapping[str, Mapping[str, str]],
     source: str = "",
     unknown: str = "",
 ) -> Inspection:
-    """Inspect hosts and cluster, log the results and return them.
+    """Inspect hosts and cluster, log what the run would change, and return the result.
+
+    The change document is written where `components.change.file.VARIABLE` says.
 
     Args:
+        name: Name of the component `GpuCluster`.
         desired: Desired state.
         private_key: SSH private key of the hosts. None: it is not known yet, so the hosts are not
             inspected.
@@ -58,8 +69,6 @@ def inspect(
     there = not unknown and (desired.kubeadm is None or is_there(desired.context))
     if there and extent.has_cluster:
         require_context(desired.context, desired.stack, source)
-    if not there:
-        pulumi.log.info(unknown or UNKNOWN)
     asked = desired.question if there else None
     seen = observe(desired.hosts, desired.registries, asked, private_key, extent)
     inspection = judged(desired, seen)
@@ -68,9 +77,11 @@ def inspect(
     inspection = replace(inspection, difference=differing)
     if extent is not Extent.OFF and there:
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
-    _show(desired.hosts, desired.maintenance, inspection, origins)
+        inspection = _with_losses(desired, inspection, extent)
+    _show(desired.hosts, inspection, origins)
+    _tell(name, desired, inspection, source)
     if inspection.problems:
-        raise pulumi.RunError("\n".join(inspection.problems))
+        raise Inspected("\n".join(inspection.problems))
     return inspection
 
 
@@ -114,22 +125,38 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
+def _tell(name: str, desired: Desired, inspection: Inspection, source: str) -> None:
+    """Log what the run would change, and write the change document."""
+    change = cluster_change(name, desired, inspection)
+    if change.is_changed or not inspection.problems:
+        pulumi.log.info("\n".join(lines(change)))
+    for blocker in blockers(inspection.difference):
+        pulumi.log.warn(blocker)
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    if change.faults:
+        outcome = Outcome.FAILED
+    document = Document(stack=desired.stack, outcome=outcome, clusters=(change,))
+    write(located(document, StackFile.read(Path(source or f"Pulumi.{desired.stack}.yaml"))), name)
+
+
 def _show(
     hosts: Sequence[DesiredHost],
-    maintenance: Sequence[str],
     inspection: Inspection,
     origins: Mapping[str, Mapping[str, str]],
 ) -> None:
+    """Log a table of the hosts that are new or can't be inspected; with VERBOSE=1 of all hosts."""
     resting = {host.name: HostFacts(error=RESTING) for host in hosts if host.in_maintenance}
-    if text := table(hosts, {**inspection.hosts, **resting}, origins):
+    new = {finding.name for finding in inspection.difference.hosts.findings if finding.first}
+    verbose = os.environ.get("VERBOSE") == "1"
+    shown = {
+        name: facts
+        for name, facts in inspection.hosts.items()
+        if facts.error or name in new or verbose
+    }
+    if text := table(hosts, shown | (resting if verbose else {}), origins):
         pulumi.log.info(f"hosts\n{text}")
-    if maintenance:
-        names = ", ".join(maintenance)
-        pulumi.log.info(f"in maintenance, neither touched nor counted: {names}")
     for warning in inspection.warnings:
         pulumi.log.warn(warning)
-    if inspection.unreachable:
-        pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
 
 
 def require_context(context: str, stack: str, source: str = "") -> None:
@@ -153,17 +180,36 @@ def with_plans(
     cluster: ClusterSeen,
     extent: Extent,
 ) -> Inspection:
-    """Add the plans of the rollout and of the MIG layout changes, and log them."""
+    """Add the plans of the rollout and of the MIG layout changes."""
     ask = nodes_of(rollout)
     pods = ask if extent is Extent.ALL else _unseen
     waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
-    show("rollout", plan.words(waves), plan.blockers(waves))
     layouts, reason = planned_mig_layouts(rollout, cluster.layouts, ask)
-    show("layouts", mig_layouts_plan.words(layouts), mig_layouts_plan.blockers(layouts))
     return replace(
         inspection,
         unreachable="; ".join(filter(None, (inspection.unreachable, why, reason))),
         difference=replace(inspection.difference, rollout=waves, layouts=layouts),
+    )
+
+
+def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> Inspection:
+    """Add the pods that are evicted or lose their GPUs, outside of rollouts."""
+    if not extent.has_cluster:
+        return inspection
+    difference = inspection.difference
+    reboots = difference.hosts.reboot if desired.rollout.boots else {}
+    asked = losses.question(
+        desired.context,
+        difference,
+        desired.scheduling.pools,
+        frozenset(host.node for host in desired.hosts if host.name in reboots),
+        in_container=desired.platform.site.driver.in_container,
+    )
+    seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
+    return replace(
+        inspection,
+        unreachable="; ".join(filter(None, (inspection.unreachable, why, seen.unreachable))),
+        difference=replace(difference, losses=seen.losses),
     )
 
 

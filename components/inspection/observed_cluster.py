@@ -18,7 +18,7 @@ from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.findings import Surroundings
 from components.platforms.requests import PresenceRequest
-from components.release.difference import PlatformDifference
+from components.release.difference import PlatformDifference, missing_objects
 from components.release.difference import compare as platform_difference
 from components.release.helm_record import newest
 from components.release.inspect import surroundings
@@ -42,6 +42,7 @@ class ClusterSeen:
         cordoned: Nodes that an earlier run of this program left cordoned.
         unschedulable: Nodes of the pools that somebody else cordoned.
         members: Labels of each pool's nodes.
+        kernels: Kernel of each node.
         scheduling: Differences of nodes' labels and taints.
         validation: Nodes that must be validated.
         platform: Differences of the GPU platform.
@@ -59,6 +60,7 @@ class ClusterSeen:
     cordoned: tuple[str, ...] = ()
     unschedulable: tuple[str, ...] = ()
     members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
+    kernels: Mapping[str, str] = field(default_factory=dict)
     scheduling: SchedulingDifference | None = None
     validation: ValidationDifference = field(default_factory=ValidationDifference)
     platform: PlatformDifference = field(default_factory=PlatformDifference)
@@ -104,6 +106,8 @@ async def deferrals(
 
 async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
     """Return the differences of an installed platform; empty if no platform is installed."""
+    if wanted.release is None:
+        return missing_objects(await lacking(client, wanted))
     kept = await newest(client, wanted.release)
     if kept is None:
         return PlatformDifference()
@@ -123,6 +127,8 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
 
 async def observe_cluster(asked: Question) -> ClusterSeen:
     """Inspect the cluster and, in parallel, check that the platform's chart can be downloaded."""
+    if asked.chart is None:
+        return await _observe(asked)
     seen, problem = await asyncio.gather(_observe(asked), unreachable(**vars(asked.chart)))
     return replace(seen, chart=problem)
 
@@ -137,11 +143,11 @@ async def _observe(asked: Question) -> ClusterSeen:
             )
             seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
             around = await surroundings(client, nodes, asked.endpoints, asked.own)
-            seen = _with_members(replace(seen, surroundings=around), nodes, asked)
+            seen = with_members(replace(seen, surroundings=around), nodes, asked)
             try:
                 seen = replace(seen, platform=await _platform(client, asked.presence))
             except grammar.IllFormed as error:
-                problem = f"release {asked.presence.release.name}: {error}"
+                problem = f"{asked.presence.release}: {error}"
                 seen = replace(seen, problems=(*seen.problems, problem))
             if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")
@@ -167,7 +173,7 @@ def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
     )
 
 
-def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
+def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
     """Add the results about the pools' nodes to the inspected state of the cluster."""
     members: dict[str, list[Json]] = {}
     problems: list[str] = []
@@ -194,6 +200,12 @@ def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clus
             for pool, listed in members.items()
         },
         unschedulable=tuple(cordoned_by_others(every)),
+        kernels={
+            _name(node): str(
+                (node.get("status", {}).get("nodeInfo") or {}).get("kernelVersion", "")
+            )
+            for node in nodes
+        },
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-import pulumi
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from components.desired.host import DesiredHost, Upgrade
 from components.desired.rollout import DesiredRollout
@@ -79,11 +77,3 @@ def planned_mig_layouts(
     seen = ask(list(found))
     made = MigLayoutsPlan(dict(found), seen.views, rollout.max_unavailable)
     return made, printable_lines(seen.unreachable)
-
-
-def show(title: str, words: Iterable[str], blockers: Iterable[str]) -> None:
-    """Log a plan in the preview and in the run."""
-    if lines := list(words):
-        pulumi.log.info(f"{title}\n" + "\n".join(lines))
-    for blocker in blockers:
-        pulumi.log.warn(blocker)

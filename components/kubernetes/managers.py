@@ -26,6 +26,9 @@ _HELPERS = ("feature-discovery", "mps-control-daemon")
 _NFD_IMAGE = "node-feature-discovery"
 # Annotation of objects from this project's own charts.
 OWNER = "gpu-cluster/owner"
+# Annotations of objects that Helm installed.
+HELM_RELEASE = "meta.helm.sh/release-name"
+HELM_NAMESPACE = "meta.helm.sh/release-namespace"
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Manager:
         selector: Node labels that the DaemonSet's pods require.
         scheduled: Number of pods that the DaemonSet should have.
         ours: True if the DaemonSet belongs to a chart of this project.
+        release: Namespace and name of the Helm release that the DaemonSet names as its own.
+        controller: Kind of the object that controls the DaemonSet; empty if none does.
     """
 
     what: str
@@ -47,6 +52,8 @@ class Manager:
     selector: Mapping[str, str] = field(default_factory=dict)
     scheduled: int = 0
     ours: bool = False
+    release: tuple[str, str] | None = None
+    controller: str = ""
 
 
 def daemon_set(item: Json) -> Manager | None:
@@ -67,4 +74,23 @@ def daemon_set(item: Json) -> Manager | None:
         selector=spec.get("nodeSelector") or {},
         scheduled=item.get("status", {}).get("desiredNumberScheduled", 0),
         ours=OWNER in (metadata.get("annotations") or {}),
+        release=helm_release(item),
+        controller=next(
+            (
+                str(owner["kind"])
+                for owner in metadata.get("ownerReferences") or []
+                if owner.get("controller")
+            ),
+            "",
+        ),
     )
+
+
+def helm_release(item: Json) -> tuple[str, str] | None:
+    """Return namespace and name of the Helm release that an object names as its own, or None.
+
+    Source: Helm 3, pkg/action/validate.go.
+    """
+    annotations = item["metadata"].get("annotations") or {}
+    name, namespace = annotations.get(HELM_RELEASE), annotations.get(HELM_NAMESPACE)
+    return (str(namespace), str(name)) if name and namespace else None

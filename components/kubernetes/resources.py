@@ -6,6 +6,7 @@ pydantic nor the Kubernetes client.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 GPU: Final = "nvidia.com/gpu"
@@ -28,3 +29,13 @@ ALL_DISABLED: Final = "all-disabled"
 The GPU Operator sets it on nodes without this label (gpu-operator v26.7.0,
 controllers/nodelabeling_controller.go).
 """
+_GPUS: Final = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-.+)|tencent\.com/vcuda-core")
+
+
+def is_gpu(resource: str) -> bool:
+    """Return whether a resource counts whole, shared or partitioned GPUs, or parts of a GPU.
+
+    Sources: NVIDIA/k8s-device-plugin v0.20.0, internal/rm (names of GPUs and of MIG devices);
+    tkestack/gpu-manager, pkg/types. A resource that a stack renames is not recognized.
+    """
+    return resource == DRA_DRIVER or _GPUS.fullmatch(resource) is not None

@@ -124,7 +124,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
 def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
     """Return the alerts based on kube-state-metrics, such as fewer GPUs than declared."""
     alerts = []
-    resource, daemon_set = platform.monitored.resource, platform.servers.daemon_set
+    resource, daemon_set = platform.monitored.resource, platform.installation.servers.daemon_set
     for pool in pools:
         if resource is None:
             continue
@@ -357,7 +357,7 @@ def objects(
             },
         }
     if prometheus:
-        where = platform.namespace if theirs else space
+        where = platform.installation.namespace if theirs else space
         selected, port = (dict(theirs.labels), theirs.port) if theirs else (SELECTED, "metrics")
         manifests["service-monitor"] = _service_monitor(
             settings, EXPORTER, selected, where, port, "/metrics"
@@ -367,7 +367,7 @@ def objects(
                 settings,
                 metrics.service,
                 {"name": metrics.service},
-                platform.namespace,
+                platform.installation.namespace,
                 metrics.port,
                 metrics.path,
             )

@@ -12,6 +12,7 @@ from components.desired.pool import PoolScheduling
 from components.findings import Finding, Findings, Kind, Subject
 from components.kubernetes.api import Json
 from components.nodes.applied import Applied, applied, every
+from components.nodes.inspect import advertised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,16 +31,39 @@ class PoolGpus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeGpus:
+    """Pool and number of GPUs of a node, before and after the run.
+
+    Attributes:
+        node: Name of the node.
+        was: Pool that was last applied to the node. Empty: none was.
+        pool: Desired pool of the node. Empty: no pool of the stack declares the node.
+        before: Number of GPUs last applied to the node.
+        after: Desired number of GPUs.
+        advertised: Amount of each GPU resource that the node advertises now.
+    """
+
+    node: str
+    was: str
+    pool: str
+    before: int
+    after: int
+    advertised: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SchedulingDifference:
     """Findings about the scheduling settings of nodes.
 
     Attributes:
         pools: Findings by pool, including pools that are no longer declared.
         gpus: Number of GPUs of each pool with GPUs, before and after the run.
+        nodes: Pool and GPUs of each node that is or was in a pool, before and after the run.
     """
 
     pools: Mapping[str, Findings] = field(default_factory=dict)
     gpus: tuple[PoolGpus, ...] = ()
+    nodes: tuple[NodeGpus, ...] = ()
 
     @property
     def findings(self) -> Findings:
@@ -82,7 +106,38 @@ def compare(
     return SchedulingDifference(
         pools={pool: tuple(each) for pool, each in found.items() if each},
         gpus=tuple(_gpus(nodes, pools, [record for _, record in records], by_rule)),
+        nodes=tuple(_members(nodes, members, pools, records, by_rule)),
     )
+
+
+def _members(
+    nodes: Sequence[Json],
+    members: Mapping[str, Sequence[Json]],
+    pools: Sequence[PoolScheduling],
+    records: Sequence[tuple[str, Applied]],
+    by_rule: Collection[str],
+) -> Iterator[NodeGpus]:
+    """Yield the nodes that are or were in a pool, except those of pools in `by_rule`."""
+    before = {name: record for name, record in records}
+    after = {
+        _name(node): pool
+        for pool in pools
+        if pool.pool not in by_rule
+        for node in members.get(pool.pool, ())
+    }
+    for node in nodes:
+        name = _name(node)
+        record, pool = before.get(name), after.get(name)
+        if record is None and pool is None:
+            continue
+        yield NodeGpus(
+            node=name,
+            was=record.pool if record else "",
+            pool=pool.pool if pool else "",
+            before=record.gpus if record else 0,
+            after=pool.gpus_of(name) if pool else 0,
+            advertised=advertised(node),
+        )
 
 
 def declared_gpus(pools: Iterable[PoolScheduling]) -> SchedulingDifference:

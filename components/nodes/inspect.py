@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from components.desired.pool import Members
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json
-from components.kubernetes.resources import DRA_DRIVER, GPU
+from components.kubernetes.resources import DRA_DRIVER, GPU, is_gpu
 from policies.faults import Fault
 
 # The kubelet reports counts; a quantity such as `1e9` or `16Ei` can't be a node's number of GPUs.
@@ -84,6 +84,12 @@ def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
     """Return the GPUs in a node's `capacity` or `allocatable`; 0 if the value is implausible."""
     text = str(node.get("status", {}).get(kind, {}).get(resource, "0"))
     return int(text) if _COUNT.fullmatch(text) else 0
+
+
+def advertised(node: Json) -> dict[str, int]:
+    """Return the allocatable amount of each GPU resource that a node advertises."""
+    names = filter(is_gpu, node.get("status", {}).get("allocatable") or {})
+    return {name: gpus(node, resource=name) for name in sorted(names)}
 
 
 def _with(node: Json, resource: str, specs: list[Json]) -> Json:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from components.charts.extra_values import plain
 from components.host_facts import HostFacts
 from components.kubernetes.resources import GPU
 from components.platforms.findings import Surroundings
-from components.platforms.requests import Expected
+from components.platforms.requests import Expected, HelmRelease
 from components.platforms.site import Site
+from components.settings.adopted import AdoptedSettings
 from components.settings.hosts.runtime import DefaultRuntime
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
@@ -179,6 +181,35 @@ class Engines:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Installation:
+    """How a platform stands in a cluster: as this program installs it, or as it was taken over.
+
+    Attributes:
+        release: The Helm release; None if the platform consists of plain objects that were taken
+            over.
+        namespace: Namespace of the platform's pods.
+        version: Version of the chart; empty without a release.
+        values: Values of the release.
+        servers: The pods that allocate GPUs to containers.
+        own_namespace: True if the namespace is created and deleted with the platform.
+        objects: Objects in addition to the release.
+        programs: Programs that run before the release is installed and after its removal.
+        is_adopted: True if the platform ran before the stack existed. The stack takes it over
+            in place, and leaves it in the cluster when the stack is destroyed.
+    """
+
+    release: HelmRelease | None
+    namespace: str
+    version: str
+    values: Json
+    servers: Servers
+    own_namespace: bool = False
+    objects: tuple[ExtraObject, ...] = ()
+    programs: tuple[Program, ...] = ()
+    is_adopted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metrics:
     """Metrics that a platform provides in addition to those of the DCGM exporter.
 
@@ -291,6 +322,22 @@ class Platform(ABC):
         return {}
 
     @property
+    def installation(self) -> Installation:
+        """Return the release and the objects of the platform, its own or those taken over."""
+        if self.site.adopted is not None:
+            return adopted_installation(self.site.adopted, self.servers, self.chart)
+        return Installation(
+            release=HelmRelease(name=self.chart, namespace=self.namespace),
+            namespace=self.namespace,
+            version=self.version,
+            values=self.values(),
+            servers=self.servers,
+            own_namespace=self.own_namespace,
+            objects=self.extra_objects(),
+            programs=self.programs(),
+        )
+
+    @property
     def found_by(self) -> tuple[tuple[str, str], ...]:
         """Return labels (key, value) of nodes with GPUs; each GPU node has at least one."""
         return ((f"{GPU}.present", "true"),)
@@ -350,3 +397,48 @@ class Platform(ABC):
     ) -> Iterator[Fault]:
         """Yield faults of the cluster that contradict the platform."""
         yield from ()
+
+
+def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str) -> Installation:
+    """Return the installation of a platform that ran before the stack existed.
+
+    The device plugin's chart names its objects like the release if the release's name contains the
+    chart's name, and otherwise `<release>-<chart>` (k8s-device-plugin v0.20.0, _helpers.tpl).
+
+    Args:
+        adopted: The section `adopted` of the stack file.
+        servers: The pods of the platform as its chart makes them.
+        chart: Name of the platform's chart.
+    """
+    if release := adopted.release:
+        full = release.name if chart in release.name else f"{release.name}-{chart}"
+        named = servers.daemon_set if servers.daemon_set != chart else full
+        return Installation(
+            release=HelmRelease(name=release.name, namespace=release.namespace),
+            namespace=release.namespace,
+            version=release.version,
+            values=plain(release.values),
+            servers=Servers(servers.pods, named),
+            is_adopted=True,
+        )
+    manifests = [plain(manifest) for manifest in adopted.objects]
+    first = manifests[0]
+    labels = first["spec"]["selector"]["matchLabels"]
+    return Installation(
+        release=None,
+        namespace=first["metadata"]["namespace"],
+        version="",
+        values={},
+        servers=Servers(
+            ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
+            first["metadata"]["name"],
+        ),
+        objects=tuple(
+            ExtraObject(
+                key=f"adopted-{manifest['metadata']['namespace']}-{manifest['metadata']['name']}",
+                manifest=manifest,
+            )
+            for manifest in manifests
+        ),
+        is_adopted=True,
+    )

@@ -60,7 +60,8 @@ def images(
     Raises:
         UnknownImages: The images of the chart's version are not known.
     """
-    upstream = [*platform.images()]
+    # The values of a release that was taken over decide on its images.
+    upstream = [] if platform.installation.is_adopted else [*platform.images()]
     if installer is not None:
         upstream += [*(installer.image_of(pool.name) for pool in platform.site.gpu_pools), PAUSE]
     upstream += [test.image for test in validation.tests.values()]
@@ -97,9 +98,9 @@ def _registry(name: str) -> str:
 
 def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
     """Return the charts of the platform; empty if its chart belongs to this project."""
-    if is_own(platform.repository):
+    if is_own(platform.repository) or platform.installation.release is None:
         return ()
-    name, version = platform.chart, platform.version
+    name, version = platform.chart, platform.installation.version
     source = ChartSource(settings, name, platform.repository, version)
     return (Chart(name, version, source.location, source.digest),)
 

@@ -26,8 +26,8 @@ def own_namespaces(
 ) -> tuple[OwnNamespace, ...]:
     """Return every namespace that the stack creates."""
     namespaces = [OwnNamespace(validation.namespace, privileged=False)]
-    if platform.own_namespace:
-        namespaces.append(OwnNamespace(platform.namespace))
+    if platform.installation.own_namespace:
+        namespaces.append(OwnNamespace(platform.installation.namespace))
     if installer is not None:
         namespaces.append(OwnNamespace(installer.namespace))
     if monitoring is not None:

@@ -49,7 +49,7 @@ class PresenceRequest:
     Attributes:
         context: Context of the kubeconfig.
         platform: Name of the platform.
-        release: Helm release of the platform.
+        release: Helm release of the platform; None if the platform has none.
         version: Version of the release's chart.
         objects: Objects that are created in addition to the release.
         revision: Helm's revision number in the Pulumi state; 0 if the release is not installed yet.
@@ -57,7 +57,7 @@ class PresenceRequest:
 
     context: str
     platform: str
-    release: HelmRelease
+    release: HelmRelease | None
     version: str
     objects: tuple[Expected, ...]
     revision: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from components.platforms.tolerations import tolerations
+from components.settings.adopted import AdoptedSettings
 from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.proxy import ProxySettings
 from components.settings.hosts.runtime import RuntimeSettings
@@ -28,6 +29,7 @@ class Site:
         driver: Section `driver` of the stack file.
         registry: Section `registry` of the stack file.
         proxy: Section `proxy` of the stack file.
+        adopted: Section `adopted` of the stack file, or None.
     """
 
     context: str
@@ -40,6 +42,7 @@ class Site:
     driver: DriverSettings = field(default=DriverSettings())
     registry: RegistrySettings = field(default=RegistrySettings())
     proxy: ProxySettings = field(default=ProxySettings())
+    adopted: AdoptedSettings | None = None
 
     @property
     def gpu_pools(self) -> tuple[Pool, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.host_facts import HostFacts
-from components.kubernetes.managers import NFD
+from components.kubernetes.managers import NFD, Manager
 from components.platforms.base import Platform
 from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
 from components.platforms.site import Site
@@ -15,6 +15,8 @@ from policies.faults import Fault
 
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)
+# Kind of the object that controls the DaemonSets of the GPU Operator.
+_POLICY = "ClusterPolicy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ def validate_cluster(
         declared: Other declared settings that are compared.
     """
     site = platform.site
+    seen = _without_adopted(platform, seen)
     return [
         *_version(site.context, seen, declared.guardrails),
         *_namespaces(seen),
@@ -58,6 +61,30 @@ def validate_cluster(
         *_endpoints(platform, seen),
         *platform.validate_cluster(seen, hosts),
     ]
+
+
+def _without_adopted(platform: Platform, seen: Surroundings) -> Surroundings:
+    """Return the state of the cluster without the DaemonSets that the stack took over.
+
+    Those of a release are its own DaemonSets and those that its operator controls.
+    """
+    adopted, installation = platform.site.adopted, platform.installation
+    if adopted is None:
+        return seen
+    release = installation.release
+    names = {
+        (part.manifest["metadata"]["namespace"], part.manifest["metadata"]["name"])
+        for part in installation.objects
+    }
+
+    def is_adopted(item: Manager) -> bool:
+        if release is None:
+            return (item.namespace, item.name) in names
+        own = item.release == (release.namespace, release.name)
+        return own or (item.namespace == release.namespace and item.controller == _POLICY)
+
+    kept = tuple(item for item in seen.managers if not is_adopted(item))
+    return replace(seen, managers=kept)
 
 
 def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fault]:

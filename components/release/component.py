@@ -21,8 +21,9 @@ import pulumi_kubernetes as k8s
 from components.findings import Findings, told
 from components.manifest import Manifest
 from components.operation import command_line
-from components.platforms.base import ExtraObject, Platform
+from components.platforms.base import ExtraObject, Installation, Platform
 from components.platforms.discovery import every
+from components.platforms.requests import HelmRelease
 from components.release import clear
 from components.release.clearing import clearing
 from components.release.namespace import NamespaceArgs, own_namespace
@@ -79,35 +80,42 @@ class GpuPlatform(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         self._name, self._args, self._context = name, args, platform.site.context
         self._made: dict[str, Manifest] = {}
-        parts = platform.extra_objects()
+        installation = platform.installation
+        parts = installation.objects
         servers = [
             part.manifest["metadata"]["name"]
             for part in parts
             if part.manifest["kind"] == "DaemonSet"
         ]
         hook = None
-        if platform.servers.beside:
-            served = platform.servers
+        served = installation.servers
+        if served.beside:
             own = clear.OwnServers(
                 context=self._context,
-                namespace=platform.namespace,
+                namespace=installation.namespace,
                 selector=served.pods,
                 declared=servers,
                 release=served.daemon_set,
             )
             hook = clearing("servers", name, partial(clear.servers, own), updates=True)
-        needed = self._before(platform, parts)
-        release = self._release(platform, needed, hook)
+        needed = self._before(platform, installation)
+        self.version = pulumi.Output.from_input(installation.version)
+        self.revision = pulumi.Output.from_input(0)
+        if installation.release is None:
+            for part in parts:
+                self._adopted(part)
+            self.register_outputs({"version": self.version})
+            return
+        release = self._release(platform, installation, installation.release, needed, hook)
         for part in parts:
             if part.after:
                 # A DaemonSet of a device plugin starts on nodes that the release's pods have left.
                 server = hook if part.manifest["kind"] == "DaemonSet" else None
                 self._part(part, [*needed, release], server)
         self.revision = release.status.apply(_revision)
-        self.version = pulumi.Output.from_input(platform.version)
         self.register_outputs({"version": self.version})
 
-    def _before(self, platform: Platform, parts: Sequence[ExtraObject]) -> list[pulumi.Resource]:
+    def _before(self, platform: Platform, installation: Installation) -> list[pulumi.Resource]:
         """Return the resources that the release needs.
 
         These are the namespace, its Secrets, the programs that record the state before the
@@ -115,15 +123,15 @@ class GpuPlatform(pulumi.ComponentResource):
         """
         name = self._name
         needed: list[pulumi.Resource] = []
-        if platform.own_namespace:
+        if installation.own_namespace:
             space = NamespaceArgs(
                 context=self._context,
-                namespace=platform.namespace,
+                namespace=installation.namespace,
                 pull_secret=platform.site.registry.pull_secret,
                 credentials=self._args.registry_credentials,
             )
             needed += own_namespace(self, name, space)
-        for program in platform.programs():
+        for program in installation.programs:
             needed.append(
                 command.local.Command(
                     f"{name}-{program.key}",
@@ -135,8 +143,21 @@ class GpuPlatform(pulumi.ComponentResource):
             )
         spaces = [manifest for manifest in needed if isinstance(manifest, Manifest)]
         return needed + [
-            made for part in parts if not part.after for made in self._part(part, spaces, None)
+            made
+            for part in installation.objects
+            if not part.after and installation.release is not None
+            for made in self._part(part, spaces, None)
         ]
+
+    def _adopted(self, part: ExtraObject) -> None:
+        """Declare an object that was in the cluster before; it stays if the stack is destroyed."""
+        metadata = part.manifest["metadata"]
+        options = pulumi.ResourceOptions(
+            parent=self,
+            import_=f"{metadata['namespace']}/{metadata['name']}",
+            retain_on_delete=True,
+        )
+        Manifest(f"{self._name}-{part.key}", part.manifest, options)
 
     def _part(
         self,
@@ -160,12 +181,16 @@ class GpuPlatform(pulumi.ComponentResource):
     def _release(
         self,
         platform: Platform,
+        installation: Installation,
+        made: HelmRelease,
         needed: Sequence[pulumi.Resource],
         ending: pulumi.ResourceHookBinding | None,
     ) -> k8s.helm.v3.Release:
-        """Return the Helm release, named like its chart.
+        """Return the Helm release, named like its chart or as the release that was taken over.
 
-        A failed release is kept, and the next run tries again.
+        A failed release is kept, and the next run tries again. A release that was taken over is
+        imported and then upgraded in place. No hook removes its record, and it stays in the cluster
+        if the stack is destroyed.
         """
         chart = platform.chart
         others = [other.servers.pods for other in every() if other.chart != chart]
@@ -173,16 +198,18 @@ class GpuPlatform(pulumi.ComponentResource):
         hooks = clearing("release", name, partial(clear.release, self._context, others))
         upgrade = partial(clear.upgrade, self._context)
         before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []
+        if installation.is_adopted:
+            hooks.before_create = None
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
         unfinished = self._args.unfinished
-        source = ChartSource(self._args.charts, chart, platform.repository, platform.version)
+        source = ChartSource(self._args.charts, chart, platform.repository, installation.version)
         return k8s.helm.v3.Release(
             name,
             k8s.helm.v3.ReleaseArgs(
-                name=chart,
-                namespace=platform.namespace,
+                name=made.name,
+                namespace=made.namespace,
                 create_namespace=False,
-                values=platform.values(),
+                values=installation.values,
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
                 # Without a changed description, Helm's diff is empty if the pending record has the
@@ -196,6 +223,8 @@ class GpuPlatform(pulumi.ComponentResource):
                 delete_before_replace=True,
                 hooks=hooks,
                 ignore_changes=None if unfinished else ["description"],
+                import_=f"{made.namespace}/{made.name}" if installation.is_adopted else None,
+                retain_on_delete=installation.is_adopted,
             ),
         )
 

@@ -65,6 +65,16 @@ def compare(
     )
 
 
+def missing_objects(missing: Iterable[Expected]) -> PlatformDifference:
+    """Return the differences of a platform without a release: objects that somebody deleted."""
+    return PlatformDifference(
+        missing=tuple(
+            _finding(Kind.DRIFT, str(item), "platform's object", "there", "missing")
+            for item in missing
+        )
+    )
+
+
 def _finding(
     kind: Kind, name: str, what: str, was: str = "", now: str = "", *, first: bool = False
 ) -> Finding:

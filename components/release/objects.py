@@ -68,14 +68,14 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
         ClusterError: Helm has no record of the release.
     """
     release = wanted.release
-    record = await newest(client, release)
-    if record is None:
+    record = await newest(client, release) if release else None
+    if release and record is None:
         raise ClusterError(
             Fault(
                 str(release), "no record of it", "the platform's release", "`pulumi up --refresh`"
             )
         )
-    items = [*record.objects(), *wanted.objects]
+    items = [*(record.objects() if record else ()), *wanted.objects]
     kinds = Kinds(client)
     # The loop is sequential, so that only the first object of an API version causes a request.
     for item in items:
@@ -83,9 +83,8 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
 
     async def missing(item: Expected) -> bool:
         # Helm's manifest omits the namespace of an object if it is the release's own.
-        where = await kinds.url(
-            item if item.namespace else replace(item, namespace=release.namespace)
-        )
+        namespace = item.namespace or (release.namespace if release else "")
+        where = await kinds.url(replace(item, namespace=namespace))
         if where is None:
             return True
         path, base, version = where

@@ -34,11 +34,14 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
         raise ClusterError(
             *(Fault(place, f"no {item}", made, cure) for item in sorted(missing, key=str))
         )
-    record = await newest(client, wanted.release)
+    release = wanted.release
+    if release is None:
+        return PresenceResult(platform=wanted.platform)
+    record = await newest(client, release)
     if record and record.status != DEPLOYED:
         raise ClusterError(
             Fault(
-                str(wanted.release),
+                str(release),
                 f"its newest record (revision {record.revision}) is {record.status}",
                 DEPLOYED,
                 "run `up` again: it settles what a killed run left; else `helm history` tells more",
@@ -46,10 +49,8 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
         )
     if record:
         noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
-        await note(client, wanted.release, noted)
-    return PresenceResult(
-        platform=wanted.platform, record=record.of(wanted.release) if record else None
-    )
+        await note(client, release, noted)
+    return PresenceResult(platform=wanted.platform, record=record.of(release) if record else None)
 
 
 async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
@@ -62,6 +63,8 @@ async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
         ClusterError: The record comes neither from the last run nor from Pulumi.
     """
     release, last = wanted.release, previous(PresenceResult).record
+    if release is None:
+        return False
     record = await newest(client, release)
     fresh = (release.namespace, release.name, wanted.revision)
     known = last is not None and (last.namespace, last.name, last.revision) == fresh
@@ -121,7 +124,7 @@ async def restore(wanted: PresenceRequest) -> PresenceResult:
         kinds = Kinds(client)
         vouched = await _vouched(client, wanted)
         for item in await lacking(client, wanted):
-            if item.body is not None and vouched:
+            if item.body is not None and vouched and wanted.release:
                 await _restore(client, kinds, item, wanted.release)
                 restored.append(str(item))
             elif item.kind == "RuntimeClass":

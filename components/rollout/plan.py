@@ -16,6 +16,7 @@ from policies.printable import printable
 
 if TYPE_CHECKING:
     from components.desired.host import DesiredHost
+    from components.nodes.pods import PodOnNode
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
 UNENDED = "an earlier run did not end"
@@ -53,6 +54,7 @@ class View:
         left: Why the rollout skips the node: somebody else is working on it. Empty: nobody is.
         begun: Whether an earlier run cordoned the node and was then interrupted.
         evicts: Number of pods to evict, by owner.
+        pods: The pods to evict, by name.
         lost: Pods that would lose something without the user's consent. Empty: none.
         budgets: PodDisruptionBudgets that allow no disruption now.
         daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
@@ -62,6 +64,7 @@ class View:
     left: str = ""
     begun: bool = False
     evicts: Mapping[str, int] = field(default_factory=dict)
+    pods: tuple[PodOnNode, ...] = ()
     lost: str = ""
     budgets: tuple[str, ...] = ()
     daemons: Mapping[str, int] = field(default_factory=dict)

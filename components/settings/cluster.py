@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from components.base.model import Model
+from components.settings.adopted import AdoptedSettings
 from components.settings.charts import ChartsSettings
 from components.settings.device_plugin import DevicePluginSettings
 from components.settings.dra import DraSettings
@@ -59,6 +60,10 @@ class Cluster(HostSections, Members):
     )
     platform: PlatformName = Field(
         description=f"one of {', '.join(NAMES)}", examples=["device-plugin"]
+    )
+    adopted: AdoptedSettings | None = Field(
+        default=None,
+        description="a mapping with release or objects: GPU software that stays as it was",
     )
     device_plugin: DevicePluginSettings = Field(
         default=DevicePluginSettings(), description="a mapping: the device plugin's chart"

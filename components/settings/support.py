@@ -36,7 +36,7 @@ CLAIMS: Mapping[str, str] = {
     "kubernetes": r"(?<![\d.])(?<!since )(?<!kubernetes v)(1\.[3-9]\d)(?:\.\d+)?"
     r"(?!\d|\.\d| or later| on)",
     "containerd": r"containerd[-, |a-z`]{1,20}v?([12]\.\d+)",
-    "driver": r"(?:[Dd]river|[Bb]ranch|R)[ |]?([3-9]\d\d)\b",
+    "driver": r"(?:[Dd]river|[Bb]ranch|R)[ |]?([3-9]\d\d)\b(?! or later)",
     "debian": r"Debian (\d+)",
     "ubuntu": r"Ubuntu (\d+\.\d+)",
     "rhel": r"(?:RHEL|Rocky|AlmaLinux|Oracle Linux) (\d+)",

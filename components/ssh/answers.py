@@ -2,7 +2,7 @@
 
 A host may have been compromised, so its output is untrusted input. The only way to the text of an
 output is a channel (`components.ssh.client.run`, `components.hosts.command.answer`), and the fuzzer
-tests each channel by its name (`tests/attacks/targets.py`).
+tests each channel by its name (`tests/proofs/attacks/targets.py`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ PODS = 300
 _GPU = "nvidia.com/gpu"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 _PATHS = {
-    "ConfigMap": "/api/v1/namespaces/kube-system/configmaps",
     "ValidatingAdmissionPolicy": f"{_POLICIES}ies",
     "ValidatingAdmissionPolicyBinding": f"{_POLICIES}ybindings",
 }
@@ -81,9 +80,8 @@ def percentile(samples: list[float], part: float) -> float:
 def empty(made: list[Json]) -> list[Json]:
     """Return as many pod policies as the rules have, but with no rules in them.
 
-    They have parameters and bindings, and measure the API server's own cost: copies of pod and
-    parameter for CEL. Pods with one special name are rejected, which shows that the policies are in
-    force.
+    They have bindings, and measure the API server's own cost: copies of the pod for CEL. Pods with
+    one special name are rejected, which shows that the policies are in force.
     """
     copies = copy.deepcopy([policy for policy in made if "-pods-" in policy["metadata"]["name"]])
     for policy in copies:

@@ -72,10 +72,8 @@ def measure(size: int, round_trip: int) -> Row:
             hosts.fresh()
             if run == "OpenSSH":
                 sample = peers.openssh(peer_tools.both(hosts), "sh -s")
-            elif run == "pyinfra":
-                sample = peers.pyinfra()
             else:
-                sample = peers.ansible("mitogen_linear" if run == "mitogen" else "linear")
+                sample = peers.pyinfra()
             if (states := hosts.states()) != reference:
                 raise BenchmarkError(f"{run} leaves another state: {states}, not {reference}")
             return sample
@@ -91,7 +89,7 @@ def measure(size: int, round_trip: int) -> Row:
         row = {name: median([each[name] for each in rounds]) for name in rounds[0]}
         if size in WITH_ALL:
             row["floor"] = ours(hosts, root / "floor", EMPTY)
-            row |= {run: peer(run) for run in ("mitogen", "pyinfra", "ansible-core")}
+            row["pyinfra"] = peer("pyinfra")
         return row
 
 

@@ -42,8 +42,8 @@ def measure(size: int, round_trip: int) -> Row:
         for _ in range(ROUNDS + 1):
             pairs.append((stack.timed(*arguments).wall, peers.openssh(script, "sh -s").wall))
         pairs = pairs[1:]  # The first run of each tool only fills the page cache.
-        peers.ansible("mitogen_linear")
-        mitogen = peers.ansible("mitogen_linear").wall
+        peers.mitogen()
+        mitogen = peers.mitogen().wall
         if hosts.states() != before:
             raise BenchmarkError(f"a second run changed something: {hosts.states()}, not {before}")
         return {

@@ -108,26 +108,20 @@ class Peers:
                 raise BenchmarkError(f"ssh: {(output + errors).decode(errors='replace')[-2000:]}")
         return Sample(time.monotonic() - started, processor_time() - before)
 
-    def ansible(self, strategy: str) -> Sample:
-        """Run the playbook with pipelining and one fork per host.
-
-        For mitogen its own strategy plugin is used.
-        """
-        config = self.folder / f"ansible-{strategy}.cfg"
+    def mitogen(self) -> Sample:
+        """Run the playbook by Ansible with mitogen's strategy, and one fork per host."""
+        (plugins,) = self.programs.parent.glob("lib/python*/site-packages/ansible_mitogen")
+        config = self.folder / "ansible.cfg"
         lines = [
             "[defaults]",
             f"forks = {len(self.fleet.seen)}",
-            f"strategy = {strategy}",
+            "strategy = mitogen_linear",
+            f"strategy_plugins = {plugins}/plugins/strategy",
             "gathering = explicit",
             "timeout = 120",
             "interpreter_python = /usr/bin/python3",
             f"local_tmp = {self.folder}/ansible",
             "deprecation_warnings = False",
-        ]
-        if strategy.startswith("mitogen"):
-            (plugins,) = self.programs.parent.glob("lib/python*/site-packages/ansible_mitogen")
-            lines.append(f"strategy_plugins = {plugins}/plugins/strategy")
-        lines += [
             "[ssh_connection]",
             "pipelining = True",
             f"ssh_args = -F none -o UserKnownHostsFile={self.known_hosts} "

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from commands.embedded_cluster import erase
 from commands.environment import local_backend
 from commands.files import copy_project
-from commands.stack import erase
 from lab.benchmarks.measure import Sample, timed
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.ports import free_ports

@@ -18,12 +18,12 @@ from typing import Any
 
 import yaml
 
-from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, processes, proxies, stages
+from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, proxies, stages
 from lab.simulator.api import Access
 from lab.simulator.kubectl import write_kubectl
 from lab.simulator.last_words import last_line
 from lab.simulator.ports import free_ports
-from toolchain import Tool, cache_dir, ensure
+from toolchain import Tool, cache_dir, ensure, processes
 from toolchain.cache import write_atomically
 
 CREATE_SECONDS = 90

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from lab.simulator import api, faults, marks, nodes, processes, proxies
+from lab.simulator import api, faults, marks, nodes, proxies
 from lab.simulator.control_plane import (
     COMPONENTS,
     CONTROLLER,
@@ -25,7 +25,7 @@ from lab.simulator.hardware import Hardware
 from lab.simulator.hosts.locks import locked
 from lab.simulator.last_words import last_line
 from policies.printable import printable
-from toolchain import cache_dir
+from toolchain import cache_dir, processes
 
 NOT_READY = "node.kubernetes.io/not-ready"
 #: Timeout in seconds until all nodes are Ready: a fixed part, and a part for each node.

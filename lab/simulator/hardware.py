@@ -25,7 +25,7 @@ from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.user import Port, User
 from components.settings.nodes.devices import GPU_LIMIT
-from components.settings.nodes.node_range import NodeNames, written_out
+from components.settings.nodes.node_range import NodeNames, ranges, written_out
 from components.settings.nodes.pool import Pool
 from lab.simulator import faults
 from lab.simulator.hosts.model import DRIVER, HostSettings
@@ -34,8 +34,6 @@ from policies.faults import ConfigError, Fault, InputError, Location, fault, ref
 CONTROL_PLANE = "control-plane-1"
 #: Number of GPUs of a declared GPU host if no pool lists the host's node by name.
 GPUS = 8
-#: Maximum number of digits in a node range (`components.settings.nodes.node_range`).
-LONGEST_NUMBER = 9
 HEAD = """\
 # The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.
 # `make start STACK={stack}` applies it. docs/commands.md says what can stand here.
@@ -315,32 +313,3 @@ def _joined(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
     for kind, group in itertools.groupby(kinds.items(), alike):
         names = tuple(ranges([name for name, _ in group]))
         yield kind.model_copy(update={"names": names})
-
-
-def ranges(names: Sequence[str]) -> Iterator[str]:
-    """Abbreviate consecutive names to ranges, in order: `gpu-1`, `gpu-2` become `gpu-[1-2]`."""
-    run: list[tuple[str, str]] = []
-    for name in names:
-        text = name.rstrip("0123456789")
-        number = name[len(text) :]
-        if run and not _follows(run[-1], (text, number)):
-            yield _range(run)
-            run = []
-        run.append((text, number))
-    if run:
-        yield _range(run)
-
-
-def _follows(before: tuple[str, str], after: tuple[str, str]) -> bool:
-    (text, first), (other, second) = before, after
-    if text != other or not first or not second or len(second) > LONGEST_NUMBER:
-        return False
-    padded = first.startswith("0") and first != "0"
-    return int(second) == int(first) + 1 and (
-        len(first) == len(second) or not (padded or second.startswith("0"))
-    )
-
-
-def _range(run: Sequence[tuple[str, str]]) -> str:
-    (text, first), (_, last) = run[0], run[-1]
-    return f"{text}{first}" if first == last else f"{text}[{first}-{last}]"

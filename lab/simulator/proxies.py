@@ -6,17 +6,12 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 
-VARIABLES = frozenset(
-    spelled(f"{kind}_proxy")
-    for kind in ("http", "https", "all")
-    for spelled in (str.lower, str.upper)
-)
-"""Environment variables that set a proxy."""
+from toolchain.machine import PROXY_VARIABLES
 
 
 def without(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without proxy variables, for processes that only use loopback."""
-    return {name: value for name, value in environment.items() if name not in VARIABLES}
+    return {name: value for name, value in environment.items() if name not in PROXY_VARIABLES}
 
 
 def direct(context: ssl.SSLContext) -> urllib.request.OpenerDirector:

@@ -1,7 +1,8 @@
-"""The objects that bring the rules to a cluster: a ConfigMap, policies and their bindings."""
+"""The objects that bring the rules to a cluster: policies and their bindings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,14 +36,13 @@ class Enforcement:
 
 
 def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
-    """Return all objects to apply, in order: the ConfigMap, then each policy with its binding.
+    """Return all objects to apply, in order: each policy with its binding.
 
     Rules that are switched off or need unknown facts are left out, and so are policies without any
     rule.
     """
-    parameter = parameters.config_map(context, _LABELS)
     namespaces = _judged_namespaces(enforcement)
-    result: list[Json] = [parameter]
+    result: list[Json] = []
     for shape in SHAPES:
         for severity in (Severity.MANDATORY, Severity.ADVISORY):
             twins = _judged(context, shape, severity)
@@ -50,9 +50,8 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
                 result += bound_policy(
                     f"gpu-rules-{shape.name}-{severity}",
                     _LABELS,
-                    _spec(shape, twins, enforcement.failure_policy),
+                    _spec(shape, twins, context, enforcement.failure_policy),
                     _actions(shape, enforcement.actions[severity]),
-                    parameter=parameter if shape.refused else None,
                     namespaces=namespaces,
                 )
     actions, failure_policy = enforcement.actions[Severity.MANDATORY], enforcement.failure_policy
@@ -80,14 +79,16 @@ def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Ru
     return result
 
 
-def _spec(shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str) -> Json:
+def _spec(
+    shape: Shape, twins: Sequence[tuple[Rule, Twin]], context: Context, failure_policy: str
+) -> Json:
     places = {rule.id: _places(shape, twin) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
-    parameter = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+    if "variables.facts" in (read := "\n".join(variables.values())):
+        variables = {"facts": parameters.literal(context, read), **variables}
     spec: Json = {
         "failurePolicy": failure_policy if shape.refused else "Ignore",
-        **(parameter if shape.refused else {}),
         "matchConstraints": {"resourceRules": list(shape.rules)},
         "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
         # One validation covers all rules. The API server reports only the first failing validation,
@@ -110,13 +111,24 @@ def _spec(shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str)
         else " || ".join(sorted({f"({twin.on_update})" for _, twin in twins}))
         if shape.updates
         else "",
-        "may-break-a-rule": ordinary.condition(twin for _, twin in twins) if shape.ordinary else "",
+        "may-break-a-rule": _signs(twins, context) if shape.ordinary else "",
     }
     if any(conditions.values()):
         spec["matchConditions"] = [
             {"name": name, "expression": cel} for name, cel in conditions.items() if cel
         ]
     return spec
+
+
+def _signs(twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
+    """Return CEL that is true if a pod may break a rule, with the facts that it reads.
+
+    A match condition can't use variables.
+    """
+    found = ordinary.condition(twin for _, twin in twins)
+    if not re.search(r"\bfacts\b", found):
+        return found
+    return f"[{parameters.literal(context, found)}].exists(facts, {found})"
 
 
 def _places(shape: Shape, twin: Twin) -> str:

@@ -16,7 +16,6 @@ def bound_policy(
     spec: Mapping[str, Any],
     actions: Sequence[str],
     *,
-    parameter: Mapping[str, Any] | None = None,
     namespaces: Mapping[str, Any] | None = None,
 ) -> list[Json]:
     """Return a ValidatingAdmissionPolicy and its binding, which have the same name.
@@ -26,18 +25,10 @@ def bound_policy(
         labels: Labels of both objects.
         spec: Spec of the policy.
         actions: `validationActions` of the binding.
-        parameter: Object that the policy reads as `params`. While it is missing, requests are
-            denied.
         namespaces: Selector of the namespaces in which the policy applies; None means all
             namespaces.
     """
     binding: Json = {"policyName": name}
-    if parameter is not None:
-        binding["paramRef"] = {
-            "name": parameter["metadata"]["name"],
-            "namespace": parameter["metadata"]["namespace"],
-            "parameterNotFoundAction": "Deny",
-        }
     if namespaces is not None:
         binding["matchResources"] = {"namespaceSelector": dict(namespaces)}
     binding["validationActions"] = list(actions)

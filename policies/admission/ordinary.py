@@ -16,7 +16,7 @@ from ..rules.twin import Twin
 
 
 def condition(twins: Iterable[Twin]) -> str:
-    """Return CEL that is true if a pod may break a rule; it uses only `object` and `params`.
+    """Return CEL that is true if a pod may break a rule; it uses only `object` and `facts`.
 
     Args:
         twins: CEL expressions of the rules that apply to pods.

@@ -1,47 +1,59 @@
-"""The ConfigMap with the facts about the cluster that the admission policies read."""
+"""The facts about the cluster that the admission policies read, as CEL."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from typing import Any, Final
+import re
+from typing import Final
 
 from ..rules import Context, Mig, PoolFacts, Sharing, TaintFacts
-from ..rules.cel import NAMES
+from ..rules.cel import NAMES, text
 from ..rules.placement.room import per_node
 from ..rules.pools import gpu_pools, hard_taints
 from ..rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 
-NAMESPACE: Final = "kube-system"
 # Maximum number of whole GPUs in a container that the match condition lets pass without a check.
 _MOST: Final = 16
+# Limit in characters; the parser of CEL accepts 100,000 code points in one expression (cel-go
+# v0.28.1 parser/parser.go).
+_LONGEST: Final = 90_000
 _BLOCK_MIB: Final = 256  # tkestack gpu-manager pkg/types/types.go MemoryBlockSize
 
 
-def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the ConfigMap of the policies, named after a hash of its content.
+def literal(context: Context, used_by: str) -> str:
+    """Return the facts that some CEL text uses as a CEL map.
 
-    A change of the cluster's facts makes a ConfigMap with a new name, and the bindings then refer
-    to it. So the facts never change under a policy that is in use.
+    The facts are in the policies themselves because a ConfigMap of a policy can't be relied on: an
+    API server that saw the last policy with a ConfigMap go reads none for later policies, and
+    denies what they match (kubernetes/kubernetes#130887, open in v1.36).
+
+    Args:
+        context: Facts about the cluster.
+        used_by: CEL that reads a map `facts`.
+
+    Raises:
+        ValueError: The map is longer than the API server accepts.
     """
-    content = data(context)
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": f"gpu-rules-{digest[:10]}",
-            "namespace": NAMESPACE,
-            "labels": dict(labels),
-        },
-        "immutable": True,
-        "data": content,
-    }
+    pairs = [
+        f"{text(key)}: {text(value)}" for key, value in data(context).items() if _read(key, used_by)
+    ]
+    made = f"{{{', '.join(pairs)}}}"
+    if len(made) > _LONGEST:
+        raise ValueError(
+            f"pools: found facts of {len(made)} characters for admission policies; wanted: at most "
+            f"{_LONGEST}; cure: use fewer pools, fewer labels or shorter names of nodes"
+        )
+    return made
+
+
+def _read(key: str, cel: str) -> bool:
+    """Return whether CEL reads a fact, whose key may start with the name of a pool."""
+    _, pool, part = key.partition(".")
+    wanted = f".{part}" if pool else key
+    return f'"{wanted}"' in cel or re.search(rf"\bfacts\.{re.escape(key)}\b", cel) is not None
 
 
 def data(context: Context) -> dict[str, str]:
-    """Return the facts about the cluster as the texts of a ConfigMap.
+    """Return the facts about the cluster as texts.
 
     Lists are joined by commas, which no name, label or taint contains. Unknown facts are left out.
     Each pool that has GPUs adds these keys: `<pool>.labels` (key=value), `<pool>.taints`

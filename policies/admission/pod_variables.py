@@ -33,7 +33,7 @@ def _requests() -> dict[str, str]:
     return variables
 
 
-_LABELS = 'params.data[p + ".labels"].split(",")'
+_LABELS = 'variables.facts[p + ".labels"].split(",")'
 _TERMS = (
     "variables.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
     ".?nodeSelectorTerms.orValue([])"

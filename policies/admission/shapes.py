@@ -42,7 +42,7 @@ class Shape:
         ordinary: Whether a match condition lets pods pass that obviously break no rule
             (`policies.admission.ordinary`).
         refused: Whether a broken mandatory rule denies the request. If False, the policies only
-            warn, need no ConfigMap and ignore evaluation errors.
+            warn and ignore evaluation errors.
     """
 
     name: str

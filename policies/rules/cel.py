@@ -21,7 +21,7 @@ devices.
 
 def text(value: str) -> str:
     """Return a text as a CEL string literal."""
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def texts(values: Iterable[str]) -> str:
@@ -30,8 +30,8 @@ def texts(values: Iterable[str]) -> str:
 
 
 def parameter(key: str) -> str:
-    """Return CEL for a list of strings from the policies' ConfigMap, by its key."""
-    return f'params.data["{key}"].split(",").filter(x, x != "")'
+    """Return CEL for a list of strings from the facts about the cluster, by its key."""
+    return f'variables.facts["{key}"].split(",").filter(x, x != "")'
 
 
 def resources(owner: str, field: str) -> str:
@@ -62,7 +62,7 @@ def requests(container: str) -> str:
 
 LIMITS: Final = limits("c")
 REQUESTS: Final = requests("c")
-POOL_TAINTS: Final = 'params.data[p + ".taints"].split(",")'
+POOL_TAINTS: Final = 'variables.facts[p + ".taints"].split(",")'
 
 
 def named(condition: str, container: str = "c") -> str:
@@ -168,11 +168,17 @@ IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
     for field in (".containers", ".?initContainers.orValue([])")
 )
-# The fields that a resize of a pod can change: pkg/registry/core/pod/strategy.go podResizeStrategy.
+# The fields that a resize of a pod can change: kubernetes v1.36.3 pkg/registry/core/pod/strategy.go
+# dropNonResizeUpdates.
 SIZES_CHANGED: Final = " || ".join(
-    f"dyn(object).spec{field}.map(c, c.?resources) != "
-    f"dyn(oldObject).spec{field}.map(c, c.?resources)"
-    for field in (".containers", ".?initContainers.orValue([])")
+    (
+        changed("spec.?resources"),
+        *(
+            f"dyn(object).spec{field}.map(c, c.?resources) != "
+            f"dyn(oldObject).spec{field}.map(c, c.?resources)"
+            for field in (".containers", ".?initContainers.orValue([])")
+        ),
+    )
 )
 
 
@@ -201,7 +207,7 @@ def each_container(condition: str, found: str, containers: str = "variables.cont
 
 
 NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCUDA_CORE}
-"""GPU resources by the prefix of their CEL variables; the ConfigMap has their amounts per node."""
+"""GPU resources by the prefix of their CEL variables; the facts have their amounts per node."""
 
 SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -138,6 +138,11 @@ class Pod:
     spec: Mapping[str, object]
     containers: tuple[Container, ...]
     spec_path: str = "spec"
+
+    @property
+    def resources(self) -> Container:
+        """Return the resources of the pod as a whole, as those of a container without a name."""
+        return replace(_container(self.spec, self.spec_path, ContainerRole.APP, 0), name="")
 
     def under(self, key: str) -> str:
         """Return the path of a pod's field in the manifest."""

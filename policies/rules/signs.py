@@ -2,7 +2,7 @@
 
 Most pods break no rule. A match condition made of signs lets them pass without evaluating the
 rules. A sign may be true for a pod that breaks no rule, but must never be false for a pod that
-breaks one. Signs use only `object` and `params`.
+breaks one. Signs use only `object` and `facts`, a map of the facts about the cluster.
 """
 
 from __future__ import annotations
@@ -44,21 +44,20 @@ HAS_GPUS: Final = f"{text(GPU)} in {LIMITS}"
 
 _NATIVE: Final = texts(("cpu", "memory", "ephemeral-storage"))
 _SELECTOR = "object.spec.?nodeSelector.orValue({})"
-# A ConfigMap of an older version lacks these keys; then every pod with GPUs is checked.
-_GPU = 'params.data[?"ordinaryGpu"].orValue("")'
-_TAINTS = 'params.data.taints.split(",")'
+_GPU = "facts.ordinaryGpu"
+_TAINTS = 'facts.taints.split(",")'
 _COVERED = f"object.spec.?tolerations.orValue([]).exists(o, {tolerates('o', 't')})"
 _OF_A_POOL = (
-    'params.data.pools.split(",").exists(p, p != "" && '
-    f'{_SELECTOR}.all(k, k + "=" + {_SELECTOR}[k] in params.data[p + ".labels"].split(",")))'
+    'facts.pools.split(",").exists(p, p != "" && '
+    f'{_SELECTOR}.all(k, k + "=" + {_SELECTOR}[k] in facts[p + ".labels"].split(",")))'
 )
 _IN_PLACE = (
     f"size(g) == 1 && g[0].resources.limits[{text(GPU)}] in "
-    'params.data[?"ordinaryGpus"].orValue("").split(",") && '
+    'facts.ordinaryGpus.split(",") && '
     f'{_TAINTS}.all(t, t == "" || {_COVERED}) && '
     f"(size({_SELECTOR}) == 0 || {_OF_A_POOL}) && !has(object.spec.affinity) && "
-    '(!("runtimeClass" in params.data) || '
-    'object.spec.?runtimeClassName.orValue("") == params.data.runtimeClass)'
+    '(!("runtimeClass" in facts) || '
+    'object.spec.?runtimeClassName.orValue("") == facts.runtimeClass)'
 )
 
 NAMES: Final = Sign(f"!{LIMITS}.all(n, n in {_NATIVE} || n == {_GPU})", On.CONTAINER)

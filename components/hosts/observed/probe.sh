@@ -310,7 +310,6 @@ for module in nouveau nova_core; do
 done
 driver
 version containerd containerd github.com/containerd
-containerd=$found
 ! command -v docker >/dev/null 2>&1 || version docker docker "Docker version"
 ! command -v crio >/dev/null 2>&1 || version crio crio "crio version"
 if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi

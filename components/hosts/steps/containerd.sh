@@ -10,13 +10,28 @@
 # - containerd 2.3 does not start if a drop-in has a later version than the root file.
 
 unit=containerd
+file_mask=077 # The drop-in repeats sections in which passwords of registries may stand.
 config=/etc/containerd/config.toml
 dropins=/etc/containerd/conf.d
 dropin=$dropins/99-nvidia.toml
 files="$dropin $config"
 
+# Sets `engine_program`, `config` and `socket` to those of the unit's daemon. Another containerd may be
+# first on PATH, such as that of a package beside Docker's (NVIDIA/nvidia-container-toolkit#982), and
+# installers name another root file in the unit (kops: config-kops.toml).
+find_engine() {
+    find_running "$unit" containerd
+    engine_program=${running_program:-$(command -v containerd)}
+    config=$(flag config c) || config=/etc/containerd/config.toml
+    socket=$(flag address a) || socket=
+    dropins=${config%/*}/conf.d
+    dropin=$dropins/99-nvidia.toml
+    files="$dropin $config"
+}
+
 require_engine() {
-    if ! have containerd; then
+    find_engine
+    if [ -z "$engine_program" ]; then
         problem "no containerd" "containerd 1.6 or later" "install containerd"
         return 0
     fi
@@ -41,12 +56,17 @@ require_engine() {
             "upgrade containerd, or write the file for this one"
     if ! dump "$root$config" "$scratch/before"; then
         problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
-            "a configuration that loads" "mend it (containerd --config $config config dump)"
+            "a configuration that loads" "mend it ($engine_program --config $config config dump)"
     fi
     if [ -z "$root_format" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
         problem "$config without a version, so version 1, with plugin sections" "version $format" \
-            "migrate it (containerd config migrate, or by hand) and run again"
+            "replace it by what containerd prints of it ($engine_program --config $config config $(migrating)), and run again"
     fi
+}
+
+# Prints containerd's command that prints a file of version 1 in a later version.
+migrating() {
+    case $major in 1) echo dump ;; *) echo migrate ;; esac
 }
 
 make_wanted() {
@@ -55,8 +75,7 @@ make_wanted() {
 }
 
 check_wanted() {
-    expect runtime containerd
-    ! differs || check_texts
+    [ ! -f "$scratch/drafts$dropin" ] || ! differs || check_texts
 }
 
 # Restart the daemon only if the merged configuration changes.
@@ -68,50 +87,92 @@ needed_action() {
     fi
 }
 
+# Asks the daemon itself: its files may be right, and CRI not loaded, or another program may run.
 judge_applied() {
     dump "$root$config" "$scratch/applied" && judge "$scratch/applied" || {
         printf '%s\n' "its merged configuration has no nvidia runtime as wanted" >"$scratch/judgement"
         return 1
     }
+    # Without namespaces no daemon runs below GPU_CLUSTER_ROOT.
+    [ -z "$root" ] || { expect runtime "$config" && return; }
+    find_socket
+    again 20 0.5 cri_answers "$socket" "$GC_DEFAULT_RUNTIME" || {
+        printf '%s\n' "$(refusal)" >"$scratch/judgement"
+        return 1
+    }
+    expect runtime "$socket" "$GC_DEFAULT_RUNTIME"
+    answer="CRI at $socket: containerd $version has the runtimes $(runtimes_of "$scratch/cri")"
+}
+
+# Sets `socket` to the one in the merged configuration, if no flag names it: up to version 3 in the
+# table grpc, since version 4 in the section of a plugin.
+find_socket() {
+    [ -z "$socket" ] || return 0
+    socket=$(sed -n 's/^\(grpc\|plugins\."io\.containerd\.server\.v1\.grpc"\)\.address = "\(.*\)"$/\2/p' "$scratch/applied" | tail -n 1)
+    socket=${socket:-/run/containerd/containerd.sock}
+}
+
+# Prints why CRI does not answer as wanted, as the daemon says it.
+refusal() {
+    if [ -s "$scratch/cri" ]; then
+        echo "CRI at $socket has the runtimes $(runtimes_of "$scratch/cri"), not nvidia as wanted"
+        return
+    fi
+    why=$(timeout 20 "$(beside ctr)" --address "$socket" plugins ls -d id==cri 2>/dev/null | sed -n 's/^[[:space:]]*Message:[[:space:]]*//p' | tail -n 1)
+    echo "no CRI answers at $socket${why:+: $why}"
+}
+
+# beside NAME: prints the path of a program in the daemon's folder, or else its name.
+beside() {
+    if [ -x "${engine_program%/*}/$1" ]; then echo "${engine_program%/*}/$1"; else echo "$1"; fi
 }
 
 # engine_view RESULT: writes the configuration that the daemon reads now.
 engine_view() {
-    have containerd && [ -f "$root$config" ] && find_version && dump "$root$config" "$1"
+    find_engine
+    [ -n "$engine_program" ] && [ -f "$root$config" ] && find_version && dump "$root$config" "$1"
 }
 
 # Runs nvidia-smi in one container with the NVIDIA runtime, and removes the container and the image.
 smi_in_container() {
+    ctr=$(beside ctr)
     pulled=no
-    if [ -z "$(timeout 60 ctr -n gpu-cluster images ls -q "name==$1")" ]; then
+    if [ -z "$(timeout 60 "$ctr" ${socket:+--address "$socket"} -n gpu-cluster images ls -q "name==$1")" ]; then
         pulled=yes
         # ctr does not read hosts.toml by itself: only CRI uses the mirrors (containerd 1.7.29,
         # cmd/ctr/commands).
         dump "$root$config" "$scratch/registries"
         hosts=$(sed -n 's/.*registry\.config_path = "\([^:"]\{1,\}\).*/\1/p' "$scratch/registries" | head -n 1)
-        timeout 300 ctr -n gpu-cluster images pull ${hosts:+--hosts-dir "$hosts"} "$1" >"$scratch/pull" 2>&1 ||
+        timeout 300 "$ctr" ${socket:+--address "$socket"} -n gpu-cluster images pull ${hosts:+--hosts-dir "$hosts"} "$1" >"$scratch/pull" 2>&1 ||
             fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
     fi
-    timeout 120 ctr -n gpu-cluster run --rm --runc-binary="$GC_RUNTIME_PATH" \
+    timeout 120 "$ctr" ${socket:+--address "$socket"} -n gpu-cluster run --rm --runc-binary="$GC_RUNTIME_PATH" \
         --cap-add CAP_SYS_ADMIN --env NVIDIA_VISIBLE_DEVICES=all "$1" "gpu-cluster-$$" nvidia-smi -L >"$scratch/smi" 2>&1
     status=$?
-    [ "$pulled" = no ] || timeout 60 ctr -n gpu-cluster images rm --sync "$1" >/dev/null 2>&1
+    [ "$pulled" = no ] || timeout 60 "$ctr" ${socket:+--address "$socket"} -n gpu-cluster images rm --sync "$1" >/dev/null 2>&1
     return $status
 }
 
 # --- found later: the probe has this part too ---
 
-# Checks containerd's merged configuration, for the version that the probe has found. In 2.0 `config
-# dump` omits what a file of version 2 sets for CRI; `config migrate` shows it.
+# found_runtime SOCKET DEFAULT: asks the running daemon over its socket. Without namespaces no daemon
+# runs below GPU_CLUSTER_ROOT, and the first word is its root file.
 found_runtime() {
     # shellcheck disable=SC2034 # the probe prints this variable
-    drifted=$1
-    # shellcheck disable=SC2154 # the probe sets this variable
-    case $containerd in 2.0.* | "") verbs='dump migrate' ;; *) verbs=dump ;; esac
-    for verb in $verbs; do
-        case $(ask 5 containerd --config "$root/etc/containerd/config.toml" config "$verb" 2>/dev/null) in
+    drifted=containerd
+    if [ -n "$root" ]; then
+        case $(ask 5 containerd --config "$root$1" config dump 2>/dev/null) in
             *'containerd.runtimes.nvidia]'*) return 0 ;;
         esac
-    done
-    return 1
+        return 1
+    fi
+    case $1 in /*) ;; *) set -- /run/containerd/containerd.sock '' ;; esac # An earlier release's words.
+    cri_answers "$1" "$2" 2>/dev/null
+}
+
+# found_repeated FILE SUM: returns true if a file that the drop-in repeats is as it was.
+found_repeated() {
+    # shellcheck disable=SC2034 # the probe prints this variable
+    drifted="$1, which the drop-in for containerd 1.x repeats"
+    [ "$(sha256sum <"$root$1" 2>/dev/null)" = "$2  -" ]
 }

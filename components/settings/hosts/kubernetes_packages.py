@@ -8,7 +8,9 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, mo
 
 from components.base.model import Model
 from components.base.versions import pattern
+from components.charts.extra_values import plain
 from components.settings.hosts.kubeadm_init import Endpoint, Init
+from components.settings.hosts.kubelet_gates import removed
 from components.settings.hosts.repository import Repositories
 from policies.faults import refuse
 
@@ -72,4 +74,18 @@ class KubernetesPackagesSettings(Model):
             raise refuse(
                 f"init with version {self.version}", "1.31 or later", "declare another version"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _gates_that_the_kubelet_knows(self) -> KubernetesPackagesSettings:
+        if self.init is None or self.version is None:
+            return self
+        gates = plain(self.init.kubelet_configuration).get("featureGates", {})
+        if isinstance(gates, dict):
+            for gate in removed(gates, int(self.version.split(".")[1])):
+                raise refuse(
+                    f"init.kubeletConfiguration.featureGates.{gate}",
+                    f"feature gates that kubelet {self.version} knows",
+                    f"take {gate} out; the kubelet does not start with it",
+                )
         return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -21,6 +21,8 @@ from policies.faults import refuse, show
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
 # clusters"). The limit also keeps a mistyped range from filling the memory.
 NODE_LIMIT = 5000
+# Maximum number of digits of a number in a range.
+LONGEST_NUMBER = 9
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _ITEM = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -133,3 +135,32 @@ NodeNames = Annotated[
     tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
 ]
 """Names and ranges as written in the stack file; each name occurs once."""
+
+
+def ranges(names: Sequence[str]) -> Iterator[str]:
+    """Abbreviate consecutive names to ranges, in order: `gpu-1`, `gpu-2` become `gpu-[1-2]`."""
+    run: list[tuple[str, str]] = []
+    for name in names:
+        text = name.rstrip("0123456789")
+        number = name[len(text) :]
+        if run and not _follows(run[-1], (text, number)):
+            yield _range(run)
+            run = []
+        run.append((text, number))
+    if run:
+        yield _range(run)
+
+
+def _follows(before: tuple[str, str], after: tuple[str, str]) -> bool:
+    (text, first), (other, second) = before, after
+    if text != other or not first or not second or len(second) > LONGEST_NUMBER:
+        return False
+    padded = first.startswith("0") and first != "0"
+    return int(second) == int(first) + 1 and (
+        len(first) == len(second) or not (padded or second.startswith("0"))
+    )
+
+
+def _range(run: Sequence[tuple[str, str]]) -> str:
+    (text, first), (_, last) = run[0], run[-1]
+    return f"{text}{first}" if first == last else f"{text}[{first}-{last}]"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.simulator.hosts.locks import locked
 from lab.simulator.hosts.model import HostError
-from lab.simulator.processes import send
+from toolchain.processes import send
 
 _LOCK = "start.lock"
 _START_LIMIT = 20.0

@@ -67,7 +67,7 @@ RULE = Rule(
 _NEAR = (
     "(variables.asksForGpus || variables.tolerations.exists(o, "
     f"variables.taints.exists(t, {cel.tolerates('o', 't')})) || "
-    'variables.pools.exists(p, params.data[p + ".taints"] == ""))'
+    'variables.pools.exists(p, variables.facts[p + ".taints"] == ""))'
 )
 
 TWIN = pods(

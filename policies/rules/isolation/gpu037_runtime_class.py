@@ -56,8 +56,8 @@ _CLASS = 'variables.spec.?runtimeClassName.orValue("")'
 
 TWIN = pods(
     cel.unless_empty(
-        '"runtimeClass" in params.data && variables.asksForGpus && '
-        f"{_CLASS} != params.data.runtimeClass && "
+        '"runtimeClass" in variables.facts && variables.asksForGpus && '
+        f"{_CLASS} != variables.facts.runtimeClass && "
         f"!({_CLASS} in {cel.parameter('runtimeClasses')})",
         f'"found " + ({_CLASS} == "" ? "no RuntimeClass" : {_CLASS})',
     ),

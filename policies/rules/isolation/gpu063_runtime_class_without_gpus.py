@@ -50,7 +50,7 @@ TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
             f'({_CLASS} in {cel.texts(_CLASSES)} || ({_CLASS} != "" && '
-            f'{_CLASS} == params.data[?"runtimeClass"].orValue(""))) && !{MAY_ASK}',
+            f'{_CLASS} == variables.facts[?"runtimeClass"].orValue(""))) && !{MAY_ASK}',
             f'"found " + {_CLASS} + " in a pod that asks for no GPU"',
         )
     ),

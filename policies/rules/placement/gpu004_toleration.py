@@ -56,7 +56,7 @@ def _added_cel() -> str:
     The API server does so if it runs the admission plugin ExtendedResourceToleration.
     """
     return (
-        'params.data.extendedResourceToleration == "true" && t.endsWith(":NoSchedule") && '
+        'variables.facts.extendedResourceToleration == "true" && t.endsWith(":NoSchedule") && '
         f'variables.containers.exists(c, {cel.LIMITS}.exists(n, t.startsWith(n + "=") && '
         f"{cel.is_gpu('n')} && ({cel.positive(f'{cel.LIMITS}[n]')} || {_OVERHEAD})))"
     )
@@ -68,7 +68,7 @@ TWIN = pods(
     cel.unless_empty(
         "variables.asksForGpus && size(variables.pools) > 0 && "
         f"variables.pools.all(p, {_UNTOLERATED})",
-        '"found no toleration for " + params.data[variables.pools[0] + ".taints"] + '
+        '"found no toleration for " + variables.facts[variables.pools[0] + ".taints"] + '
         '" of pool " + variables.pools[0]',
     ),
     signs=PLACED,

@@ -51,12 +51,12 @@ RULE = Rule(
 )
 
 _OF_PLATFORM = "".join(
-    f"params.data.platform == {cel.text(platform)} ? {cel.texts(names)} : "
+    f"variables.facts.platform == {cel.text(platform)} ? {cel.texts(names)} : "
     for platform, names in _FOREIGN.items()
 )
 
 _FOREIGN_CEL = (
-    f'(!("platform" in params.data) ? [] : {_OF_PLATFORM}[])'
+    f'(!("platform" in variables.facts) ? [] : {_OF_PLATFORM}[])'
     f".filter(n, !(n in {cel.parameter('resourceNames')}))"
 )
 

@@ -44,7 +44,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.unless_empty(
-        'params.data.sizesKnown == "false" && variables.asksForGpus && '
+        'variables.facts.sizesKnown == "false" && variables.asksForGpus && '
         "variables.surges && variables.replicas > 0",
         '"found an update that starts new pods before it ends old ones"',
     ),

@@ -84,18 +84,18 @@ _OF_NAME = cel.request(
 
 _TOTAL = f"({_DISTINCT}.map(n, ({_OF_NAME}) * 100).sum() + variables.coreRequest)"
 
-_CAP = 'int(params.data["{}"]) * 100'
+_CAP = 'int(variables.facts["{}"]) * 100'
 
 TWIN = pods(
-    '(!("maxGpusPerContainer" in params.data) ? [] : '
+    '(!("maxGpusPerContainer" in variables.facts) ? [] : '
     + cel.each_container(
         f"{_HUNDREDTHS} > {_CAP.format('maxGpusPerContainer')}",
-        '"more GPUs than " + params.data.maxGpusPerContainer',
+        '"more GPUs than " + variables.facts.maxGpusPerContainer',
     )
-    + ') + (!("maxGpusPerPod" in params.data) ? [] : '
+    + ') + (!("maxGpusPerPod" in variables.facts) ? [] : '
     + cel.unless_empty(
         f"{_TOTAL} > {_CAP.format('maxGpusPerPod')}",
-        '"found more GPUs in one pod than " + params.data.maxGpusPerPod',
+        '"found more GPUs in one pod than " + variables.facts.maxGpusPerPod',
     )
     + ")",
     signs=PLACED,

@@ -39,8 +39,8 @@ RULE = Rule(
 )
 
 _CAP = (
-    '["maxGpusPerContainer", "maxGpusPerPod"].filter(k, k in params.data)'
-    ".map(k, int(params.data[k])).min()"
+    '["maxGpusPerContainer", "maxGpusPerPod"].filter(k, k in variables.facts)'
+    ".map(k, int(variables.facts[k])).min()"
 )
 _COUNT = f'(x.?allocationMode.orValue("") == "All" ? {MOST} : int(x.?count.orValue(1)))'
 _OF_GPUS = (
@@ -51,7 +51,7 @@ _OF_GPUS = (
 _CHOICES = "(has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))"
 
 TWIN = Twin(
-    f'("maxGpusPerContainer" in params.data || "maxGpusPerPod" in params.data) ? '
+    f'("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '
     f"variables.requests.filter(r, {_CHOICES}.exists(x, {_COUNT} > {_CAP} && {_OF_GPUS}))"
     '.map(r, "found too many devices in request " + r.name) : []',
     scopes=frozenset({Scope.CLAIMS}),

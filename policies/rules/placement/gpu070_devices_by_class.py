@@ -59,7 +59,7 @@ RULE = Rule(
 _ASKED = cel.asks_for(f"n.startsWith({cel.text(PREFIX)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})")
 
 TWIN = pods(
-    '("maxGpusPerContainer" in params.data || "maxGpusPerPod" in params.data) ? '
+    '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '
     f"variables.containers.filter(c, {_ASKED})"
     '.map(c, "found GPUs by their class in container " + c.name) : []',
     signs=(Sign(cel.named(f"n.startsWith({cel.text(PREFIX)})"), On.CONTAINER),),

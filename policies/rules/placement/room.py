@@ -46,8 +46,8 @@ def sizes_cel(key: str) -> str:
     Pools whose amount is not known are left out.
     """
     return (
-        f'variables.pools.filter(p, (p + ".{key}") in params.data)'
-        f'.map(p, int(params.data[p + ".{key}"]))'
+        f'variables.pools.filter(p, (p + ".{key}") in variables.facts)'
+        f'.map(p, int(variables.facts[p + ".{key}"]))'
     )
 
 

@@ -44,12 +44,12 @@ RULE = Rule(
     needs=frozenset({Need.PLUGIN}),
 )
 
-_HIDDEN = cel.asks_for("n == params.data.notAdvertised")
+_HIDDEN = cel.asks_for("n == variables.facts.notAdvertised")
 
 TWIN = pods(
     cel.each_container(
-        f'"notAdvertised" in params.data && {_HIDDEN}',
-        "params.data.notAdvertised",
+        f'"notAdvertised" in variables.facts && {_HIDDEN}',
+        "variables.facts.notAdvertised",
     ),
     signs=(NAMES,),
 )

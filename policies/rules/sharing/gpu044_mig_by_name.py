@@ -45,7 +45,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.each_container(
-        'params.data[?"migByName"].orValue("") == "false" && '
+        'variables.facts[?"migByName"].orValue("") == "false" && '
         + cel.asks_for(
             f"n.startsWith({cel.text(MIG)}) && !(n in {cel.parameter('resourceNames')})"
         ),

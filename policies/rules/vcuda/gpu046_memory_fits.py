@@ -61,10 +61,10 @@ RULE = Rule(
     needs=frozenset({Need.POOLS}),
 )
 
-_POOL_BLOCKS = 'params.data[p + ".blocks"]'
+_POOL_BLOCKS = 'variables.facts[p + ".blocks"]'
 
 TWIN = pods(
-    'size(variables.pools) == 0 || variables.pools.exists(p, !((p + ".blocks") in params.data))'
+    'size(variables.pools) == 0 || variables.pools.exists(p, !((p + ".blocks") in variables.facts))'
     " ? [] : "
     + cel.each_container(
         f"{CORES_ASKED} > 0 && {CORES_ASKED} < 100 && "

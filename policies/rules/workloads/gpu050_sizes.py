@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
+from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN
 from .containers import gpu_containers
 
+_SIZES = ("cpu", "memory")
+
 
 def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in gpu_containers(subject.pod, context) if subject.pod else ():
-        if not (container.requests_known and container.limits_known):
-            continue
-        for name in ("cpu", "memory"):
-            if container.effective(name) is None:
-                yield Finding(
-                    path=f"{container.path}.resources.requests[{name}]",
-                    found="none",
-                    wanted=f"a request of {name}",
-                    cure="Without it others may leave the GPU waiting for cpu or memory.",
-                    container=container.name,
-                )
-        request, limit = container.effective("memory"), container.limits.get("memory")
-        if request and request.quantity and not (limit and limit.amount is UNKNOWN):
-            given = limit.quantity.milli if limit and limit.quantity else None
-            if given != request.quantity.milli:
-                yield Finding(
-                    path=f"{container.path}.resources.limits[memory]",
-                    found=str(limit.quantity) if limit and limit.quantity else "none",
-                    wanted=f"{request.quantity}, equal to the request",
-                    cure="Memory beyond the request is reclaimed by ending the process.",
-                    container=container.name,
-                )
+    if subject.pod is None:
+        return
+    asking = [each for each in gpu_containers(subject.pod, context) if _known(each)]
+    whole = subject.pod.resources
+    if not asking or not _known(whole):
+        return
+    shared = {name for name in _SIZES if whole.effective(name)}
+    for container in asking:
+        yield from _missing(container, shared)
+        if "memory" not in shared:
+            yield from _unequal(container)
+    if "memory" in shared:
+        yield from _unequal(whole)
+
+
+def _known(container: Container) -> bool:
+    return container.requests_known and container.limits_known
+
+
+def _missing(container: Container, shared: Collection[str]) -> Iterator[Finding]:
+    for name in _SIZES:
+        if name not in shared and container.effective(name) is None:
+            yield Finding(
+                path=f"{container.path}.resources.requests[{name}]",
+                found="none",
+                wanted=f"a request of {name}",
+                cure="Without it others may leave the GPU waiting for cpu or memory.",
+                container=container.name,
+            )
+
+
+def _unequal(container: Container) -> Iterator[Finding]:
+    request, limit = container.effective("memory"), container.limits.get("memory")
+    if not (request and request.quantity) or (limit and limit.amount is UNKNOWN):
+        return
+    if (limit.quantity.milli if limit and limit.quantity else None) != request.quantity.milli:
+        yield Finding(
+            path=f"{container.path}.resources.limits[memory]",
+            found=str(limit.quantity) if limit and limit.quantity else "none",
+            wanted=f"{request.quantity}, equal to the request",
+            cure="Memory beyond the request is reclaimed by ending the process.",
+            container=container.name,
+        )
 
 
 RULE = Rule(
@@ -46,29 +69,38 @@ RULE = Rule(
     severity=Severity.ADVISORY,
     check=_sized,
     why="Without requests its node fills with others, and the GPU waits for data. Memory with "
-    "a limit above its request is the first to be ended when the node runs short.",
+    "a limit above its request is the first to be ended when the node runs short. What the pod "
+    "as a whole asks for counts too (spec.resources).",
     source="kubernetes v1.34.4 pkg/kubelet/qos; gatekeeper-library practice",
     whole=True,
 )
 
 
-def _names_cel(resource: str) -> str:
-    return f'("{resource}" in {cel.LIMITS} || "{resource}" in {cel.REQUESTS})'
+_POD_REQUESTS, _POD_LIMITS = cel.requests("variables.spec"), cel.limits("variables.spec")
 
 
-_MEMORY = f'quantity({cel.REQUESTS}[?"memory"].orValue({cel.LIMITS}[?"memory"].orValue("0")))'
+def _names(resource: str, requests: str, limits: str) -> str:
+    return f'("{resource}" in {limits} || "{resource}" in {requests})'
+
+
+def _unequal_cel(requests: str, limits: str) -> str:
+    memory = f'quantity({requests}[?"memory"].orValue({limits}[?"memory"].orValue("0")))'
+    return f'!("memory" in {limits}) || {memory}.compareTo(quantity({limits}["memory"])) != 0'
+
+
+_OWN, _SHARED = (cel.REQUESTS, cel.LIMITS), (_POD_REQUESTS, _POD_LIMITS)
 
 _SIGN = Sign(
     f'!("cpu" in {cel.REQUESTS} && "memory" in {cel.LIMITS} && '
-    f'{cel.REQUESTS}[?"memory"] == {cel.LIMITS}[?"memory"])',
+    f'{cel.REQUESTS}[?"memory"] == {cel.LIMITS}[?"memory"]) || has(object.spec.resources)',
     On.GPU_CONTAINER,
 )
 
 TWIN = pods(
     cel.each_container(
-        f"!{_names_cel('cpu')} || !{_names_cel('memory')} || "
-        f'!("memory" in {cel.LIMITS}) || '
-        f'{_MEMORY}.compareTo(quantity({cel.LIMITS}["memory"])) != 0',
+        f"!({_names('cpu', *_OWN)} || {_names('cpu', *_SHARED)}) || "
+        f"({_names('memory', *_SHARED)} ? ({_unequal_cel(*_SHARED)}) : "
+        f"(!{_names('memory', *_OWN)} || {_unequal_cel(*_OWN)}))",
         '"no request of cpu or memory, or memory without an equal limit"',
         "variables.gpuContainers",
     ),

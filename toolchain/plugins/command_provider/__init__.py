@@ -5,6 +5,8 @@ published. Types, inputs, outputs, defaults and replacement rules are those of p
 (github.com/pulumi/pulumi-command, provider/pkg/provider). The following points are stricter, and no
 stack may depend on them:
 
+- `assetPaths`, `archivePaths`, `connection.agentSocketPath` and the function `command:local:run`
+  are refused. An SSH agent is never used.
 - `connection.hostKey` (and `connection.proxy.hostKey`) is required; the official plugin accepts any
   key if it is absent. `ssh-keyscan -t ed25519 -p PORT HOST` prints the key to compare and pin.
 - A wrong host key is an error immediately; the official plugin connects again up to

@@ -44,7 +44,6 @@ class Endpoint:
     host_key: str
     dial_error_limit: int
     per_dial_timeout: int
-    agent_socket: str | None = None
     password: str | None = field(default=None, repr=False)
     private_key: str | None = field(default=None, repr=False)
     private_key_password: str | None = field(default=None, repr=False)
@@ -55,7 +54,7 @@ class Endpoint:
         return f"{host}:{self.port}"
 
 
-def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> Endpoint:
+def endpoint(connection: Mapping[str, Any]) -> Endpoint:
     """Return the endpoint for checked inputs, with its login methods.
 
     Raises:
@@ -71,25 +70,10 @@ def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> E
         host_key=given["hostKey"],
         dial_error_limit=int(given.get("dialErrorLimit", 10)),
         per_dial_timeout=int(given.get("perDialTimeout", 15)),
-        agent_socket=_agent_socket(given, environment),
         password=given.get("password"),
         private_key=given.get("privateKey"),
         private_key_password=given.get("privateKeyPassword"),
     )
-
-
-def _agent_socket(given: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
-    """Return the socket of the SSH agent to log in with; None for a login without agent.
-
-    It is the declared agent. The user's own agent is only used if neither a key nor a password is
-    declared: otherwise a compromised host would see keys that nobody declared for it, and learn
-    whose they are and where else they log in.
-    """
-    if declared := given.get("agentSocketPath"):
-        return str(declared)
-    if given.get("privateKey") or given.get("password"):
-        return None
-    return environment.get("SSH_AUTH_SOCK") or None
 
 
 class _Client(asyncssh.SSHClient):
@@ -123,7 +107,7 @@ class _Client(asyncssh.SSHClient):
 
 @asynccontextmanager
 async def connect(
-    connection: Mapping[str, Any], environment: Mapping[str, str], note: Note
+    connection: Mapping[str, Any], note: Note
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """Open an SSH connection, through `connection.proxy` if declared; close it at the end.
 
@@ -134,12 +118,12 @@ async def connect(
     async with AsyncExitStack() as stack:
         jump: asyncssh.SSHClientConnection | None = None
         if connection.get("proxy"):
-            proxy = endpoint(connection["proxy"], environment)
+            proxy = endpoint(connection["proxy"])
             try:
                 jump = await stack.enter_async_context(_dial(proxy, None, note))
             except CommandError as error:
                 raise CommandError(f"proxy {error}") from None
-        yield await stack.enter_async_context(_dial(endpoint(connection, environment), jump, note))
+        yield await stack.enter_async_context(_dial(endpoint(connection), jump, note))
 
 
 @asynccontextmanager
@@ -150,31 +134,28 @@ async def _dial(
     own_key = _private_key(target)
 
     async def attempt() -> asyncssh.SSHClientConnection:
-        async with AsyncExitStack() as stack:
-            client = _Client(target.password)
-            keys = [own_key] if own_key else []
-            keys += await _agent_keys(target, stack, required=not keys and target.password is None)
-            try:
-                connection, _ = await asyncssh.create_connection(
-                    lambda: client,
-                    target.host,
-                    target.port,
-                    username=target.user,
-                    password=target.password,
-                    client_keys=keys or None,
-                    agent_path=None,
-                    known_hosts=([trusted], [], []),
-                    tunnel=jump or (),
-                    config=None,
-                    **_modern(trusted),
-                    connect_timeout=target.per_dial_timeout or None,
-                    login_timeout=target.per_dial_timeout or 0,
-                    keepalive_interval=KEEPALIVE_INTERVAL,
-                    keepalive_count_max=KEEPALIVE_COUNT,
-                )
-            except asyncssh.HostKeyNotVerifiable:
-                raise CommandError(_mismatch(target, trusted, client.refused)) from None
-            return connection
+        client = _Client(target.password)
+        try:
+            connection, _ = await asyncssh.create_connection(
+                lambda: client,
+                target.host,
+                target.port,
+                username=target.user,
+                password=target.password,
+                client_keys=[own_key] if own_key else None,
+                agent_path=None,  # A compromised host would see keys that nobody declared for it.
+                known_hosts=([trusted], [], []),
+                tunnel=jump or (),
+                config=None,
+                **_modern(trusted),
+                connect_timeout=target.per_dial_timeout or None,
+                login_timeout=target.per_dial_timeout or 0,
+                keepalive_interval=KEEPALIVE_INTERVAL,
+                keepalive_count_max=KEEPALIVE_COUNT,
+            )
+        except asyncssh.HostKeyNotVerifiable:
+            raise CommandError(_mismatch(target, trusted, client.refused)) from None
+        return connection
 
     connection = await _with_retries(target, attempt, note)
     try:
@@ -231,24 +212,6 @@ def _private_key(target: Endpoint) -> asyncssh.SSHKey | None:
             f"{target}: privateKey cannot be read: {error}. Wanted: a private key in OpenSSH or "
             "PEM format, and privateKeyPassword if it is encrypted."
         ) from None
-
-
-async def _agent_keys(target: Endpoint, stack: AsyncExitStack, *, required: bool) -> list[Any]:
-    """Return the keys of the SSH agent, which are tried after the private key.
-
-    The official plugin uses the same order. An agent that doesn't answer is only an error if there
-    is no other login method.
-    """
-    if target.agent_socket is None:
-        return []
-    try:
-        client = await asyncssh.connect_agent(target.agent_socket)
-        agent = await stack.enter_async_context(client)
-        return list(await agent.get_keys())
-    except (OSError, ValueError, asyncssh.Error) as error:
-        if required:
-            raise CommandError(f"{target}: SSH agent {target.agent_socket}: {error}") from None
-        return []
 
 
 def _mismatch(target: Endpoint, trusted: asyncssh.SSHKey, refused: asyncssh.SSHKey | None) -> str:

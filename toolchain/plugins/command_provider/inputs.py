@@ -14,7 +14,6 @@ from typing import Any
 from . import values
 
 LOCAL_COMMAND = "command:local:Command"
-LOCAL_RUN = "command:local:run"
 REMOTE_COMMAND = "command:remote:Command"
 
 LOGGING = ("stdout", "stderr", "stdoutAndStderr", "none")
@@ -29,19 +28,15 @@ _PROCESS = {
 _LOCAL = _PROCESS | {
     "interpreter": "list of strings",
     "dir": "string",
-    "assetPaths": "list of strings",
-    "archivePaths": "list of strings",
 }
 
 INPUTS: Mapping[str, Mapping[str, str]] = {
     LOCAL_COMMAND: _LIFECYCLE | _LOCAL,
-    LOCAL_RUN: _LOCAL | {"command": "string"},
     REMOTE_COMMAND: _LIFECYCLE | _PROCESS | {"connection": "connection"},
 }
-_REQUIRED = {
-    LOCAL_RUN: ("command",),
-    REMOTE_COMMAND: ("connection",),
-}
+_REQUIRED = {REMOTE_COMMAND: ("connection",)}
+_UNSERVED = ("archivePaths", "assetPaths", "agentSocketPath")
+"""Inputs of the official plugin that this one refuses."""
 
 _ENDPOINT = {
     "host": "string",
@@ -50,7 +45,6 @@ _ENDPOINT = {
     "password": "string",
     "privateKey": "string",
     "privateKeyPassword": "string",
-    "agentSocketPath": "string",
     "dialErrorLimit": "integer",
     "perDialTimeout": "integer",
     "hostKey": "string",
@@ -98,6 +92,7 @@ def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failu
         for name in _REQUIRED.get(token, ())
         if name not in inputs
     ]
+    failures += _check_unserved("", news)
     for name, value in inputs.items():
         failures += _check_type(name, values.reveal(value), known[name])
     if "connection" in inputs:
@@ -119,6 +114,17 @@ def _check_type(path: str, value: Any, wanted: str) -> Failures:
     return [(path, f"wanted {wanted}, found {type(value).__name__}")]
 
 
+def _check_unserved(path: str, given: Mapping[str, Any]) -> Failures:
+    """Return the inputs that only the official plugin serves, which must not be left out silently.
+
+    Args:
+        path: Path of the inputs, with a dot at its end unless it is empty.
+        given: The inputs.
+    """
+    reason = "served by the official plugin only; put it on PATH or leave this input out"
+    return [(f"{path}{name}", reason) for name in _UNSERVED if given.get(name) is not None]
+
+
 def _with_defaults(connection: Mapping[str, Any]) -> values.Properties:
     filled: values.Properties = _ENDPOINT_DEFAULTS | {
         k: v for k, v in connection.items() if v is not None
@@ -129,7 +135,7 @@ def _with_defaults(connection: Mapping[str, Any]) -> values.Properties:
 
 
 def _check_connection(path: str, endpoint: Mapping[str, Any]) -> Failures:
-    failures: Failures = []
+    failures = _check_unserved(f"{path}.", endpoint)
     for name, wanted in _ENDPOINT.items():
         failures += _check_type(f"{path}.{name}", endpoint.get(name), wanted)
     if not endpoint.get("host"):

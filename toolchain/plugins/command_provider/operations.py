@@ -1,13 +1,12 @@
-"""The operations of each resource type: create, update, delete and invoke."""
+"""The operations of each resource type: create, update and delete."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import globs, inputs, local_command, values
+from . import inputs, local_command, values
 from .output import CommandError, Output, Redactor
 
 PREVIOUS = {"stdout": "PULUMI_COMMAND_STDOUT", "stderr": "PULUMI_COMMAND_STDERR"}
@@ -79,13 +78,11 @@ def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
             yield from values.strings(rest)
 
 
-def command_of(token: str, properties: Mapping[str, Any], step: str) -> str | None:
+def command_of(properties: Mapping[str, Any], step: str) -> str | None:
     """Return the command of a step (`create`, `update`, `delete`); None if there is none.
 
     Without an `update` command, the `create` command is run for an update.
     """
-    if token == inputs.LOCAL_RUN:
-        return str(values.reveal(properties["command"]))
     command = values.reveal(properties.get(step))
     if command is None and step == "update":
         command = values.reveal(properties.get("create"))
@@ -100,7 +97,7 @@ async def run_command(job: Job, step: str) -> values.Properties:
     Raises:
         CommandError: The command could not be run, or it failed.
     """
-    command = command_of(job.token, job.properties, step)
+    command = command_of(job.properties, step)
     if command is None:
         return {name: job.previous.get(name, "") for name in PREVIOUS}
     shown, quoted = job.redactors()
@@ -114,10 +111,7 @@ async def run_command(job: Job, step: str) -> values.Properties:
     if failure:
         tail = output.tail(quoted)
         raise CommandError(f"{place}: {failure}\n{tail}" if tail else f"{place}: {failure}")
-    outputs = output.properties()
-    if job.token != inputs.REMOTE_COMMAND:
-        outputs |= _collected(job)
-    return outputs
+    return output.properties()
 
 
 async def _run_local(job: Job, command: str, output: Output) -> tuple[str, str]:
@@ -137,8 +131,8 @@ async def _run_remote(job: Job, command: str, output: Output) -> tuple[str, str]
     from . import connection, remote_command
 
     parameters = job.get("connection")
-    async with connection.connect(parameters, os.environ, job.log.status) as host:
-        place = str(connection.endpoint(parameters, os.environ))
+    async with connection.connect(parameters, job.log.status) as host:
+        place = str(connection.endpoint(parameters))
         failure, refused = await remote_command.run(
             host,
             place,
@@ -170,16 +164,3 @@ def _previous_outputs(job: Job) -> dict[str, str]:
         elif text:
             outputs[variable] = text
     return outputs
-
-
-def _collected(job: Job) -> values.Properties:
-    directory = job.get("dir") or os.getcwd()
-    collected: values.Properties = {}
-    try:
-        if job.get("assetPaths") is not None:
-            collected["assets"] = globs.assets(directory, job.get("assetPaths"))
-        if job.get("archivePaths") is not None:
-            collected["archive"] = globs.archive(directory, job.get("archivePaths"))
-    except (OSError, ValueError) as error:
-        raise CommandError(f"local command: {error}") from None
-    return collected

@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -29,6 +29,8 @@ _SHUTDOWN_LIMIT = 8
 
 _OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
 """The same maximum message size as the engine's (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
+
+_UNKNOWN_OUTPUTS = dict.fromkeys(("stdout", "stderr"), values.UNKNOWN)
 
 T = TypeVar("T")
 
@@ -67,7 +69,6 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         resources: dict[str, Any] = {
             token: {"inputProperties": {name: {"type": "object"} for name in names}}
             for token, names in inputs.INPUTS.items()
-            if token != inputs.LOCAL_RUN
         }
         schema = {"name": "command", "version": VERSION, "resources": resources}
         return provider_pb2.GetSchemaResponse(schema=json.dumps(schema))
@@ -133,9 +134,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         """Run the command for `create`; in a preview return unknown outputs."""
         new = values.decode(request.properties)
         if request.preview:
-            return provider_pb2.CreateResponse(
-                properties=values.encode(new | _unknown_outputs(new))
-            )
+            return provider_pb2.CreateResponse(properties=values.encode(new | _UNKNOWN_OUTPUTS))
         outputs = await self._apply(request, context, new, {}, "create")
         name = request.urn.split("::", 3)[3]
         return provider_pb2.CreateResponse(
@@ -149,9 +148,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
             if name in old:
                 new[name] = old[name]
         if request.preview:
-            return provider_pb2.UpdateResponse(
-                properties=values.encode(new | _unknown_outputs(new))
-            )
+            return provider_pb2.UpdateResponse(properties=values.encode(new | _UNKNOWN_OUTPUTS))
         outputs = await self._apply(request, context, new, old, "update")
         return provider_pb2.UpdateResponse(properties=values.encode(new | outputs))
 
@@ -167,18 +164,6 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ReadResponse(
             id=request.id, properties=request.properties, inputs=request.inputs
         )
-
-    async def Invoke(self, request: Any, context: Any) -> Any:
-        """Run the function `command:local:run`."""
-        if request.tok != inputs.LOCAL_RUN:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"{request.tok}: not a function")
-        arguments, failures = inputs.check(request.tok, values.decode(request.args))
-        if failures:
-            return provider_pb2.InvokeResponse(failures=_failures(failures))
-        log = self._resource_log("")
-        job = operations.Job(request.tok, arguments, {}, log)
-        outputs = await self._guarded(operations.run_command(job, "create"), log, 0, context)
-        return provider_pb2.InvokeResponse(**{"return": values.encode(arguments | outputs)})
 
     async def Cancel(self, request: Any, context: Any) -> Any:
         """End all running commands, as the engine requests."""
@@ -255,13 +240,6 @@ def _top(path: str) -> str:
 def _kind(path: str, kind: str) -> str:
     """Return the kind of a change for the engine; a change of `triggers` is a replacement."""
     return f"{kind}_REPLACE" if _top(path) == "triggers" else kind
-
-
-def _unknown_outputs(properties: Mapping[str, Any]) -> values.Properties:
-    names = ["stdout", "stderr"]
-    names += ["assets"] if "assetPaths" in properties else []
-    names += ["archive"] if "archivePaths" in properties else []
-    return dict.fromkeys(names, values.UNKNOWN)
 
 
 class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]

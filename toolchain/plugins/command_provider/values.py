@@ -1,7 +1,7 @@
 """Property values in the format of the messages between engine and plugin.
 
-A value is plain Python data (the content of a protobuf `Struct`). Secrets, assets and archives are
-mappings with a special key (signature); a value that is not known yet is one reserved text. Source:
+A value is plain Python data (the content of a protobuf `Struct`). Secrets are mappings
+with a special key (signature); a value that is not known yet is one reserved text. Source:
 pulumi/pulumi v3.250.0, sdk/go/common/resource/sig and plugin/rpc.go. The Pulumi SDK can only read
 these values inside a program.
 """
@@ -15,8 +15,6 @@ from google.protobuf import json_format, struct_pb2
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-ASSET = "c44067f5952c0a294b673a41bacd8c17"
-ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
 
 Properties = dict[str, Any]

@@ -14,71 +14,125 @@ ${3:+Components: $3
 }"
 }
 
-# find_entries URL SUITE OURS: lists other entries of this repository in the file `entries`, as
-# lines `<file>` and `<file> <component>`, and the keyring of the first entry in the file
-# `signed-by`.
+# find_entries URL SUITE COMPONENTS OURS: lists the files of others with an entry of this repository
+# in the file `entries`, and the addresses that they make apt read in the file `offered`. apt itself
+# reads the files, because their two formats have variables, comments, switches and options
+# (sources.list(5)). `update --print-uris` connects to nothing.
 find_entries() {
-    : >"$scratch/entries" && rm -f -- "$scratch/signed-by"
+    : >"$scratch/entries" && : >"$scratch/offered"
+    printf '%s' "$text" | sed '/^Signed-By:/d' >"$scratch/declared.sources"
+    apt_addresses "$scratch/declared.sources" "$scratch/declared"
+    place=${1#*://}
     for file in "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources; do
-        [ -r "$file" ] && [ "$file" != "$root$3" ] || continue
-        awk -v url="$1" -v suite="$2" -v stanzas="${file##*.}" -v file="$file" -v keyring="$scratch/signed-by" '
-            function plain(text) { sub(/\/+$/, "", text); return text }
-            function say(words, key,  list, n) {
-                if (!said++ && (getline n <keyring) < 0) printf "%s", key >keyring
-                print file
-                for (n = split(words, list); n; n--) print file, list[n]
+        [ -r "$file" ] && [ "$file" != "$root$4" ] && grep -Fiq -e "${place%%/*}" "$file" || continue
+        case ${file##*/} in
+            *[!A-Za-z0-9_.-]*) continue ;; # apt ignores such names.
+        esac
+        apt_addresses "$file" "$scratch/addresses"
+        grep '/InRelease$' "$scratch/declared" | grep -Fqx -f - "$scratch/addresses" || continue
+        printf '%s\n' "$file" >>"$scratch/entries"
+        cat -- "$scratch/addresses" >>"$scratch/offered"
+    done
+    options_of_entries "$1" "$2"
+}
+
+# apt_addresses FILE RESULT: writes the addresses that apt reads because of a file with sources.
+apt_addresses() {
+    bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$1" -o Dir::Etc::sourceparts=- ||
+        fail "apt can't read ${1#"$root"}: $(log_end); wanted sources that load; mend that file"
+    sed -n "s/^'\\([^']*\\)' .*/\\1/p" "$scratch/log" >"$2"
+}
+
+# options_of_entries URL SUITE: writes what the entries say about the verification of this
+# repository, which apt does not print: the keyring of the first entry to the file `signed-by`, and
+# the files that switch the verification off to the file `unverified`.
+options_of_entries() {
+    : >"$scratch/signed-by" && : >"$scratch/unverified"
+    architecture=$(dpkg --print-architecture)
+    while IFS= read -r file; do
+        awk -v url="$1" -v suite="$2" -v stanzas="${file##*.}" -v architecture="$architecture" \
+            -v keyring="$scratch/signed-by" -v unverified="$scratch/unverified" '
+            function plain(text) {
+                gsub(/\$\(ARCH\)/, architecture, text)
+                sub(/\/+$/, "", text)
+                return text
             }
-            function stanza() {
-                if (uri && in_suite && on) say(words, key)
-                uri = in_suite = 0; on = 1; words = key = field = ""
+            function is_on(text) { return tolower(text) ~ /^(1|yes|true|with|on|enable)$/ }
+            function option(name, value) {
+                if (name == "signed-by") key = " " value
+                if (name == "trusted" || name == "allow-insecure") open = is_on(value)
             }
-            BEGIN { on = 1 }
+            function entry() {
+                if (key != "" && (getline n <keyring) <= 0) printf "%s", key >keyring
+                close(keyring)
+                if (open) print FILENAME >>unverified
+            }
+            function stanza(   list, n, here, there) {
+                for (n = split(value["uris"], list, " "); n; n--) here = here || plain(list[n]) == plain(url)
+                for (n = split(value["suites"], list, " "); n; n--) there = there || plain(list[n]) == plain(suite)
+                gsub(/[ \t\n]/, "", value["enabled"])
+                if (here && there && tolower(value["enabled"]) !~ /^(0|no|false|without|off|disable)$/) {
+                    key = value["signed-by"]
+                    gsub(/[ \t\n]/, "", value["trusted"])
+                    gsub(/[ \t\n]/, "", value["allow-insecure"])
+                    open = is_on(value["trusted"]) || is_on(value["allow-insecure"])
+                    entry()
+                }
+                split("", value)
+                field = ""
+            }
+            { sub(/\r$/, "") }
             /^[ \t]*#/ { next }
             stanzas == "sources" && /^[ \t]*$/ { stanza(); next }
+            stanzas == "sources" && /^[ \t]/ { value[field] = value[field] "\n" $0; next }
             stanzas == "sources" {
-                value = $0
-                if (/^[ \t]/) value = "\n" $0
-                else { field = tolower($1); sub(/^[^:]*:[ \t]*/, " ", value) }
-                if (field == "uris:") for (n = 1; n <= NF; n++) if (plain($n) == plain(url)) uri = 1
-                if (field == "suites:") for (n = 1; n <= NF; n++) if ($n == suite) in_suite = 1
-                if (field == "enabled:") on = ($NF != "no")
-                if (field == "components:") words = words value
-                if (field == "signed-by:") key = key value
+                field = $0
+                sub(/:.*/, "", field)
+                field = tolower(field)
+                text = $0
+                sub(/^[^:]*:[ \t]*/, "", text)
+                sub(/[ \t]+$/, "", text)
+                value[field] = text == "" ? "" : " " text
                 next
             }
-            $1 == "deb" {
+            $1 == "deb" || $1 == "deb-src" {
                 key = ""
+                open = 0
                 if (match($0, /\[[^]]*\]/)) {
                     options = substr($0, RSTART + 1, RLENGTH - 2)
                     $0 = substr($0, 1, RSTART - 1) substr($0, RSTART + RLENGTH)
-                    for (n = split(options, list); n; n--) if (sub(/^signed-by=/, "", list[n])) key = " " list[n]
+                    for (n = split(options, list, " "); n; n--)
+                        option(tolower(substr(list[n], 1, index(list[n], "=") - 1)), substr(list[n], index(list[n], "=") + 1))
                 }
-                words = ""
-                for (n = 4; n <= NF; n++) words = words " " $n
-                if (plain($2) == plain(url) && $3 == suite) say(words, key)
+                sub(/#.*/, "")
+                if (plain($2) == plain(url) && plain($3) == plain(suite)) entry()
             }
-            END { stanza() }' "$file" >>"$scratch/entries"
-    done
+            END { if (stanzas == "sources") stanza() }' "$file" || fail "can't read $file"
+    done <"$scratch/entries"
 }
 
-# lacking_components COMPONENTS: prints the components that no other entry has.
-lacking_components() {
-    lacks=
+# lacks_components COMPONENTS: returns true if no other entry offers something of the declared
+# repository to this host; sets `lacking` to the components that no entry offers.
+lacks_components() {
+    lacking=
     for component in $1; do
-        awk -v wanted="$component" '$NF == wanted && NF > 1 { found = 1 } END { exit !found }' "$scratch/entries" ||
-            lacks="$lacks $component"
+        grep "/$component/binary-$architecture/Packages" "$scratch/declared" | grep -Fqx -f - "$scratch/offered" ||
+            lacking="$lacking $component"
     done
-    echo "${lacks# }"
+    lacking=${lacking# }
+    # A flat repository has no components.
+    [ -z "$1" ] || { [ -n "$lacking" ]; return; }
+    ! grep '/Packages[^/]*$' "$scratch/declared" | grep -Fqx -f - "$scratch/offered"
 }
 
 # use_entries NAME URL: uses other entries unchanged, after checking that the declared key has
 # signed their repository.
 use_entries() {
-    entries=$(cut -d ' ' -f 1 "$scratch/entries" | uniq)
-    for file in $entries; do
-        ! grep -Eiq '(trusted|allow-insecure) *[=:] *yes' "$file" ||
-            fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
-    done
+    entries=$(cat "$scratch/entries")
+    if [ -s "$scratch/unverified" ]; then
+        read -r file <"$scratch/unverified"
+        fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
+    fi
     effect lists "$2"
     mark=$state/repository-$1-entry
     # shellcheck disable=SC2086 # a list of files, split on purpose

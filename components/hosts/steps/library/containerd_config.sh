@@ -13,7 +13,7 @@ format_of() {
 dump() {
     verb=dump
     [ "$major.$minor" != 2.0 ] || [ "$(format_of "$1")" != 2 ] || verb=migrate
-    ask 90 containerd --config "$1" config $verb >"$scratch/dump" 2>"$scratch/dump-error" ||
+    ask 90 "$engine_program" --config "$1" config $verb >"$scratch/dump" 2>"$scratch/dump-error" ||
         return 1
     awk '
         /^[[:space:]]*($|#)/ { next }
@@ -28,6 +28,121 @@ dump() {
     ' "$scratch/dump" >"$2"
 }
 
+# top_level SOURCE RESULT FOLDER IMPORT ...: copies a root file, with changes of its top-level arrays,
+# which are read as TOML has them: strings of both kinds, comments, arrays over lines (TOML 1.0.0,
+# "Array", "String"). Everything else stays as it is.
+# - The first two words are the names of a file. FOLDER is empty, or relative imports are resolved
+#   against it, as containerd does (cmd/containerd/server/config/config.go, resolveImports).
+# - IMPORT is empty, or the import that is added, if the array has neither it nor one of the words
+#   after it.
+# - The words after it that have the form FROM=TO are imports that are replaced.
+# Creates $scratch/otherwise if CRI is taken off disabled_plugins, or a version is added.
+top_level() {
+    source=$1 result=$2
+    shift 2
+    printf '%s\n' "$@" >"$scratch/words-of-imports"
+    LC_ALL=C awk -v words="$scratch/words-of-imports" -v format="$format" -v otherwise="$scratch/otherwise" '
+        function letter() { return substr(text, at, 1) }
+        function to_line_end() { while (at <= size && letter() != "\n") at++ }
+        # string: passes the string that begins here, and sets `content` to its text.
+        function string(   quote, from) {
+            quote = letter()
+            if (substr(text, at, 3) == quote quote quote) {
+                at += 3
+                while (at <= size && substr(text, at, 3) != quote quote quote) at += quote == "\"" && letter() == "\\" ? 2 : 1
+                at += 3
+                return
+            }
+            from = ++at
+            while (at <= size && letter() != quote) at += quote == "\"" && letter() == "\\" ? 2 : 1
+            content = substr(text, from, at - from)
+            at++
+        }
+        # value: passes a value, and notes the strings of an array with their ends.
+        function value(   depth) {
+            count = 0
+            for (first = 0; at <= size; at++) {
+                if (letter() == "#") { to_line_end(); at--; continue }
+                if (letter() == "\n" && !depth) return
+                if (letter() == "[" || letter() == "{") { if (!depth++) first = at; continue }
+                if (letter() == "]" || letter() == "}") { depth--; continue }
+                if (letter() == "\"" || letter() == "\047") {
+                    from[++count] = at
+                    string()
+                    item[count] = content
+                    till[count] = at - 1
+                    at--
+                }
+            }
+        }
+        function path(name) {
+            if (name in target) return target[name]
+            return folder == "" || name ~ /^\// ? name : folder "/" name
+        }
+        # imports: returns the statement with its changes.
+        function imports(begin,   n, out, last, there) {
+            last = begin
+            for (n = 1; n <= count; n++) {
+                if (item[n] == import || item[n] in known) there = 1
+                if (path(item[n]) == item[n]) out = out substr(text, last, till[n] - last + 1)
+                else out = out substr(text, last, from[n] - last) "\"" path(item[n]) "\""
+                last = till[n] + 1
+                if (n == count && import != "" && !there) out = out ", \"" import "\""
+            }
+            if (!count && first && import != "") {
+                out = substr(text, begin, first - begin + 1) "\"" import "\""
+                last = first + 1
+            }
+            imported = 1
+            return out substr(text, last, at - last)
+        }
+        function disabled(begin,   n, out, kept) {
+            for (n = 1; n <= count; n++) {
+                if (item[n] == "cri" || item[n] == "io.containerd.grpc.v1.cri") continue
+                out = out (kept++ ? ", " : "") substr(text, from[n], till[n] - from[n] + 1)
+            }
+            if (kept + 0 == count) return substr(text, begin, at - begin)
+            printf "" >otherwise
+            return "disabled_plugins = [" out "]"
+        }
+        BEGIN {
+            getline folder <words
+            getline import <words
+            while ((getline line <words) > 0) {
+                n = index(line, "=")
+                if (n) target[substr(line, 1, n - 1)] = substr(line, n + 1)
+                else known[line] = 1
+            }
+        }
+        { text = text $0 "\n" }
+        END {
+            size = length(text)
+            for (at = 1; at <= size;) {
+                if (letter() == "[") break
+                if (letter() == "#") { begin = at; to_line_end(); out = out substr(text, begin, at - begin); continue }
+                if (index(" \t\r\n", letter())) { out = out letter(); at++; continue }
+                begin = at
+                while (at <= size && letter() != "=") {
+                    if (letter() == "\"" || letter() == "\047") string()
+                    else at++
+                }
+                key = substr(text, begin, at - begin)
+                gsub(/[ \t"\047]/, "", key)
+                at++
+                value()
+                if (key == "version") versioned = 1
+                if (key == "imports") out = out imports(begin)
+                else if (key == "disabled_plugins" && import != "") out = out disabled(begin)
+                else out = out substr(text, begin, at - begin)
+            }
+            if (import != "") {
+                if (!versioned) { print "version = " format; printf "" >otherwise }
+                if (!imported) print "imports = [\"" import "\"]"
+            }
+            printf "%s%s", out, substr(text, at)
+        }' "$source" >"$result"
+}
+
 # make_root RESULT: writes the desired root file: with a version, with an import of the drop-ins,
 # with CRI not disabled, and otherwise unchanged. Creates $scratch/otherwise if more than the
 # imports changes.
@@ -38,57 +153,18 @@ make_root() {
     for file in "$root$dropins"/*.toml; do
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || import=$dropin
     done
-    [ -f "$root$config" ] || {
+    if [ -f "$root$config" ]; then
+        top_level "$root$config" "$1" '' "$import" "$dropins/*.toml" "$dropin"
+    else
         printf 'version = %s\nimports = ["%s"]\n' "$format" "$import" >"$1"
-        return 0
-    }
-    awk -v import="$import" -v glob="$dropins/*.toml" -v own="$dropin" -v format="$format" \
-        -v versioned="$root_format" -v otherwise="$scratch/otherwise" '
-        function bare(text) { gsub(/"[^"]*"|\047[^\047]*\047/, "", text); return text }
-        function open(text) { text = bare(text); return gsub(/\[/, "[", text) - gsub(/\]/, "]", text) }
-        function has(text, path) {
-            return index(text, "\"" path "\"") || index(text, "\047" path "\047")
-        }
-        function finish(line) {
-            if (key == "imports") {
-                imported = 1
-                if (!has(line, glob) && !has(line, own)) {
-                    empty = line ~ /=[[:space:]]*\[[[:space:]]*\]/
-                    sub(/,?[[:space:]]*\][^]]*$/, (empty ? "" : ", ") "\"" import "\"]", line)
-                }
-            } else {
-                list = line
-                gsub(/["\047](cri|io\.containerd\.grpc\.v1\.cri)["\047][[:space:]]*,?[[:space:]]*/, "", list)
-                if (list != line) { sub(/,[[:space:]]*\]/, "]", list); line = list; printf "" >otherwise }
-            }
-            text[++count] = line
-            key = ""
-        }
-        tables { text[++count] = $0; next }
-        key != "" {
-            pending = pending " " $0
-            if (open(pending) == 0) finish(pending)
-            next
-        }
-        /^[[:space:]]*\[/ { tables = 1; text[++count] = $0; next }
-        /^[[:space:]]*(imports|disabled_plugins)[[:space:]]*=/ {
-            key = /imports[[:space:]]*=/ ? "imports" : "disabled_plugins"
-            pending = $0
-            if (open(pending) == 0) finish(pending)
-            next
-        }
-        { text[++count] = $0 }
-        END {
-            if (!versioned) { print "version = " format; printf "" >otherwise }
-            if (!imported) print "imports = [\"" import "\"]"
-            for (i = 1; i <= count; i++) print text[i]
-        }' "$root$config" >"$1"
+    fi
 }
 
 make_texts() {
     mkdir "$scratch/etc" "$scratch/conf.d" || fail "can't make folders in $scratch"
     make_root "$scratch/drafts$config" || fail "can't read $config"
-    cp -- "$scratch/drafts$config" "$scratch/etc/config.toml"
+    view_without || return 0
+    choose_source "$scratch/etc/config.toml" || fail "can't write $scratch/etc/config.toml"
     set -- --runtime=containerd --config-source=file --config="$scratch/etc/config.toml" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
@@ -134,35 +210,55 @@ make_texts() {
 # trial NAME DROPIN: writes containerd's view of the desired root file, with imports of the drop-ins
 # in $scratch/conf.d instead of the host's, and of DROPIN instead of the nvidia drop-in.
 trial() {
-    awk -v glob="$dropins/*.toml" -v own="$dropin" -v globs="$scratch/conf.d/*.toml" -v owns="$2" '
-        function swap(from, to,   i) {
-            if (i = index($0, "\"" from "\""))
-                $0 = substr($0, 1, i) to substr($0, i + 1 + length(from))
-        }
-        /^[[:space:]]*\[/ { tables = 1 }
-        !tables && /^[[:space:]]*imports[[:space:]]*=/ {
-            gsub(/\047/, "\"")
-            swap(glob, globs)
-            swap(own, owns)
-        }
-        { print }' "$scratch/drafts$config" >"$scratch/trial.toml"
+    top_level "$scratch/drafts$config" "$scratch/trial.toml" "${config%/*}" '' \
+        "$dropins/*.toml=$scratch/conf.d/*.toml" "$dropin=$2"
     dump "$scratch/trial.toml" "$scratch/$1"
+}
+
+# view_without: writes containerd's view of the desired root file without the nvidia drop-in to
+# $scratch/without; reports a problem and fails if it has none.
+view_without() {
+    for file in "$root$dropins"/*.toml; do
+        [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
+    done
+    ! trial without "$scratch/none/*.toml" || return 0
+    problem "files that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+        "files that load" "look at those that $config imports"
+    return 1
+}
+
+# choose_source RESULT: writes the configuration whose CRI section nvidia-ctk copies: the root file.
+# In containerd 1.x the section of a drop-in stands for the whole section of another one, so as soon
+# as another drop-in has such a section, it is what containerd has merged. A later change of those
+# files must be copied again, so the probe watches them.
+choose_source() {
+    repeated=
+    case $major in 1) find_repeated ;; esac
+    if [ -z "$repeated" ]; then
+        cp -- "$scratch/drafts$config" "$1"
+        return
+    fi
+    sed '/^imports = /d' "$scratch/dump" >"$1" || return 1
+    for file in $repeated; do
+        digest "$file"
+        file=${file#"$root"}
+        case $file in "${scratch#"$root"}"/conf.d/*) file=$dropins/${file##*/} ;; esac
+        expect repeated "$file" "$digest"
+    done
+}
+
+# Sets `repeated` to the imported files with a section of CRI; the dump of containerd 1.x lists all
+# files that it has loaded.
+find_repeated() {
+    for file in $(sed -n 's/^imports = \[\(.*\)\]$/\1/p' "$scratch/dump" | tr -d '"' | tr ',' ' '); do
+        [ "$file" != "$scratch/trial.toml" ] && grep -q 'io\.containerd\.grpc\.v1\.cri' "$file" || continue
+        repeated="$repeated $file"
+    done
 }
 
 # Lets containerd parse the desired files before anything is changed: with the drop-in the nvidia
 # runtime exists, and all other settings stay.
 check_texts() {
-    for file in "$root$dropins"/*.toml; do
-        [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
-    done
-    if [ -f "$scratch/before" ] && [ ! -f "$root$dropin" ] && [ ! -f "$scratch/otherwise" ]; then
-        # Without the drop-in, the configuration is still the one from before.
-        cp -- "$scratch/before" "$scratch/without"
-    elif ! trial without "$scratch/none/*.toml"; then
-        problem "drop-ins that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
-            "drop-ins that load" "look at the files in $dropins"
-        return 0
-    fi
     cp -- "$scratch/drafts$dropin" "$scratch/conf.d/99-nvidia.toml"
     if ! trial after "$scratch/conf.d/99-nvidia.toml"; then
         problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
@@ -182,7 +278,7 @@ check_texts() {
         END { print keys }
     ' "$scratch/after" "$scratch/without")
     [ -z "$lost" ] || problem "settings that the new drop-in would hide: $lost" \
-        "all earlier settings kept" "move them from $dropins into $config and run again"
+        "all earlier settings kept" "move them into $config from the files that it imports after $dropin, and run again"
 }
 
 # judge DUMP: returns true if the nvidia runtime is configured as declared, in the section that this

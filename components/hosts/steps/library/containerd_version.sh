@@ -1,8 +1,8 @@
-# Version of the containerd on PATH.
+# Version of the containerd in `engine_program`, or else of the one on PATH.
 
 find_version() {
     # Format: "containerd github.com/containerd/containerd/v2 v2.1.4 <commit>"
-    version=$(ask 90 containerd --version)
+    version=$(ask 90 "${engine_program:-containerd}" --version)
     version=${version#* * }
     version=${version%% *}
     version=${version#v}

@@ -76,11 +76,10 @@ apt_repository() {
     source_file=/etc/apt/sources.list.d/gpu-cluster-$1.sources
     signed_by=" $key_file"
     source_text "$2" "$3" "$4"
-    find_entries "$2" "$3" "$source_file"
+    find_entries "$2" "$3" "$4" "$source_file"
     if [ -s "$scratch/entries" ]; then
         use_entries "$1" "$2"
-        lacking=$(lacking_components "$4")
-        if [ -z "$lacking" ]; then
+        if ! lacks_components "$4"; then
             ! { kept "$source_file" || was_absent "$source_file"; } || forget "$source_file"
             return 0
         fi

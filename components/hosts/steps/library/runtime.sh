@@ -9,10 +9,12 @@
 # packages), so the inspection warns of hosts whose runtime is in mode legacy; in mode auto it uses
 # CDI.
 #
-# State: engine, service (the unit's previous state), pending (what the daemon still needs),
+# State: engine, files (of the engine), service (the unit's previous state), pending (what the daemon still needs),
 # previous (the files that the daemon last ran with).
 
 action=none
+answer=
+file_mask=022 # for files that were not there before
 # Path of the runtime in the toolkit's packages.
 : "${GC_RUNTIME_PATH:=/usr/bin/nvidia-container-runtime}"
 
@@ -33,11 +35,14 @@ apply() {
     toolkit_rights
     remember_service
     before_files
+    leave_other_files
     put_in_place
     service_on
     after_start
     expect active "$unit"
     check_gpus
+    # The daemon's own answer, in the last lines of each run that changed something.
+    [ "$changed" = 0 ] || [ -z "$answer" ] || echo "$answer"
 }
 
 undo() {
@@ -48,7 +53,7 @@ undo() {
     engine_view "$scratch/view" || again=yes
     [ ! -f "$state/pending" ] || again=yes
     printf 'restart\n' >"$state/pending"
-    for file in $files; do
+    for file in $(cat "$state/files" 2>/dev/null || echo "$files"); do
         restore "$file"
     done
     engine_off
@@ -62,15 +67,15 @@ undo() {
 # a sandbox again. Source: Kubernetes docs, "Configuring a cgroup driver"; KubeletConfiguration
 # (kubelet.config.k8s.io/v1beta1): cgroupfs if the field is missing.
 require_cgroup_driver() {
-    kubelet=$root/var/lib/kubelet/config.yaml
-    [ -n "${GC_SYSTEMD_CGROUP-}" ] && [ -f "$kubelet" ] || return 0
-    driver=$(sed -n 's/^cgroupDriver:[[:space:]]*//p' "$kubelet" | tr -d "\"'[:space:]" | head -n 1)
+    [ -n "${GC_SYSTEMD_CGROUP-}" ] || return 0
+    find_kubelet || return 0
+    driver=$(flag cgroup-driver) || driver=$(kubelet_setting cgroupDriver)
     case ${driver:-cgroupfs}-$GC_SYSTEMD_CGROUP in
         systemd-true | cgroupfs-false) return 0 ;;
         systemd-*) wanted=true ;;
         *) wanted=false ;;
     esac
-    problem "cgroupDriver ${driver:-cgroupfs} in /var/lib/kubelet/config.yaml" \
+    problem "cgroupDriver ${driver:-cgroupfs} in $kubelet" \
         "that of the engine (runtime.systemdCgroup: $GC_SYSTEMD_CGROUP)" \
         "declare runtime.systemdCgroup: $wanted, or drain the node and change kubelet's first"
 }
@@ -114,6 +119,19 @@ mark_pending() {
     printf '%s\n' "$action" >"$state/pending" || fail "can't write $state/pending"
 }
 
+# Restores the files of an earlier run, in which the unit named another configuration file.
+leave_other_files() {
+    # shellcheck disable=SC2013 # a list of words, split on purpose
+    for file in $(cat "$state/files" 2>/dev/null); do
+        case " $files " in
+            *" $file "*) ;;
+            *) forget "$file" ;;
+        esac
+    done
+    keep_text files "$files
+"
+}
+
 put_in_place() {
     if ! differs; then
         mark_pending
@@ -133,7 +151,10 @@ put_in_place() {
     mark_pending
     for file in $files; do
         if [ -f "$scratch/drafts$file" ]; then
+            make_directory "${file%/*}"
+            umask "$file_mask"
             place "$file" "$scratch/drafts$file"
+            umask 022
         else
             forget "$file"
         fi

@@ -1,0 +1,166 @@
+"""Program of `make adopt STACK=…`: describe a running cluster in the stack file, and preview it.
+
+The cluster is only read. If no stack file exists, CONTEXT names the context of the kubeconfig, and
+the file is written. Otherwise the sections that differ from the cluster are written into it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from commands import preview
+from commands.environment import variables
+from commands.stack import Stack
+from commands.watched import Answer, answering
+from components.adoption.propose import Proposal, propose
+from components.adoption.read import read_cluster
+from components.adoption.stack_text import new_text, settings_of, with_sections
+from components.kubernetes.api import connect
+from components.loading.stack_file import load_stack_file
+from components.settings.nodes.node_range import written_out
+from policies.faults import ConfigError, Fault, FaultError, InputError
+from policies.printable import printable
+
+Json = dict[str, Any]
+
+
+def differing(declared: Mapping[str, Any], proposed: Mapping[str, Any]) -> Json:
+    """Return the sections of a proposal that differ from those of a stack file.
+
+    A pool keeps the name and the other settings of the declared pool with the same nodes.
+    Other sections keep the settings that the proposal doesn't have.
+
+    Args:
+        declared: Content of `gpu-cluster:cluster` in the stack file.
+        proposed: Settings that describe the cluster.
+    """
+    found: Json = {}
+    for key, value in proposed.items():
+        now = declared.get(key)
+        if key == "pools" and isinstance(now, list):
+            value = [_pool(pool, now) for pool in value]
+        elif key != "adopted" and isinstance(value, Mapping) and isinstance(now, Mapping):
+            value = {**now, **value}
+        if now != value:
+            found[key] = value
+    return found
+
+
+def _pool(proposed: Mapping[str, Any], declared: Sequence[Any]) -> Json:
+    nodes = _nodes(proposed)
+    for pool in declared:
+        if isinstance(pool, Mapping) and nodes and _nodes(pool) == nodes:
+            same = {"name": pool["name"], "nodes": pool["nodes"]}
+            return {**pool, **proposed, **same}
+    return dict(proposed)
+
+
+def _nodes(pool: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(written_out(tuple(pool.get("nodes") or ())))
+
+
+async def proposal_of(context: str) -> Proposal:
+    """Read a cluster and return the settings that keep it.
+
+    Raises:
+        ClusterError: The cluster can't be read.
+    """
+    async with connect(context) as client:
+        return propose(await read_cluster(client), context)
+
+
+def write(stack: Stack, proposal: Proposal) -> list[str]:
+    """Write a proposal into the stack file; return the names of the sections that changed.
+
+    The file is only replaced by one that loads.
+
+    Raises:
+        ConfigError: The file would not load; it is left as it was.
+        InputError: The stack file has a form in which no section can be written.
+    """
+    file = stack.file
+    before = file.read_text(encoding="utf-8") if file.exists() else None
+    if before is None:
+        changed = dict(proposal.settings)
+        after = new_text(proposal.settings)
+    else:
+        changed = differing(settings_of(before), proposal.settings)
+        after = with_sections(before, changed)
+    draft = file.with_name(f".{file.name}.adopted")
+    try:
+        draft.write_text(after, encoding="utf-8")
+        load_stack_file(draft)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return [*changed]
+
+
+def context_of(stack: Stack) -> str:
+    """Return the context of the stack file, or of CONTEXT if there is no stack file.
+
+    Raises:
+        FaultError: There is neither.
+    """
+    if stack.file.exists():
+        return stack.cluster.kubernetes.context
+    if context := os.environ.get("CONTEXT", ""):
+        return context
+    raise FaultError(
+        Fault(
+            stack.file.name,
+            "no such file, and no CONTEXT",
+            "the cluster to read",
+            f"`make adopt STACK={stack.name} CONTEXT=name` with a context of your kubeconfig",
+        )
+    )
+
+
+def run(name: str, answer: Answer) -> None:
+    """Read the cluster, write the stack file and preview it.
+
+    Args:
+        name: Name of the stack.
+        answer: The JSON document of the command; gets ``written``, the sections that changed.
+
+    Raises:
+        FaultError: The cluster can't be read, or its software can't be taken over.
+    """
+    stack = Stack(name)
+    context = context_of(stack)
+    if stack.file.exists():
+        os.environ.update(variables(stack))
+    proposal = asyncio.run(proposal_of(context))
+    for note in proposal.notes:
+        print(printable(f"note: {note}"))
+    if proposal.refused:
+        raise FaultError(*proposal.refused)
+    answer["written"] = written = write(stack, proposal)
+    print(f"adopt: {stack.file.name}: {', '.join(written) or 'nothing'} written; now the preview")
+    # The settings of a stack are read once, so the changed file needs another object.
+    adopted = Stack(name)
+    with adopted.unsalted():
+        preview.show(preview.run(adopted))
+    print(f"next: make up STACK={name}, which takes the cluster over and restarts no pod of it")
+
+
+def main() -> None:
+    """Take over the cluster of the stack that `STACK` names; exit with 1 if it can't be."""
+    with answering("adopt") as answer:
+        try:
+            run(os.environ.get("STACK", "dev"), answer)
+        except ConfigError as error:
+            sys.exit(
+                f"adopt: the stack file was left as it was, since the settings that would "
+                f"describe the cluster have faults.\n{error}"
+            )
+        except (FaultError, InputError) as error:
+            sys.exit(f"adopt: nothing was changed.\n{error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Program of `make comment`: print the comment about a change, or keep it in a pull request.
+
+It reads a change document and runs no code of the previewed branch, so it may hold a token. The
+document may be anybody's: it is checked by its schema, and everything in it is escaped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from commands.forges import github, gitlab
+from commands.forges.forge import Forge, ForgeError, publish
+from components.change.comment import MARK, Origin, is_silent, mark, outdated, rendered
+from components.change.document import Document, Outcome
+from policies.printable import printable
+
+CHANGE = "change.json"
+"""Name of the file with the document, if CHANGE names no other."""
+GITHUB = "https://api.github.com"
+_HEAD = re.compile(r"[A-Za-z0-9_.-]{1,100}:[^\s:?*\[\\^~]{1,250}")
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
+LOST = "the job failed before its preview began; its log says why"
+"""Cause of a failed preview that left no document."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the environment asks for.
+
+    Attributes:
+        forge: `github`, `gitlab`, or empty: the comment is only printed.
+        pull: Number of the pull request; for GitHub also empty, if `head` names it, and for GitLab
+            `all`.
+        head: Owner and branch of the pull request, as `owner:branch`.
+        origin: Where the document comes from.
+        change: Path of the document.
+        job: Job of a GitLab pipeline that writes the document.
+        stack: Name of the stack that the document must be about. Empty: any.
+        lost: Whether a missing document means that the preview failed.
+        optional: Whether a missing document means that there was no preview.
+    """
+
+    forge: str
+    pull: str
+    head: str
+    origin: Origin
+    change: Path
+    job: str
+    stack: str
+    lost: bool
+    optional: bool
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Request:
+        """Return the request in environment variables."""
+        get = environment.get
+        commit, base = get("COMMIT", ""), get("BASE", "")
+        return cls(
+            forge=get("FORGE", ""),
+            pull=get("PULL", ""),
+            head=get("HEAD", ""),
+            origin=Origin(
+                commit=commit if _COMMIT.fullmatch(commit) else "",
+                base=base if _BRANCH.fullmatch(base) else "",
+                run=get("RUN", ""),
+            ),
+            change=Path(get("CHANGE") or CHANGE),
+            job=get("JOB", "") or f"preview {get('STACK', 'dev')}",
+            stack=get("STACK", ""),
+            lost=get("EXPECTED") == "true" and get("CONCLUSION") == "failure",
+            optional=bool(get("CONCLUSION")),
+        )
+
+
+def body_of(document: Document, origin: Origin) -> str | None:
+    """Return the comment about a document; None if nothing needs to be said."""
+    return None if is_silent(document) else rendered(document, origin)
+
+
+def kept(forge: Forge, document: Document, origin: Origin) -> str:
+    """Create or update the comment of a document's stack; return what was done."""
+    match = MARK.match(mark(document.stack, ()))
+    stack = match["stack"] if match else "_"
+    body = body_of(document, origin)
+    return publish(forge, stack, body, lambda earlier: outdated(earlier, origin))
+
+
+def _document(stack: str, text: bytes) -> Document:
+    """Return a document about a stack, or about any stack if none is named.
+
+    Raises:
+        ValueError: The text is no document, or one about another stack.
+    """
+    document = Document.read(text)
+    if stack and document.stack != stack:
+        raise ValueError(f"stack {document.stack!r} in place of {stack}")
+    return document
+
+
+def _fail(text: str) -> NoReturn:
+    sys.exit(f"comment: {printable(text)}")
+
+
+def _read(request: Request) -> Document:
+    if request.lost and not request.change.exists():
+        return Document(stack=request.stack, outcome=Outcome.FAILED, cause=LOST)
+    try:
+        return _document(request.stack, request.change.read_bytes())
+    except ValueError as error:
+        _fail(
+            f"{request.change}: found {error}; wanted: what `make preview` writes to "
+            "GPU_CLUSTER_CHANGE; cure: run the preview of this release again"
+        )
+    except OSError as error:
+        _fail(f"{request.change}: found {error.strerror}; wanted: a change document; cure: "
+              f"GPU_CLUSTER_CHANGE={request.change} make preview")  # fmt: skip
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,9}", text):
+        _fail(f"PULL: found {text!r}; wanted: the number of a pull request")
+    return int(text)
+
+
+def _at_github(request: Request, environment: Mapping[str, str]) -> None:
+    if request.optional and not request.lost and not request.change.exists():
+        print("comment: no preview of this stack; nothing to do")
+        return
+    repository = environment.get("GITHUB_REPOSITORY", "")
+    address = environment.get("GITHUB_API_URL") or GITHUB
+    with github.client(address, environment.get("GITHUB_TOKEN", "")) as client:
+        number: int | None
+        if request.pull:
+            number = _number(request.pull)
+        elif _HEAD.fullmatch(request.head) and request.origin.commit:
+            number = github.pull_of(client, repository, request.head, request.origin.commit)
+        else:
+            _fail("found neither PULL nor HEAD with COMMIT; wanted: which pull request it is")
+        if number is None:
+            print("comment: no open pull request has this commit as its head; nothing to do")
+            return
+        author = environment.get("COMMENT_AUTHOR") or github.AUTHOR
+        done = kept(
+            github.GitHub(client, repository, number, author), _read(request), request.origin
+        )
+    print(f"comment: {done}")
+
+
+def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
+    project = environment.get("CI_PROJECT_ID", "")
+    address = environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4"
+    with gitlab.client(address, environment.get("GITLAB_TOKEN", "")) as client:
+        if request.pull != "all":
+            forge = gitlab.GitLab(client, project, _number(request.pull))
+            print(f"comment: {kept(forge, _read(request), request.origin)}")
+            return
+        for number, commit, text in gitlab.waiting(client, project, request.job):
+            try:
+                document = _document(request.stack, text)
+            except ValueError as error:
+                print(f"comment: merge request {number}: skipped: {printable(str(error))}")
+                continue
+            origin = Origin(commit=commit, base=request.origin.base)
+            done = kept(gitlab.GitLab(client, project, number), document, origin)
+            print(f"comment: merge request {number}: {done}")
+
+
+def main() -> None:
+    """Print the comment, or keep it in a pull request."""
+    request = Request.of(os.environ)
+    try:
+        if request.forge == "github":
+            _at_github(request, os.environ)
+        elif request.forge == "gitlab":
+            _at_gitlab(request, os.environ)
+        elif request.forge:
+            _fail(f"FORGE: found {request.forge!r}; wanted: github or gitlab")
+        else:
+            print(body_of(_read(request), request.origin) or "no change: no comment", end="")
+    except ForgeError as error:
+        _fail(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""What both forges share: the comments of a pull request, and how their answers are handled."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import httpx
+
+from components.change.comment import LABELS, MARK
+from policies.printable import printable
+
+TIMEOUT = 20.0
+"""Seconds for one request."""
+ATTEMPTS = 5
+"""Maximum number of times that a publication starts again after a temporary answer."""
+PAUSES = (1.0, 3.0, 10.0, 30.0)
+"""Seconds before each further attempt, if the forge names no time."""
+LONGEST_PAUSE = 60.0
+"""Longest pause in seconds that a forge may ask for; a longer one fails the command."""
+PAGE = 100
+"""Comments per page: the most that both forges return."""
+PAGES = 50
+"""Maximum number of pages of comments that are read."""
+LARGEST = 32 * 1024 * 1024
+"""Largest answer in bytes that is read."""
+KEPT = ("content-type", "location", "retry-after", "x-ratelimit-remaining")
+"""Headers of an answer that are kept; its content is stored unpacked."""
+TEMPORARY = frozenset({429, 500, 502, 503, 504})
+"""HTTP statuses after which the same request may succeed later."""
+
+
+class ForgeError(Exception):
+    """A forge's answer that prevents the comment; the text says what to do."""
+
+
+class Temporary(Exception):
+    """An answer after which the publication starts again.
+
+    Attributes:
+        pause: Seconds to wait. None: the forge names none.
+    """
+
+    def __init__(self, text: str, pause: float | None = None) -> None:
+        """Keep the text and the pause."""
+        super().__init__(text)
+        self.pause = pause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A comment that this program wrote.
+
+    Attributes:
+        number: Number of the comment at the forge.
+        body: Text of the comment.
+    """
+
+    number: int
+    body: str
+
+    @property
+    def stack(self) -> str:
+        """Return the stack that the comment is about."""
+        match = MARK.match(self.body)
+        return match["stack"] if match else ""
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Return the labels that the comment asks for."""
+        match = MARK.match(self.body)
+        return frozenset(match["labels"].split(",")) & set(LABELS) if match else frozenset()
+
+
+class Forge(ABC):
+    """A pull request at a forge.
+
+    Attributes:
+        client: HTTP client with the forge's address and the token.
+    """
+
+    cures: ClassVar[dict[int, str]]
+
+    def __init__(self, client: httpx.Client) -> None:
+        """Keep the client."""
+        self.client = client
+
+    @abstractmethod
+    def notes(self) -> list[Note]:
+        """Return the comments of the pull request that this program wrote, oldest first."""
+
+    @abstractmethod
+    def create(self, body: str) -> None:
+        """Create a comment."""
+
+    @abstractmethod
+    def update(self, note: Note, body: str) -> None:
+        """Replace the text of a comment."""
+
+    @abstractmethod
+    def labelled(self) -> frozenset[str]:
+        """Return which of our labels the pull request has."""
+
+    @abstractmethod
+    def label(self, add: frozenset[str], remove: frozenset[str]) -> None:
+        """Add and remove labels of the pull request."""
+
+    def request(
+        self, method: str, path: str, *, missing: bool = False, **options: Any
+    ) -> httpx.Response:
+        """Send a request; return the answer if it is a success.
+
+        Args:
+            method: HTTP method.
+            path: Path below the client's address.
+            missing: Whether the answer 404 is a success, too.
+            options: Keyword arguments of `httpx.Client.request`.
+
+        Raises:
+            Temporary: The same request may succeed later.
+            ForgeError: The forge refuses the request.
+        """
+        where = f"{method} {path}"
+        try:
+            answer = self._sent(method, path, **options)
+        except httpx.TransportError as error:
+            raise Temporary(f"{where}: {type(error).__name__}") from None
+        if answer.is_success or (missing and answer.status_code == 404):
+            return answer
+        said = printable(answer.text, 200)
+        text = f"{where}: found HTTP {answer.status_code} {said}"
+        if answer.status_code in TEMPORARY or _is_limited(answer):
+            raise Temporary(text, _pause(answer))
+        cure = self.cures.get(answer.status_code, "look at the forge's status page, and run again")
+        raise ForgeError(f"{text}; wanted: a success; cure: {cure}")
+
+    def _sent(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Send a request; return the answer, read up to `LARGEST` bytes.
+
+        Raises:
+            ForgeError: The answer is larger.
+        """
+        with self.client.stream(method, path, **options) as answer:
+            content = b""
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > LARGEST:
+                    raise ForgeError(f"{method} {path}: found more than {LARGEST} bytes")
+        return httpx.Response(
+            answer.status_code,
+            headers={k: v for k, v in answer.headers.items() if k in KEPT},
+            content=content,
+            request=answer.request,
+        )
+
+    def listed(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
+        """Yield the items of all pages of a list.
+
+        Raises:
+            ForgeError: The answer is no list of objects, or there are too many pages.
+        """
+        for page in range(1, PAGES + 1):
+            params = {**query, "per_page": PAGE, "page": page}
+            items = self.read(self.request("GET", path, params=params))
+            if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+                raise ForgeError(f"GET {path}: found no list of objects; cure: check the address")
+            yield from items
+            if len(items) < PAGE:
+                return
+        raise ForgeError(f"GET {path}: found more than {PAGES * PAGE} entries")
+
+    def read(self, answer: httpx.Response) -> Any:
+        """Return the JSON of an answer.
+
+        Raises:
+            ForgeError: The answer is no JSON.
+        """
+        try:
+            return answer.json()
+        except (ValueError, RecursionError):
+            found = printable(answer.text, 80)
+            raise ForgeError(
+                f"GET {answer.url.path}: found no JSON ({found}); cure: check the forge's address"
+            ) from None
+
+
+def _is_limited(answer: httpx.Response) -> bool:
+    """Return whether a refusal is a rate limit.
+
+    GitHub answers 403 with one of these headers (GitHub documentation, "Rate limits for the REST
+    API").
+    """
+    left = answer.headers.get("x-ratelimit-remaining")
+    return answer.status_code == 403 and (left == "0" or "retry-after" in answer.headers)
+
+
+def _pause(answer: httpx.Response) -> float | None:
+    text = answer.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+
+
+def publish(
+    forge: Forge,
+    stack: str,
+    body: str | None,
+    replace: Callable[[str], str],
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Create or update the comment of a stack, and set the labels; return what was done.
+
+    After a temporary answer all comments are read again, so that no second comment is created.
+
+    Args:
+        forge: The pull request.
+        stack: Name of the stack, as the comment's mark has it.
+        body: Text of the comment. None: nothing changes, so an earlier comment becomes outdated.
+        replace: Returns the outdated form of an earlier comment's text.
+        sleep: Waits for a number of seconds.
+
+    Raises:
+        ForgeError: The forge refuses, or does not recover in time.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            return _publish(forge, stack, body, replace)
+        except Temporary as error:
+            pause = error.pause if error.pause is not None else PAUSES[min(attempt, 3)]
+            if attempt + 1 == ATTEMPTS or pause > LONGEST_PAUSE:
+                raise ForgeError(
+                    f"{error}; wanted: an answer within {ATTEMPTS} attempts; cure: run again later"
+                ) from None
+            sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _publish(forge: Forge, stack: str, body: str | None, replace: Callable[[str], str]) -> str:
+    notes = forge.notes()
+    own = [note for note in notes if note.stack == stack]
+    done = "unchanged"
+    if own:
+        newest = own[-1]
+        wanted = replace(newest.body) if body is None else body
+        if wanted.strip() != newest.body.strip():
+            forge.update(newest, wanted)
+            done = "outdated" if body is None else "updated"
+    elif body is not None:
+        forge.create(body)
+        done = "created"
+    others = [note.labels for note in notes if note.stack != stack]
+    asked = Note(number=0, body=body).labels if body else frozenset()
+    wanted_labels = asked.union(*others)
+    there = forge.labelled()
+    add, remove = wanted_labels - there, there - wanted_labels
+    if add or remove:
+        forge.label(frozenset(add), frozenset(remove))
+    return done

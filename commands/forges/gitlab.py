@@ -1,0 +1,121 @@
+"""Notes and labels of a merge request at GitLab.
+
+Source of paths and bodies: GitLab's OpenAPI description (gitlabhq/gitlabhq,
+doc/api/openapi/openapi_v2.yaml) and GitLab documentation, "Notes API" and "Merge requests API".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import httpx
+
+from commands.forges.forge import TIMEOUT, Forge, ForgeError, Note
+from components.change.comment import LABELS, MARK
+
+_PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255}){0,20}")
+
+
+def client(address: str, token: str) -> httpx.Client:
+    """Return an HTTP client with a token; it follows no redirect, so the token stays here."""
+    return httpx.Client(
+        base_url=address.rstrip("/"), timeout=TIMEOUT, headers={"PRIVATE-TOKEN": token}
+    )
+
+
+class GitLab(Forge):
+    """A merge request at GitLab.
+
+    Attributes:
+        project: Number of the project, or its path such as `group/name`.
+        number: Number of the merge request within the project (`iid`).
+    """
+
+    cures: ClassVar = {
+        400: "look at the message; a note has at most 1,000,000 characters",
+        401: "check the token (GITLAB_TOKEN): a project access token with scope api",
+        403: "give the token's user the role Reporter or higher in the project",
+        404: "check the project and the number, and that the token may read it",
+        422: "look at the message",
+    }
+
+    def __init__(self, client: httpx.Client, project: str, number: int) -> None:
+        """Keep which merge request it is.
+
+        Raises:
+            ForgeError: The project's name has another form.
+        """
+        super().__init__(client)
+        if not _PROJECT.fullmatch(project):
+            raise ForgeError(f"project: found {project!r}; wanted: a number, or group/name")
+        self.project = f"/projects/{quote(project, safe='')}"
+        self.root = f"{self.project}/merge_requests/{number}"
+
+    def notes(self) -> list[Note]:
+        """Return the notes of the merge request that this program wrote, oldest first."""
+        me = self.read(self.request("GET", "/user"))
+        found = self.listed(f"{self.root}/notes", sort="asc", order_by="created_at")
+        return [
+            Note(number=int(each["id"]), body=str(each.get("body") or ""))
+            for each in found
+            if (each.get("author") or {}).get("id") == me.get("id")
+            and MARK.match(str(each.get("body") or ""))
+        ]
+
+    def create(self, body: str) -> None:
+        """Create a note."""
+        self.request("POST", f"{self.root}/notes", json={"body": body})
+
+    def update(self, note: Note, body: str) -> None:
+        """Replace the text of a note."""
+        self.request("PUT", f"{self.root}/notes/{note.number}", json={"body": body})
+
+    def labelled(self) -> frozenset[str]:
+        """Return which of our labels the merge request has."""
+        found = self.read(self.request("GET", self.root))
+        return frozenset(map(str, found.get("labels") or ())) & frozenset(LABELS)
+
+    def label(self, add: frozenset[str], remove: frozenset[str]) -> None:
+        """Add and remove labels of the merge request."""
+        body = {"add_labels": ",".join(sorted(add)), "remove_labels": ",".join(sorted(remove))}
+        self.request("PUT", self.root, json={key: value for key, value in body.items() if value})
+
+
+def waiting(client: httpx.Client, project: str, job: str) -> list[tuple[int, str, bytes]]:
+    """Return number, commit and change document of each open merge request that has one.
+
+    A pipeline of a fork runs in the fork's project, and no token is there. So a pipeline of the
+    default branch collects what the pipelines of merge requests left as artifacts.
+
+    Args:
+        client: HTTP client.
+        project: Number or path of the project.
+        job: Name of the job that writes the document `change.json`.
+    """
+    forge = GitLab(client, project, 0)
+    found = []
+    for each in forge.listed(f"{forge.project}/merge_requests", state="opened"):
+        number, commit = int(each["iid"]), str(each.get("sha") or "")
+        pipelines = [
+            pipeline
+            for pipeline in forge.listed(f"{forge.project}/merge_requests/{number}/pipelines")
+            if pipeline.get("sha") == commit
+        ]
+        for pipeline in pipelines[:1]:
+            if (document := _artifact(forge, pipeline, job)) is not None:
+                found.append((number, commit, document))
+    return found
+
+
+def _artifact(forge: GitLab, pipeline: dict[str, Any], job: str) -> bytes | None:
+    """Return the newest document of a job of a pipeline; None if the job left none."""
+    root = f"/projects/{int(pipeline['project_id'])}"
+    jobs = forge.listed(f"{root}/pipelines/{int(pipeline['id'])}/jobs")
+    numbers = [int(each["id"]) for each in jobs if each.get("name") == job]
+    if not numbers:
+        return None
+    path = f"{root}/jobs/{max(numbers)}/artifacts/change.json"
+    answer = forge.request("GET", path, missing=True)
+    return answer.content if answer.is_success else None

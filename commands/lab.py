@@ -1,0 +1,22 @@
+"""Access to the lab, which is imported only for a stack that runs in it.
+
+A platform team's stack has a real cluster, and its commands start without the simulator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from commands.stack import Stack
+
+if TYPE_CHECKING:
+    from commands.embedded_cluster import EmbeddedCluster
+
+
+def embedded_cluster(stack: Stack) -> EmbeddedCluster | None:
+    """Return the embedded cluster that the stack runs on; None if it runs on a real cluster."""
+    if not stack.embedded:
+        return None
+    from commands.embedded_cluster import EmbeddedCluster
+
+    return EmbeddedCluster(stack)

@@ -1,0 +1,244 @@
+"""Turn objects of the API server into the model of a running cluster. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from components.adoption.observed import Edit, ManagedBy, ObservedNode, ObservedWorkload
+from components.kubernetes import grammar
+from components.kubernetes.api import Json
+from components.kubernetes.managers import helm_release
+from components.settings.nodes.taint import Effect, Taint
+
+# Prefixes of labels that Kubernetes, NVIDIA's software and Node Feature Discovery write.
+_REPORTED = re.compile(
+    r"((.+\.)?(kubernetes\.io|k8s\.io|k3s\.io|rke2\.io|nvidia\.com)|gpu-cluster)/.*",
+    re.DOTALL,
+)
+# Labels of the same prefixes that people write: NVIDIA's documentation tells them to.
+_WRITTEN = re.compile(
+    r"nvidia\.com/(gpu|gpu\.deploy\..+|gpu\.workload\.config|mig\.config|device-plugin\.config)"
+    r"|node-role\.kubernetes\.io/.+|node-restriction\.kubernetes\.io/.+",
+    re.DOTALL,
+)
+_CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+# Keys of taints that Kubernetes and cloud controllers set and clear.
+_TRANSIENT = re.compile(
+    r"(node\.kubernetes\.io|node\.cloudprovider\.kubernetes\.io"
+    r"|startup-taint\.cluster-autoscaler\.kubernetes\.io)/.*"
+    r"|(ToBeDeleted|DeletionCandidate)OfClusterAutoscaler|ToBeDeletedByClusterAutoscaler",
+    re.DOTALL,
+)
+_RESOURCES = re.compile(r"(nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?|tencent\.com/vcuda-core)")
+_COUNT = re.compile(r"[0-9]{1,6}")
+_CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
+
+# What the API server adds to a pod template that doesn't say otherwise (k8s.io/kubernetes
+# pkg/apis/core/v1/defaults.go, pkg/apis/apps/v1/defaults.go).
+_POD_DEFAULTS: Mapping[str, Any] = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "terminationGracePeriodSeconds": 30,
+}
+_CONTAINER_DEFAULTS: Mapping[str, Any] = {
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+# Annotations that kubectl, controllers and delivery software keep on objects for themselves.
+_NOTES = (
+    "deprecated.daemonset.template.generation",
+    "deployment.kubernetes.io/revision",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "pulumi.com/patchFieldManager",
+)
+_AMOUNT = re.compile(r"(?P<number>[0-9]{1,15})(?P<unit>m|Ki|Mi|Gi|Ti|k|M|G|T)?")
+_UNITS = {
+    **{"m": 1, "k": 10**6, "M": 10**9, "G": 10**12, "T": 10**15},
+    **{"Ki": 2**10 * 1000, "Mi": 2**20 * 1000, "Gi": 2**30 * 1000, "Ti": 2**40 * 1000},
+}
+
+
+def node(item: Json) -> ObservedNode:
+    """Return the model of a Node.
+
+    Raises:
+        IllFormed: The node's name is invalid.
+    """
+    metadata, status = item["metadata"], item.get("status") or {}
+    labels = {str(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
+    written = {key: value for key, value in labels.items() if _is_written(key)}
+    info = status.get("nodeInfo") or {}
+    return ObservedNode(
+        name=grammar.node(metadata["name"]),
+        address=_address(status.get("addresses") or []),
+        labels=written,
+        reported={key: value for key, value in labels.items() if key not in written},
+        taints=tuple(_taints((item.get("spec") or {}).get("taints") or [])),
+        advertised=dict(_advertised(status.get("capacity") or {})),
+        ready=any(
+            each.get("type") == "Ready" and each.get("status") == "True"
+            for each in status.get("conditions") or []
+        ),
+        control_plane=any(key in labels for key in _CONTROL_PLANE),
+        engine=str(info.get("containerRuntimeVersion") or ""),
+        system=str(info.get("osImage") or ""),
+        provider=_provider(item),
+    )
+
+
+def _is_written(key: str) -> bool:
+    return bool(_WRITTEN.fullmatch(key)) or not _REPORTED.fullmatch(key)
+
+
+def _address(addresses: Iterable[Json]) -> str:
+    found = (each.get("address") for each in addresses if each.get("type") == "InternalIP")
+    return str(next(found, ""))
+
+
+def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
+    for taint in taints:
+        key = str(taint["key"])
+        if not _TRANSIENT.fullmatch(key):
+            yield Taint.model_construct(
+                key=key, value=str(taint.get("value") or ""), effect=Effect(taint["effect"])
+            )
+
+
+def _advertised(capacity: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for name, amount in sorted(capacity.items()):
+        if _RESOURCES.fullmatch(name) and _COUNT.fullmatch(str(amount)) and int(amount):
+            yield name, int(amount)
+
+
+def _provider(item: Json) -> str:
+    found = _CLOUD.match(str((item.get("spec") or {}).get("providerID") or ""))
+    return found[1] if found else ""
+
+
+def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> ObservedWorkload:
+    """Return the model of a DaemonSet or a Deployment.
+
+    Raises:
+        IllFormed: The name or the namespace is invalid.
+    """
+    pod, status = item["spec"]["template"]["spec"], item.get("status") or {}
+    return ObservedWorkload(
+        what=what,
+        kind=kind,
+        name=grammar.name(item["metadata"]["name"]),
+        namespace=grammar.namespace(item["metadata"]["namespace"]),
+        managed_by=managed_by,
+        release=release_of(item),
+        image=str(pod["containers"][0]["image"]),
+        runtime_class=str(pod.get("runtimeClassName") or ""),
+        scheduled=int(status.get("desiredNumberScheduled") or status.get("replicas") or 0),
+        manifest=declared(item, kind),
+    )
+
+
+def release_of(item: Json) -> tuple[str, str] | None:
+    """Return namespace and name of the Helm release that an object names as its own, or None.
+
+    Raises:
+        IllFormed: The namespace or the name is invalid.
+    """
+    release = helm_release(item)
+    return (grammar.namespace(release[0]), grammar.name(release[1])) if release else None
+
+
+def declared(item: Json, kind: str) -> Json:
+    """Return an object of the API group `apps` as a manifest: without what the API server adds."""
+    metadata = item["metadata"]
+    notes = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key not in _NOTES
+    }
+    kept = {
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "labels": dict(metadata.get("labels") or {}),
+        "annotations": notes,
+    }
+    spec = {**item["spec"], "template": _template(item["spec"]["template"])}
+    if spec.get("revisionHistoryLimit") == 10:
+        del spec["revisionHistoryLimit"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {key: value for key, value in kept.items() if value},
+        "spec": spec,
+    }
+
+
+def _template(template: Json) -> Json:
+    metadata = {
+        key: value
+        for key, value in (template.get("metadata") or {}).items()
+        if key in ("labels", "annotations") and value
+    }
+    pod = _without(template["spec"], _POD_DEFAULTS)
+    # The API server writes a Pod's service account under its old name, too.
+    if pod.get("serviceAccount") == pod.get("serviceAccountName"):
+        pod.pop("serviceAccount", None)
+    for key in ("initContainers", "containers"):
+        if key in pod:
+            pod[key] = [_without(each, _CONTAINER_DEFAULTS) for each in pod[key]]
+    return {"metadata": metadata, "spec": pod}
+
+
+def _without(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Json:
+    return {
+        key: value for key, value in given.items() if key not in defaults or value != defaults[key]
+    }
+
+
+def edits(item: str, recorded: Json, live: Json) -> tuple[Edit, ...]:
+    """Return the fields of a recorded manifest that have another value in the live object.
+
+    Fields that only the live object has are no edits here: Helm leaves them alone. Labels and
+    annotations of the object itself don't restart its pods, so they are not compared.
+
+    Args:
+        item: The object, for messages.
+        recorded: Manifest in Helm's record.
+        live: The object as the API server returned it.
+    """
+    paths = _differing(recorded.get("spec"), live.get("spec"), "spec")
+    return tuple(Edit(item=item, path=path) for path in paths)
+
+
+def _differing(recorded: Any, live: Any, path: str) -> Iterator[str]:
+    if isinstance(recorded, Mapping):
+        held = live if isinstance(live, Mapping) else {}
+        for key, value in recorded.items():
+            yield from _differing(value, held.get(key), f"{path}.{key}")
+    elif isinstance(recorded, list):
+        held_list = live if isinstance(live, list) else []
+        if len(recorded) != len(held_list):
+            yield path
+            return
+        for index, (one, other) in enumerate(zip(recorded, held_list, strict=True)):
+            yield from _differing(one, other, f"{path}[{index}]")
+    elif not _same(recorded, live):
+        yield path
+
+
+def _same(recorded: Any, live: Any) -> bool:
+    """Return True for equal values, equal quantities, and for nothing written in two ways."""
+    if recorded in (None, "", False) and live in (None, "", False):
+        return True
+    return bool(recorded == live) or (
+        (amount := _amount(recorded)) is not None and amount == _amount(live)
+    )
+
+
+def _amount(value: Any) -> int | None:
+    """Return a quantity in thousandths; None if the value is none."""
+    match = _AMOUNT.fullmatch(str(value)) if isinstance(value, int | str) else None
+    return int(match["number"]) * _UNITS.get(match["unit"] or "", 1000) if match else None

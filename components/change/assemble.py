@@ -1,0 +1,78 @@
+"""Put the program's change documents and the engine's events together. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.base.model import FrozenDict
+from components.change.document import Document, Outcome, Problem, Resource
+from components.change.lines import StackFile, located
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSteps:
+    """What the engine reported of a preview.
+
+    Attributes:
+        resources: Resources that would change.
+        steps: Number of steps by operation.
+        rules: Findings of the policy pack, each with the name of its resource.
+        errors: Errors of the engine and of the program.
+        cause: Why the preview failed. Empty: it did not fail.
+    """
+
+    resources: tuple[Resource, ...] = ()
+    steps: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[tuple[Problem, str], ...] = ()
+    errors: tuple[str, ...] = ()
+    cause: str = ""
+
+
+def assembled(
+    stack: str, written: Sequence[Document], engine: EngineSteps, file: StackFile
+) -> Document:
+    """Return the document of the whole preview.
+
+    Args:
+        stack: Name of the stack.
+        written: Documents that the program wrote, one per cluster.
+        engine: What the engine reported.
+        file: Lines of the stack file.
+    """
+    clusters = tuple(cluster for document in written for cluster in document.clusters)
+    known = {problem.text for cluster in clusters for problem in cluster.faults}
+    known |= {problem.text for problem, _ in engine.rules}
+    faults = [fault for document in written for fault in document.faults]
+    if engine.cause and not faults:
+        faults = [Problem(text=text) for text in engine.errors if not _is_known(text, known)]
+    changed = bool(engine.resources) or any(cluster.is_changed for cluster in clusters)
+    outcome = Outcome.CHANGED if changed else Outcome.UNCHANGED
+    document = Document(
+        stack=stack,
+        outcome=Outcome.FAILED if engine.cause else outcome,
+        clusters=clusters,
+        resources=tuple(sorted(engine.resources, key=_order)),
+        steps=FrozenDict(sorted(engine.steps.items())),
+        rules=tuple(
+            sorted((file.located(rule, name) for rule, name in engine.rules), key=_rule_order)
+        ),
+        faults=tuple(faults),
+        cause=engine.cause,
+    )
+    return located(document, file)
+
+
+def _is_known(text: str, known: set[str]) -> bool:
+    """Return whether each line of an error of the program is a fault that a document has."""
+    every = {line.strip() for each in known for line in each.splitlines()}
+    return all(line.strip() in every for line in text.splitlines() if line.strip())
+
+
+def _order(resource: Resource) -> tuple[str, str, str]:
+    """Return a sort key; the engine's own order differs from run to run."""
+    return resource.type, resource.name, resource.operation
+
+
+def _rule_order(problem: Problem) -> tuple[bool, str, str]:
+    return not problem.mandatory, problem.rule, problem.text

@@ -1,0 +1,446 @@
+"""The comment of a pull request about a change document, as Markdown for GitHub and GitLab.
+
+Pure functions. Each name and text of the document was written by somebody else, so it stands in a
+code span or a code block, where neither Markdown, HTML, mentions, nor GitLab's quick actions work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from components.change.document import (
+    ClusterChange,
+    Direction,
+    Document,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outcome,
+    PodChange,
+    Problem,
+    Resource,
+    Statement,
+)
+from components.change.names import and_more, counted, listed, ranges
+from components.change.text import (
+    is_validation,
+    loss_text,
+    numbers,
+    object_lines,
+    pool_details,
+    statement_text,
+    told_apart,
+)
+from policies.printable import printable, printable_lines
+
+T = TypeVar("T")
+
+LIMIT = 60_000
+"""Largest comment in bytes. GitHub takes 65,536 characters (its answer 422, "Body is too long"),
+GitLab 1,000,000 (GitLab documentation, "Application limits", comments).
+"""
+ROWS = (300, 100, 30, 10, 3, 0)
+"""Numbers of rows per list that are tried until the comment fits `LIMIT`."""
+PODS = 10
+"""Maximum number of pods that are named above the folded details."""
+STATEMENTS = 5
+"""Maximum number of differences that are listed above the folded details."""
+WAVES = 5
+"""Maximum number of waves that are listed above the folded details."""
+LONGEST = 300
+"""Maximum number of characters of one name or value."""
+MARK = re.compile(
+    r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
+)
+LABELS = ("gpus", "disruptive", "drift")
+"""Labels of a pull request: GPUs change, pods or nodes are disturbed, others changed something."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a change document comes from.
+
+    Attributes:
+        commit: Commit that was previewed. Empty: unknown.
+        base: Commit or branch that was brought up on an embedded cluster before. Empty: the
+            preview is of the real stack.
+        run: Address of the run's page. Empty: none.
+    """
+
+    commit: str = ""
+    base: str = ""
+    run: str = ""
+
+
+def code(text: str, limit: int = LONGEST) -> str:
+    """Return a text as a code span, also inside a table."""
+    plain = printable(text, limit).replace("|", "\\|") or " "
+    fence = "`" * (max(map(len, re.findall(r"`+", plain)), default=0) + 1)
+    space = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{space}{plain}{space}{fence}"
+
+
+def block(text: str) -> str:
+    """Return a text as a code block; each line is indented, so that none is a quick action."""
+    plain = printable_lines(text, 4000)
+    fence = "`" * max(3, max(map(len, re.findall(r"`+", plain)), default=0) + 1)
+    body = "\n".join(f"  {line}" for line in plain.splitlines())
+    return f"{fence}text\n{body}\n{fence}"
+
+
+def mark(stack: str, labels: Iterable[str]) -> str:
+    """Return the line by which a later run finds the comment of a stack, with its labels."""
+    return f"<!-- gpu-cluster change: stack={_plain(stack)} labels={','.join(labels)} -->"
+
+
+def _plain(stack: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", stack)[:100] or "_"
+
+
+def labels(document: Document) -> tuple[str, ...]:
+    """Return the labels of a change."""
+    clusters = document.clusters
+    counts = [pool.gpus for cluster in clusters for pool in cluster.pools]
+    wanted = {
+        "gpus": any(each.before is not None and each.before != each.after for each in counts),
+        "disruptive": any(
+            cluster.pods or cluster.gaps or any(node.drained for node in cluster.nodes)
+            for cluster in clusters
+        ),
+        "drift": any(cluster.drift for cluster in clusters),
+    }
+    return tuple(name for name in LABELS if wanted[name])
+
+
+def is_silent(document: Document) -> bool:
+    """Return whether a change needs no comment: nothing changes, and nothing is wrong."""
+    return document.outcome is Outcome.UNCHANGED and not document.rules
+
+
+def rendered(document: Document, origin: Origin = Origin()) -> str:
+    """Return the comment about a document, at most `LIMIT` bytes long."""
+    head = f"{mark(document.stack, labels(document))}\n"
+    for rows in ROWS:
+        text = head + "\n\n".join(_parts(document, origin, rows)) + "\n"
+        if len(text.encode()) <= LIMIT:
+            return text
+    return head + "\n\n".join([_title(document), *_cause(document)])[: LIMIT - len(head)]
+
+
+def outdated(body: str, origin: Origin = Origin()) -> str:
+    """Return an earlier comment, marked as outdated because the change changes nothing any more."""
+    match = MARK.match(body)
+    stack = match["stack"] if match else "_"
+    rest = body.partition("\n")[2]
+    if "<summary>Outdated" in rest[:400]:
+        return body
+    commit = f" of commit {code(origin.commit[:12])}" if origin.commit else ""
+    head = (
+        f"{mark(stack, ())}\n### Stack {code(stack)}: no change any more\n\n"
+        f"The preview{commit} changes nothing.\n\n"
+        "<details><summary>Outdated: what an earlier preview said</summary>\n\n"
+    )
+    kept = rest.encode()[: LIMIT - len(head.encode()) - 100].decode(errors="ignore")
+    if len(kept) < len(rest):
+        # A text that was cut may end in a block of code or in details that are still open.
+        kept = block(kept)
+    return f"{head}{kept}\n</details>\n"
+
+
+def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
+    yield _title(document)
+    yield from _cause(document)
+    for cluster in document.clusters:
+        if len(document.clusters) > 1:
+            yield f"**Cluster {code(cluster.name)}**"
+        if cluster.unknown:
+            yield f"Not known yet: {code(cluster.unknown, 1000)}"
+        yield "\n".join(_answers(cluster))
+    yield from _rules(document, rows)
+    for cluster in document.clusters:
+        yield from _details(cluster, rows)
+    yield from _engine(document, rows)
+    yield _footer(document, origin)
+
+
+def _title(document: Document) -> str:
+    stack = code(document.stack)
+    if document.outcome is Outcome.FAILED:
+        return f"### Stack {stack}: the preview failed"
+    if document.outcome is Outcome.UNCHANGED:
+        return f"### Stack {stack}: no change"
+    total = document.gpus
+    same = total.before == total.after
+    return f"### Stack {stack}: {total.after if same else numbers(total)} GPUs" + (
+        ", as before" if same else ""
+    )
+
+
+def _cause(document: Document) -> Iterator[str]:
+    """Yield why a preview failed, with all faults."""
+    if document.outcome is not Outcome.FAILED:
+        return
+    faults = [*document.faults, *(fault for each in document.clusters for fault in each.faults)]
+    texts = dict.fromkeys(_placed(fault) for fault in faults)
+    shown = list(texts)[:20] or [document.cause]
+    more = [f"and {len(texts) - 20} more"] if len(texts) > 20 else []
+    yield "`make up` would fail in the same way:\n\n" + block("\n".join([*shown, *more]))
+
+
+def _placed(problem: Problem) -> str:
+    place = f"{problem.file}:{problem.line}: " if problem.line else ""
+    return f"{place}{problem.text}"
+
+
+def _answers(cluster: ClusterChange) -> Iterator[str]:
+    """Yield what a reviewer asks first: GPUs, pods, what is down meanwhile, versions."""
+    total = cluster.gpus
+    before = "unknown" if total.before is None else str(total.before)
+    yield f"- **GPUs**: {before} before, {total.after} after" + _list(
+        code(detail) for detail in pool_details(cluster)
+    )
+    yield f"- **Pods**: {_pods(cluster)}"
+    yield f"- **Down meanwhile**: {_down(cluster)}"
+    drained = [node for node in cluster.nodes if node.drained]
+    yield f"- **Drained nodes**: {_drained(drained)}"
+    again = [node for node in cluster.nodes if node.validated]
+    if again:
+        names = code(listed(node.node for node in again))
+        yield f"- **Validated** (each GPU runs a kernel): {names}"
+    for version in cluster.versions[:PODS]:
+        down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
+        values = f"{code(version.was or 'none')} → {code(version.now or 'none')}"
+        yield f"- **{_word(version.part)}**: {values} on {code(listed(version.where))}{down}"
+    others = _difference_words(told_apart(cluster))
+    if others:
+        yield f"- **Also changed in the stack file**: {others}"
+    if cluster.drift:
+        yield (
+            "- **Drift** (somebody else changed it since the last run; `make up` puts it back): "
+            f"{_difference_words(cluster.drift)}"
+        )
+    due = _difference_words([each for each in cluster.due if not is_validation(each)])
+    if due:
+        yield f"- **Due** (to be finished or proved again): {due}"
+    for note in cluster.notes[:PODS]:
+        yield f"- {code(note)}"
+    if cluster.uninspected:
+        yield "- **Not inspected**: " + "; ".join(code(each) for each in cluster.uninspected[:5])
+    if cluster.maintenance:
+        names = code(listed(cluster.maintenance))
+        yield f"- **In maintenance**, neither touched nor counted: {names}"
+
+
+def _word(part: str) -> str:
+    """Return the name of a software; a chart's name is the text of somebody else."""
+    head, _, name = part.partition(" ")
+    word = head if head.isalpha() and len(head) < 30 else "version"
+    word = word[:1].upper() + word[1:]
+    return f"{word} {code(name)}" if name else word
+
+
+def _list(items: Iterable[str]) -> str:
+    found = list(items)
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def _pods(cluster: ClusterChange) -> str:
+    parts = []
+    for loss in Loss:
+        found = [pod for pod in cluster.pods if pod.loss is loss]
+        if found:
+            named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
+            parts.append(f"**{loss_text(loss, len(found))}**: {named}")
+    if parts:
+        return "; ".join(parts)
+    if cluster.uninspected or cluster.unknown:
+        return "none that was found, but not everything was inspected"
+    return "none is evicted or loses its GPU"
+
+
+def _pod(pod: PodChange) -> str:
+    gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ""
+    return f"{code(f'{pod.namespace}/{pod.name}')} (on {code(pod.node)}{gpus})"
+
+
+def _down(cluster: ClusterChange) -> str:
+    texts = []
+    for gap in cluster.gaps[:PODS]:
+        most = (
+            "all at the same time"
+            if gap.at_most == gap.gpus
+            else f"at most {gap.at_most} at a time"
+        )
+        gpus = counted(gap.gpus, "GPU")
+        texts.append(f"{gpus} of {code(listed(gap.nodes))}, {most}: {code(gap.why)}")
+    return "; ".join(texts) or "nothing; every GPU stays usable"
+
+
+def _drained(nodes: Sequence[NodeChange]) -> str:
+    if not nodes:
+        return "none"
+    waves: dict[int | None, list[str]] = {}
+    for node in nodes:
+        waves.setdefault(node.wave, []).append(node.node)
+    booted = sum(node.rebooted for node in nodes)
+    every = [code(listed(names)) for names in waves.values()]
+    more = f" and {len(every) - WAVES} more waves" if len(every) > WAVES else ""
+    text = ", then ".join(every[:WAVES]) + more
+    return f"{len(nodes)} ({text})" + (f", {booted} rebooted" if booted else "")
+
+
+def _difference_words(found: Iterable[Statement]) -> str:
+    every = list(found)
+    texts = [
+        f"{each.subject} {code(listed(each.names))}: {code(statement_text(each))}"
+        for each in every[:STATEMENTS]
+    ]
+    return ", ".join(texts) + and_more(len(every), STATEMENTS)
+
+
+def _folded(
+    title: str,
+    head: Sequence[str],
+    items: Sequence[T],
+    row: Callable[[T], Sequence[str]],
+    most: int,
+) -> Iterator[str]:
+    """Yield a folded table of items; items beyond the maximum are only counted."""
+    if not items:
+        return
+    lines = [
+        f"| {' | '.join(head)} |",
+        f"|{' --- |' * len(head)}",
+        *(f"| {' | '.join(row(item))} |" for item in items[:most]),
+    ]
+    more = f"\n\nand {len(items) - most} more" if len(items) > most else ""
+    body = "\n".join(lines) + more if most else "too many to list here"
+    yield f"<details><summary>{title} ({len(items)})</summary>\n\n{body}\n\n</details>"
+
+
+def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
+    amounts = [
+        (pool.pool, name, found)
+        for pool in cluster.pools
+        for name, found in [("GPUs", pool.gpus), *((each.name, each) for each in pool.resources)]
+    ]
+    if any(found.before != found.after for _, _, found in amounts):
+        head: tuple[str, ...] = ("pool", "resource", "before", "after")
+        yield from _folded("GPUs by pool and resource", head, amounts, _amount, most)
+    if len(cluster.pods) > PODS:
+        head = ("namespace", "pod", "node", "GPUs", "what happens")
+        yield from _folded("Pods", head, cluster.pods, _pod_row, most)
+    head = ("nodes", "pool", "GPUs", "what happens")
+    yield from _folded("Nodes", head, _same_nodes(cluster.nodes), _node_row, most)
+    head = ("what", "names", "difference")
+    for title, found in (
+        ("Changes", cluster.changes),
+        ("Drift", cluster.drift),
+        ("Due", cluster.due),
+    ):
+        yield from _folded(title, head, found, _statement_row, most)
+    title = "Files on hosts that may be written"
+    yield from _folded(title, ("hosts", "file"), cluster.files, _file_row, most)
+    yield from _folded("Warnings", ("line", "text"), cluster.warnings, _problem_row, most)
+
+
+def _amount(item: tuple[str, str, Numbers]) -> list[str]:
+    pool, name, found = item
+    before = "?" if found.before is None else str(found.before)
+    return [code(pool), code(name), before, str(found.after)]
+
+
+def _pod_row(pod: PodChange) -> list[str]:
+    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), pod.loss.value]
+
+
+def _statement_row(statement: Statement) -> list[str]:
+    names = code(listed(statement.names, 20))
+    return [statement.subject, names, code(statement_text(statement))]
+
+
+def _file_row(statement: Statement) -> list[str]:
+    return [code(listed(statement.names, 20)), code(statement.what)]
+
+
+def _problem_row(problem: Problem) -> list[str]:
+    return [_at(problem), code(problem.text, 1000)]
+
+
+def _rule_row(problem: Problem) -> list[str]:
+    return [code(problem.rule), _at(problem), code(problem.text, 1000)]
+
+
+def _resource_row(resource: Resource) -> list[str]:
+    details = "<br>".join(map(code, resource.details))
+    return [resource.operation, code(resource.type), code(resource.name), details]
+
+
+def _at(problem: Problem) -> str:
+    return code(f"{problem.file}:{problem.line}") if problem.line else ""
+
+
+Same = tuple[str, str, str, tuple[str, ...]]
+"""Pool, GPUs and what happens, with the names of all nodes to which the same happens."""
+
+
+def _same_nodes(nodes: Iterable[NodeChange]) -> list[Same]:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for node in nodes:
+        pool = node.pool or "none"
+        if node.was != node.pool:
+            pool = f"{node.was or 'none'} → {pool}"
+        gpus = numbers(node.gpus) if node.gpus else "?"
+        wave = f" in wave {node.wave}" if node.wave else ""
+        happens = [
+            f"drained{wave}" if node.drained else "",
+            "rebooted" if node.rebooted else "",
+            "validated" if node.validated else "",
+        ]
+        groups.setdefault((pool, gpus, ", ".join(filter(None, happens))), []).append(node.node)
+    return [(*key, tuple(names)) for key, names in groups.items()]
+
+
+def _node_row(same: Same) -> list[str]:
+    pool, gpus, happens, names = same
+    return [code(", ".join(ranges(names)), 1000), code(pool), gpus, happens or "changed"]
+
+
+def _rules(document: Document, most: int) -> Iterator[str]:
+    broken = [rule for rule in document.rules if rule.mandatory]
+    if broken:
+        yield "**Mandatory rules are violated:**\n\n" + block("\n".join(map(_placed, broken[:20])))
+    advice = [rule for rule in document.rules if not rule.mandatory]
+    yield from _folded("Advice of the rules", ("rule", "line", "text"), advice, _rule_row, most)
+
+
+def _engine(document: Document, most: int) -> Iterator[str]:
+    if lines := list(object_lines(document)):
+        yield block("\n".join(lines))
+    head = ("operation", "type", "name", "change")
+    yield from _folded("The engine's resources", head, document.resources, _resource_row, most)
+
+
+def _footer(document: Document, origin: Origin) -> str:
+    parts = ["This comment is updated with each push."]
+    if origin.base:
+        parts.append(
+            f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
+            f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there."
+        )
+    elif origin.commit:
+        parts.append(f"Commit {code(origin.commit[:12])}.")
+    if re.fullmatch(r"https://[A-Za-z0-9./_-]{1,300}", origin.run):
+        parts.append(f"[Run]({origin.run})")
+    return f"<sub>{' '.join(parts)}</sub>"
+
+
+def problems(document: Document) -> Iterator[Problem]:
+    """Yield all problems of a document that have a line of the stack file."""
+    every = [*document.faults, *document.rules]
+    for cluster in document.clusters:
+        every += [*cluster.faults, *cluster.warnings]
+    yield from (each for each in dict.fromkeys(every) if each.line)

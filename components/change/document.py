@@ -1,0 +1,378 @@
+"""The change document: what a run would do to a stack's GPUs, nodes, pods, hosts and versions.
+
+The document is data. The terminal's text, the JSON output and the comment of a pull request are
+made of it. It has no time, no secret and no placeholder of the engine, so equal runs give equal
+documents. `docs/change.schema.json` is its JSON schema, and docs/change.md describes it.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, ValidationError, computed_field
+
+from components.base.model import Freeze, FrozenDict, Model
+
+VERSION: Final = "v1"
+"""Version of the document's format; a later format with other meanings gets another version."""
+LARGEST = 32 * 1024 * 1024
+"""Largest document in bytes that is read; a document about 1,000 changed nodes has about 2 MB."""
+
+Text = Annotated[str, Field(max_length=64 * 1024)]
+"""A text of the document; longer texts are refused when a document is read."""
+Count = Annotated[int, Field(ge=0, le=10**9)]
+
+
+class Outcome(StrEnum):
+    """Result of a preview: nothing would change, something would, or the preview failed."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    FAILED = "failed"
+
+
+class Direction(StrEnum):
+    """Direction of a change of a version; `other` if one of the two is not known or no version."""
+
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    OTHER = "other"
+
+
+class Loss(StrEnum):
+    """What happens to a pod.
+
+    - `evicted`: the pod is evicted from its node.
+    - `loses-gpu`: nothing of the stack advertises the pod's GPU any more.
+    - `undeclared-gpu`: the pods of its node hold more GPUs than the stack file declares then.
+    """
+
+    EVICTED = "evicted"
+    LOSES_GPU = "loses-gpu"
+    UNDECLARED_GPU = "undeclared-gpu"
+
+
+class Outage(StrEnum):
+    """The step of a run that takes a node out of use."""
+
+    ROLLOUT = "rollout"
+    REBOOT = "reboot"
+    MIG_LAYOUT = "mig-layout"
+
+
+Operation = Literal["create", "update", "replace", "delete", "refresh", "import"]
+"""What the engine does to a resource, in the words that users read."""
+
+
+class Numbers(Model):
+    """A number before and after the run.
+
+    Attributes:
+        before: Number that was last applied. None: it was not inspected.
+        after: Desired number.
+    """
+
+    before: Count | None
+    after: Count
+
+
+class ResourceNumbers(Numbers):
+    """Amount of one extended resource, or of one DRA driver's devices, that a pool advertises.
+
+    Attributes:
+        name: Name of the resource, such as `nvidia.com/gpu`.
+    """
+
+    name: Text
+
+
+class PoolChange(Model):
+    """GPUs of a pool before and after the run.
+
+    Attributes:
+        pool: Name of the pool.
+        gpus: Number of GPUs.
+        resources: Amount of each resource that pods can request.
+    """
+
+    pool: Text
+    gpus: Numbers
+    resources: tuple[ResourceNumbers, ...] = ()
+
+
+class NodeChange(Model):
+    """A node to which something happens.
+
+    Attributes:
+        node: Name of the node.
+        was: Pool of the node before the run. Empty: the node was in no pool of the stack.
+        pool: Pool of the node after the run. Empty: the node is in no pool of the stack.
+        gpus: Number of GPUs of the node; None if the number is unknown.
+        outage: Step of the run that takes the node out of use. None: the node stays in use.
+        wave: Number of the wave within that step, from 1; nodes of one wave may be changed at the
+            same time. None: the node is in no wave.
+        drained: Whether the node's pods are evicted.
+        rebooted: Whether the node's host is rebooted.
+        validated: Whether each GPU of the node runs a kernel in this run.
+    """
+
+    node: Text
+    was: Text = ""
+    pool: Text = ""
+    gpus: Numbers | None = None
+    outage: Outage | None = None
+    wave: Count | None = None
+    drained: bool = False
+    rebooted: bool = False
+    validated: bool = False
+
+
+class PodChange(Model):
+    """A pod that would be evicted or would lose its GPUs.
+
+    Attributes:
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        node: Node that the pod runs on.
+        gpus: Number of GPUs, or shares of GPUs, that the pod requests.
+        loss: What happens to the pod.
+    """
+
+    namespace: Text
+    name: Text
+    node: Text
+    gpus: Count = 0
+    loss: Loss
+
+
+class Gap(Model):
+    """GPUs that no pod can get for a while during the run.
+
+    Attributes:
+        why: Reason, such as `drained for driver 580.95.05 → 595.91.07`.
+        nodes: Nodes whose GPUs are gone.
+        gpus: Number of GPUs of all these nodes together.
+        at_most: Largest number of these GPUs that are gone at the same time.
+    """
+
+    why: Text
+    nodes: tuple[Text, ...]
+    gpus: Count
+    at_most: Count
+
+
+class VersionChange(Model):
+    """A version that changes.
+
+    Attributes:
+        part: Software, such as `driver`, `chart nvidia-device-plugin` or `kubelet`.
+        where: Hosts or nodes, or the release.
+        was: Version before the run. Empty: there is none.
+        now: Version after the run. Empty: the software is removed.
+        direction: Whether the version goes up or down.
+    """
+
+    part: Text
+    where: tuple[Text, ...]
+    was: Text = ""
+    now: Text = ""
+    direction: Direction = Direction.OTHER
+
+
+class Statement(Model):
+    """A difference that several hosts, nodes or objects share.
+
+    Attributes:
+        subject: Type of the things that differ: `host`, `node`, `pool` or `object`.
+        names: Names of the things that differ.
+        what: The part that differs, or a reason.
+        was: Value before. Empty: no value.
+        now: Value after, or the value that was found. Empty: no value.
+        first: Whether nothing was ever applied to these things.
+    """
+
+    subject: Literal["host", "node", "pool", "object"]
+    names: tuple[Text, ...]
+    what: Text
+    was: Text = ""
+    now: Text = ""
+    first: bool = False
+
+
+class Problem(Model):
+    """A fault or a violated rule.
+
+    Attributes:
+        text: The whole message, in lines.
+        rule: Number of the violated rule, such as `GPU049`. Empty: the problem is no rule's.
+        mandatory: Whether the problem stops the run.
+        file: Name of the stack file that causes the problem. Empty: none does.
+        line: Line in the file, from 1. None: unknown.
+    """
+
+    text: Text
+    rule: Text = ""
+    mandatory: bool = True
+    file: Text = ""
+    line: Count | None = None
+
+
+class Resource(Model):
+    """A resource of the engine that changes.
+
+    Attributes:
+        operation: `create`, `update`, `replace`, `delete` or `refresh`.
+        type: Type token of the resource.
+        name: Name of the resource.
+        details: Properties of a Kubernetes object or a Helm release that change, one line each,
+            without secrets and without values that are not known before the run.
+    """
+
+    operation: Operation
+    type: Text
+    name: Text
+    details: tuple[Text, ...] = ()
+
+
+class ClusterChange(Model):
+    """What a run would change in one `GpuCluster`.
+
+    Attributes:
+        name: Name of the component.
+        unknown: Why nothing is known of the cluster yet. Empty: it was inspected.
+        pools: GPUs of each pool with GPUs.
+        nodes: Nodes to which something happens.
+        at_once: Largest number of nodes that are out of use at the same time.
+        pods: Pods that would be evicted or would lose their GPUs.
+        gaps: GPUs that are gone for a while during the run.
+        versions: Versions that change.
+        files: Files on hosts that the run would write or remove, by host.
+        changes: Differences that a person made in the stack file.
+        drift: Differences that somebody else made on hosts or in the cluster.
+        due: Proofs that are missing or no longer hold, and steps that must be finished.
+        faults: Problems that stop the run.
+        warnings: Things that will probably do harm.
+        uninspected: What could not be inspected, and why.
+        notes: Nodes that the run leaves alone or must wait for, and why.
+        maintenance: Hosts and nodes in maintenance, neither touched nor counted.
+    """
+
+    name: Text
+    unknown: Text = ""
+    pools: tuple[PoolChange, ...] = ()
+    nodes: tuple[NodeChange, ...] = ()
+    at_once: Count = 1
+    pods: tuple[PodChange, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    versions: tuple[VersionChange, ...] = ()
+    files: tuple[Statement, ...] = ()
+    changes: tuple[Statement, ...] = ()
+    drift: tuple[Statement, ...] = ()
+    due: tuple[Statement, ...] = ()
+    faults: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    uninspected: tuple[Text, ...] = ()
+    notes: tuple[Text, ...] = ()
+    maintenance: tuple[Text, ...] = ()
+
+    @property
+    def gpus(self) -> Numbers:
+        """Return the number of GPUs of all pools."""
+        before = [pool.gpus.before for pool in self.pools]
+        known = [number for number in before if number is not None]
+        return Numbers(
+            before=sum(known) if len(known) == len(before) else None,
+            after=sum(pool.gpus.after for pool in self.pools),
+        )
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the run would do anything that the inspection can know of."""
+        return bool(self.changes or self.drift or self.due or self.unknown)
+
+
+class Document(Model):
+    """What a run would change in a stack.
+
+    Attributes:
+        version: Version of the document's format.
+        command: Name of the command, as in the JSON output of all commands.
+        stack: Name of the stack.
+        outcome: Result of the preview.
+        clusters: Changes of each `GpuCluster` of the stack.
+        resources: Resources of the engine that change. Empty in a file that the program alone
+            wrote, which doesn't know the engine's steps.
+        steps: Number of the engine's steps by operation, such as `same` and `update`.
+        rules: Findings of the policy pack.
+        faults: Problems that stopped the run before a cluster was inspected.
+        cause: Why the preview failed, in one line. Empty: it did not fail.
+    """
+
+    version: Literal["v1"] = VERSION
+    command: Literal["preview"] = "preview"
+    stack: Text
+    outcome: Outcome
+    clusters: tuple[ClusterChange, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    steps: Annotated[dict[Text, Count], Freeze] = Field(default_factory=FrozenDict)
+    rules: tuple[Problem, ...] = ()
+    faults: tuple[Problem, ...] = ()
+    cause: Text = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def gpus(self) -> Numbers:
+        """Return the number of GPUs of all clusters."""
+        found = [cluster.gpus for cluster in self.clusters]
+        before = [numbers.before for numbers in found if numbers.before is not None]
+        return Numbers(
+            before=sum(before) if len(before) == len(found) else None,
+            after=sum(numbers.after for numbers in found),
+        )
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def succeeded(self) -> bool:
+        """Return whether the preview succeeded."""
+        return self.outcome is not Outcome.FAILED
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """Return the document that a JSON text contains.
+
+        Args:
+            text: JSON from a file or an artifact, which anybody may have written.
+
+        Raises:
+            ValueError: The text is too long, or no document of this version.
+        """
+        if len(text) > LARGEST:
+            raise ValueError(f"{len(text)} bytes; wanted at most {LARGEST}")
+        try:
+            content = json.loads(text)
+            if isinstance(content, dict):
+                for computed in cls.model_computed_fields:
+                    content.pop(computed, None)
+            return cls.model_validate_json(json.dumps(content))
+        except (ValidationError, RecursionError) as error:
+            raise ValueError(f"no change document of version {VERSION}: {_first(error)}") from None
+
+    def write(self) -> str:
+        """Return the document as JSON; equal documents give equal text."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def schema() -> str:
+    """Return the JSON schema of the document."""
+    made = Document.model_json_schema(by_alias=True, mode="serialization")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(head | made, indent=2, sort_keys=True) + "\n"
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return "nested too deep"
+    found = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"

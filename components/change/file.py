@@ -1,0 +1,81 @@
+"""Write the change document to the file or folder that an environment variable names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pulumi
+
+from components.change.document import Document, Outcome, Problem
+from components.change.lines import StackFile, located
+
+VARIABLE = "GPU_CLUSTER_CHANGE"
+"""Environment variable with the path of the file that gets the change document.
+
+If the path is a folder, each `GpuCluster` of the program writes a file of its own there.
+"""
+PRIVATE = 0o600
+"""Mode of the file, which names pods and hosts."""
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def write(document: Document, name: str) -> None:
+    """Write a document where the environment variable says; do nothing without the variable.
+
+    The file is replaced as a whole, so that a reader never sees a part of it.
+
+    Args:
+        document: The document.
+        name: Name of the component that the document is about, for the file's name in a folder.
+
+    Raises:
+        OSError: The file can't be written.
+    """
+    if not (target := os.environ.get(VARIABLE)):
+        return
+    path = Path(target)
+    if path.is_dir():
+        plain = bool(_PLAIN.fullmatch(name))
+        path /= f"{name if plain else hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+    replace_text(path, document.write())
+
+
+class Inspected(pulumi.RunError):
+    """A fault that the inspection found; the change document about it is written already."""
+
+
+@contextmanager
+def failures_written(name: str, source: str) -> Iterator[None]:
+    """Write a change document if the program stops before it has inspected the cluster.
+
+    Args:
+        name: Name of the component.
+        source: Name of the stack file.
+    """
+    try:
+        yield
+    except Inspected:
+        raise
+    except pulumi.RunError as error:
+        stack, faults = pulumi.get_stack(), (Problem(text=str(error)),)
+        document = Document(stack=stack, outcome=Outcome.FAILED, faults=faults)
+        write(located(document, StackFile.read(Path(source))), name)
+        raise
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file's content as a whole; only the file's owner can read it.
+
+    Raises:
+        OSError: The file can't be written.
+    """
+    made = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    made.replace(path)

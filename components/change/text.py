@@ -1,0 +1,357 @@
+"""The text that a terminal shows of a change document: one screen for the usual edit.
+
+Pure functions. The first line counts the GPUs. A further line is printed only if it says something:
+which pods lose their GPU, what is down meanwhile, which versions, hosts and nodes change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from components.change.document import (
+    ClusterChange,
+    Direction,
+    Document,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outage,
+    PodChange,
+    PoolChange,
+    Statement,
+    VersionChange,
+)
+from components.change.names import and_more, counted, listed
+from policies.printable import printable, shortened
+
+NOTHING = "none"
+"""Word for an empty value."""
+UNKNOWN = "?"
+"""Sign for a number that was not inspected."""
+PREPARATION = re.compile(r".*-host-preparation-(.+)")
+"""Names of the resources that prepare a host; the name of the host follows."""
+FILES = 3
+"""Maximum number of files that one line names; further files are only counted."""
+PODS = 4
+"""Maximum number of pods that one line names; further pods are only counted."""
+STATEMENTS = 12
+"""Maximum number of lines of one kind of difference; further lines are only counted."""
+TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version", "MIG layout"})
+"""Parts of nodes whose changes the lines about GPUs and versions state already."""
+
+
+def lines(cluster: ClusterChange) -> list[str]:
+    """Return the lines about one cluster; a single line if nothing changes."""
+    return [
+        *filter(None, [printable(cluster.unknown)]),
+        headline(cluster),
+        *pod_lines(cluster),
+        *outage_lines(cluster),
+        *(f"{gap.why}: {_gone(gap.gpus, gap.at_most, gap.nodes)}" for gap in cluster.gaps),
+        *cluster.notes,
+        *map(version_line, cluster.versions),
+        *statement_lines("change", told_apart(cluster)),
+        *file_lines(cluster),
+        *statement_lines("drift", cluster.drift),
+        *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
+        *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
+        *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
+          if cluster.maintenance else []),
+    ]  # fmt: skip
+
+
+def numbers(found: Numbers) -> str:
+    """Return a number before and after the run, such as `32 → 16`, or one number if both agree."""
+    if found.before == found.after:
+        return str(found.after)
+    before = UNKNOWN if found.before is None else str(found.before)
+    return f"{before} → {found.after}"
+
+
+def headline(cluster: ClusterChange) -> str:
+    """Return the line that counts GPUs and names what is validated and drained.
+
+    For example `GPUs 32 → 16 (pool a100: 8 → 4 on gpu-1..4); validated again; nobody drained`.
+    """
+    details = list(pool_details(cluster))
+    total = cluster.gpus
+    text = f"GPUs {numbers(total)}"
+    if total.before == total.after and not details:
+        text += " as before"
+    if details:
+        text += f" ({'; '.join(details)})"
+    return "; ".join(filter(None, (text, validated(cluster), drained(cluster))))
+
+
+def pool_details(cluster: ClusterChange) -> Iterator[str]:
+    """Yield what changes about the GPUs of each pool, with the nodes."""
+    renamed = dict(_renamed(cluster))
+    for pool in cluster.pools:
+        if pool.pool in renamed.values():
+            continue
+        if pool.pool in renamed:
+            yield (
+                f"pool {printable(pool.pool)} is now {printable(renamed[pool.pool])}, "
+                f"with the same nodes and {pool.gpus.before} GPUs"
+            )
+            continue
+        yield from _pool(cluster, pool)
+
+
+def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
+    """Yield old and new name of each pool all of whose nodes are in one new pool."""
+    before: dict[str, set[str]] = {}
+    after: dict[str, set[str]] = {}
+    moved: dict[str, set[str]] = {}
+    for node in cluster.nodes:
+        before.setdefault(node.was, set()).add(node.node)
+        after.setdefault(node.pool, set()).add(node.node)
+        if node.was != node.pool:
+            moved.setdefault(node.was, set()).add(node.pool)
+    gpus = {pool.pool: pool.gpus for pool in cluster.pools}
+    for was, pools in moved.items():
+        now = next(iter(pools))
+        if not was or not now or len(pools) > 1 or before[was] != after[now]:
+            continue
+        one, two = gpus.get(was), gpus.get(now)
+        if one and two and not one.after and not two.before and one.before == two.after:
+            yield was, now
+
+
+def _pool(cluster: ClusterChange, pool: PoolChange) -> Iterator[str]:
+    name = printable(pool.pool)
+    nodes = [node for node in cluster.nodes if pool.pool in (node.was, node.pool)]
+    parts = [
+        *_per_node(pool.pool, nodes),
+        *_membership("without", [n for n in nodes if n.was == pool.pool != n.pool]),
+        *_membership("with", [n for n in nodes if n.pool == pool.pool != n.was]),
+    ]
+    resources = [
+        f"{resource.name} {numbers(resource)}"
+        for resource in pool.resources
+        if resource.before is not None and resource.before != resource.after
+        if resource.name != "nvidia.com/gpu" or pool.gpus.before == pool.gpus.after
+    ]
+    changed = pool.gpus.before is not None and pool.gpus.before != pool.gpus.after
+    simple = len(parts) == 1 and parts[0].count("→")
+    if changed and not simple:
+        parts = [numbers(pool.gpus), *parts]
+    if changed and pool.gpus.before and resources and not pool.gpus.after:
+        resources = []
+    if parts or (resources and cluster.changes):
+        yield f"pool {name}: {', '.join([*parts, *resources])}"
+
+
+def _per_node(pool: str, nodes: Iterable[NodeChange]) -> Iterator[str]:
+    """Yield the changes of the number of GPUs of nodes that stay in a pool."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.gpus and node.was == node.pool == pool and node.gpus.before != node.gpus.after:
+            found.setdefault(numbers(node.gpus), []).append(node.node)
+    for text, names in found.items():
+        yield f"{text} on {listed(names)}"
+
+
+def _membership(word: str, nodes: list[NodeChange]) -> Iterator[str]:
+    """Yield which nodes leave or join a pool, by the pool of the other side."""
+    others: dict[str, list[str]] = {}
+    for node in nodes:
+        other = node.pool if word == "without" else node.was
+        others.setdefault(other, []).append(node.node)
+    for other, names in others.items():
+        where = "" if not other else f" (now in {other})" if word == "without" else f" (of {other})"
+        yield f"{word} {listed(names)}{printable(where)}"
+
+
+def validated(cluster: ClusterChange) -> str:
+    """Return which nodes are validated, for the first line; empty if there are no GPUs."""
+    chosen = [node for node in cluster.nodes if node.validated]
+    if not cluster.gpus.after and not chosen:
+        return ""
+    if not chosen:
+        return "" if not cluster.is_changed else "nothing is validated"
+    with_gpus = [node for node in chosen if node.was]
+    if len(with_gpus) == len(chosen) and _all_gpus(cluster, chosen):
+        return "validated again"
+    verb = "validated again" if len(with_gpus) == len(chosen) else "validated"
+    return f"{verb}: {listed(node.node for node in chosen)}"
+
+
+def _all_gpus(cluster: ClusterChange, chosen: list[NodeChange]) -> bool:
+    found = sum(node.gpus.after for node in chosen if node.gpus)
+    return found == cluster.gpus.after
+
+
+def drained(cluster: ClusterChange) -> str:
+    """Return which nodes are drained and rebooted, for the first line."""
+    if not cluster.is_changed:
+        return ""
+    gone = [node for node in cluster.nodes if node.drained]
+    booted = [node.node for node in cluster.nodes if node.rebooted]
+    if not gone:
+        return "nobody drained"
+    text = f"{counted(len(gone), 'node')} drained"
+    if len(booted) == len(gone):
+        return f"{text} and rebooted"
+    return f"{text}, {len(booted)} of them rebooted" if booted else text
+
+
+def pod_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield one line about pods that are evicted, and one about pods that lose their GPUs."""
+    for loss in Loss:
+        found = [pod for pod in cluster.pods if pod.loss is loss]
+        if found:
+            named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
+            yield f"{loss_text(loss, len(found))}: {named}"
+
+
+def loss_text(loss: Loss, number: int) -> str:
+    """Return how many pods are evicted or lose their GPUs."""
+    pods = counted(number, "pod")
+    if loss is Loss.EVICTED:
+        return f"{pods} evicted"
+    if loss is Loss.UNDECLARED_GPU:
+        return f"{pods} {'holds' if number == 1 else 'hold'} GPUs that are not declared any more"
+    return f"{pods} {'loses its GPUs' if number == 1 else 'lose their GPUs'}"
+
+
+def pod_text(pod: PodChange) -> str:
+    """Return a pod with its node and its GPUs."""
+    gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ""
+    return printable(f"{pod.namespace}/{pod.name} ({pod.node}{gpus})")
+
+
+def outage_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield one line per step that takes nodes out of use, with its waves."""
+    words = {
+        Outage.ROLLOUT: "changed in waves",
+        Outage.REBOOT: "drained and rebooted",
+        Outage.MIG_LAYOUT: "partitioned again",
+    }
+    for outage, word in words.items():
+        found = [node for node in cluster.nodes if node.outage is outage]
+        if not found:
+            continue
+        yield f"{counted(len(found), 'node')} {word}, at most {cluster.at_once} out of use at once"
+        waves: dict[int | None, list[str]] = {}
+        for node in found:
+            waves.setdefault(node.wave, []).append(node.node)
+        for wave, names in waves.items():
+            if wave is not None:
+                yield f"wave {wave}: {listed(names)}"
+        if None in waves and outage is Outage.MIG_LAYOUT:
+            yield f"without pods, so in no wave: {listed(waves[None])}"
+
+
+def _gone(gpus: int, at_most: int, nodes: Iterable[str]) -> str:
+    most = "" if at_most == gpus else f", at most {at_most} at a time"
+    return f"{counted(gpus, 'GPU')} of {listed(nodes)} gone meanwhile{most}"
+
+
+def version_line(change: VersionChange) -> str:
+    """Return the line about a version; a downgrade says so."""
+    words = {Direction.DOWNGRADE: ": a downgrade", Direction.UPGRADE: "", Direction.OTHER: ""}
+    values = f"{change.was or NOTHING} → {change.now or NOTHING}"
+    return f"{change.part} {values} on {listed(change.where)}{words[change.direction]}"
+
+
+def object_lines(document: Document) -> Iterator[str]:
+    """Yield the lines that only the engine's steps tell: hosts that leave, and objects by kind."""
+    found: dict[str, Counter[str]] = {}
+    for resource in document.resources:
+        if resource.type.startswith("kubernetes:"):
+            kind = resource.type.rpartition(":")[2].removesuffix("Patch")
+            found.setdefault(resource.operation, Counter())[kind] += 1
+    removed = [
+        match[1]
+        for resource in document.resources
+        if resource.operation == "delete" and (match := PREPARATION.fullmatch(resource.name))
+    ]
+    if removed:
+        yield f"hosts no longer declared, whose preparation is undone: {listed(removed)}"
+    for operation, kinds in found.items():
+        each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        yield printable(f"objects: {operation} {each}")
+
+
+def file_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield the files that the run may write on hosts, one line for the same hosts."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for each in cluster.files:
+        found.setdefault(each.names, []).append(printable(each.what))
+    for names, paths in found.items():
+        yield f"files on {listed(names)}: {shortened(paths, FILES)}"
+
+
+def is_validation(statement: Statement) -> bool:
+    """Return whether a statement is a reason for a validation that needs no line of its own."""
+    reasons = ("not validated", "validated for", "validation asked", "rebooted by this run")
+    return statement.subject == "node" and statement.what.startswith(reasons)
+
+
+def told_apart(cluster: ClusterChange) -> list[Statement]:
+    """Return the changes that no other line states, in as few statements as possible."""
+    rest = [
+        each
+        for each in cluster.changes
+        if not (each.subject == "node" and each.what in TOLD)
+        and not (each.what == "chart" and cluster.versions)
+    ]
+    return _with_steps(_joined(rest))
+
+
+def _joined(found: Iterable[Statement]) -> list[Statement]:
+    """Return statements, with those without values about the same names joined."""
+    joined: dict[Statement, list[str]] = {}
+    for each in found:
+        if each.was or each.now:
+            joined[each] = [each.what]
+        else:
+            joined.setdefault(each.model_copy(update={"what": ""}), []).append(each.what)
+    return [each.model_copy(update={"what": _shared(parts)}) for each, parts in joined.items()]
+
+
+def _shared(parts: list[str]) -> str:
+    """Return parts as one text that repeats `settings of` once."""
+    head = "settings of "
+    settings = [part.removeprefix(head) for part in parts if part.startswith(head)]
+    others = [part for part in parts if not part.startswith(head)]
+    return ", ".join([*others, *([head + ", ".join(settings)] if settings else [])])
+
+
+def _with_steps(found: list[Statement]) -> list[Statement]:
+    """Return statements, with the settings of new steps of hosts only counted."""
+    new: dict[tuple[str, ...], list[str]] = {}
+    for each in found:
+        if each.subject == "host" and each.what.startswith("step ") and not each.was:
+            new.setdefault(each.names, []).append(each.what.removeprefix("step "))
+    result: list[Statement] = []
+    for each in found:
+        if each.subject != "host" or each.names not in new or each.was:
+            result.append(each)
+    for names, steps in new.items():
+        settings = sum(
+            each.subject == "host" and each.names == names and not each.was for each in found
+        ) - len(steps)
+        more = f" with {counted(settings, 'setting')}" if settings else ""
+        what = f"new: step{'s' if steps[1:] else ''} {', '.join(steps)}{more}"
+        result.append(Statement(subject="host", names=names, what=what))
+    return result
+
+
+def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
+    """Yield one line per difference, up to `STATEMENTS`; the rest is counted."""
+    every = list(found)
+    for each in every[:STATEMENTS]:
+        yield f"{kind}: {each.subject} {listed(each.names)}: {statement_text(each)}"
+    if (more := len(every) - STATEMENTS) > 0:
+        yield f"{kind}: and {more} more"
+
+
+def statement_text(statement: Statement) -> str:
+    """Return a difference without its subject, such as `label team none → ml`."""
+    if not statement.was and not statement.now:
+        return printable(statement.what)
+    return printable(f"{statement.what} {statement.was or NOTHING} → {statement.now or NOTHING}")

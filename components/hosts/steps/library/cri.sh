@@ -1,0 +1,70 @@
+# Asks a container engine over its CRI socket for the configuration that it runs with, by what
+# distributions have: perl-base is essential on Debian and Ubuntu, curl comes with dnf. Sources:
+# gRPC over HTTP/2 (grpc/grpc doc/PROTOCOL-HTTP2.md); RFC 9113 and 7541; k8s.io/cri-api,
+# runtime/v1/api.proto: StatusRequest{bool verbose = 1}, StatusResponse{map info = 2}.
+
+# --- found later: the probe has this part too ---
+
+# cri_status SOCKET: prints the engine's verbose answer to Status as it comes; fails if the socket
+# does not answer, or if no CRI is behind it.
+# shellcheck disable=SC2016 # a Perl program
+cri_status() {
+    if command -v perl >/dev/null 2>&1; then
+        timeout 20 perl -e '
+            use Socket;
+            my ($path, $call) = @ARGV;
+            socket(my $engine, PF_UNIX, SOCK_STREAM, 0) or die "$!\n";
+            connect($engine, sockaddr_un($path)) or die "$path: $!\n";
+            sub frame { my ($type, $flags, $stream, $data) = @_;
+                return substr(pack("N", length $data), 1) . pack("CCN", $type, $flags, $stream) . $data }
+            sub literal { my ($start, $value) = @_; return $start . chr(length $value) . $value }
+            # Names of the static table by their number; numbers from 15 on need a second byte.
+            my $head = "\x83\x86" . literal("\x04", $call) . literal("\x01", "localhost")
+                . literal("\x0f\x10", "application/grpc") . literal(literal("\x00", "te"), "trailers");
+            my $window = 1 << 24;
+            syswrite($engine, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" . frame(4, 0, 0, pack("nN", 4, $window))
+                . frame(8, 0, 0, pack("N", $window)) . frame(1, 4, 1, $head)
+                . frame(0, 1, 1, "\0" . pack("N", 2) . "\x08\x01"));
+            my ($in, $answer, $ended) = ("", "", 0);
+            while (!$ended && sysread($engine, $in, 65536, length $in)) {
+                while (length $in >= 9) {
+                    my $size = unpack("N", "\0" . substr($in, 0, 3));
+                    last if length $in < 9 + $size;
+                    my ($type, $flags, $stream) = unpack("CCN", substr($in, 3, 6));
+                    my $data = substr($in, 9, $size);
+                    $in = substr($in, 9 + $size);
+                    $answer .= $data if $type == 0 && $stream == 1;
+                    $ended = 1 if $type == 7 || $stream == 1 && ($type == 3 || $type < 2 && $flags & 1);
+                }
+            }
+            die "$path: no CRI answers\n" if length $answer < 6;
+            print substr($answer, 5);' "$1" /runtime.v1.RuntimeService/Status
+    else
+        printf '\000\000\000\000\002\010\001' | timeout 20 curl -sS --http2-prior-knowledge \
+            --unix-socket "$1" -H 'content-type: application/grpc' -H 'te: trailers' --data-binary @- \
+            http://localhost/runtime.v1.RuntimeService/Status | tail -c +6
+    fi
+}
+
+# cri_config SOCKET: prints the configuration in that answer, as `key.key value`.
+cri_config() {
+    # Strings of the answer stand as they are between bytes that are no text.
+    cri_status "$1" | LC_ALL=C tr '\000-\037\177' '\n' | sed -n 's/^[^{]*\({"containerd":.*}\)[^}]*$/\1/p' |
+        json_lines /dev/stdin | json_paths
+}
+
+# cri_answers SOCKET DEFAULT: returns true if the engine has the NVIDIA runtime, with DEFAULT, which
+# may be empty, as its default runtime. The configuration is left in the file `cri`, where a script
+# has a scratch folder.
+cri_answers() {
+    configuration=$(cri_config "$1")
+    [ ! -d "${scratch-/nowhere}" ] || printf '%s' "$configuration" >"$scratch/cri"
+    printf '%s\n' "$configuration" | grep -q '^containerd\.runtimes\.nvidia\.runtimeType ' || return 1
+    case $2 in '' | runc) return 0 ;; esac
+    printf '%s\n' "$configuration" | grep -Fqx "containerd.defaultRuntimeName \"$2\""
+}
+
+# runtimes_of FILE: prints the runtimes in a configuration that CRI gave.
+runtimes_of() {
+    sed -n 's/^containerd\.runtimes\.\(.*\)\.runtimeType .*/\1/p' "$1" | paste -s -d ' ' -
+}

@@ -1,0 +1,37 @@
+# The kubelet's configuration, in the files and flags that its unit names: kubeadm's is
+# /var/lib/kubelet/config.yaml, kubespray's /etc/kubernetes/kubelet-config.yaml (by its
+# kubelet.env), EKS' a JSON file with a folder of drop-ins. Sources: kubelet(1), --config and
+# --config-dir (drop-ins end in .conf and are merged in the order of their names); Kubernetes docs,
+# "Set Kubelet Parameters Via A Configuration File".
+
+# find_kubelet: sets `kubelet` to the configuration file, and the words to the kubelet's; returns
+# false if this host has neither a kubelet's unit nor its file.
+find_kubelet() {
+    find_running kubelet kubelet
+    kubelet=$(flag config) || kubelet=/var/lib/kubelet/config.yaml
+    [ -f "$root$kubelet" ] || flag cgroup-driver >/dev/null
+}
+
+# kubelet_setting NAME: prints a top-level setting of the kubelet; nothing if no file has it.
+kubelet_setting() {
+    drop_in_folder=$(flag config-dir)
+    for file in "$root$kubelet" ${drop_in_folder:+"$root$drop_in_folder"/*.conf}; do
+        [ -f "$file" ] || continue
+        if json_lines "$file" >"$scratch/kubelet.json" 2>/dev/null; then
+            json_paths <"$scratch/kubelet.json" | sed -n "s/^$1 \"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p"
+            continue
+        fi
+        awk -v name="$1" '
+            { sub(/\r$/, "") }
+            match($0, "^[\"\047]?" name "[\"\047]?[ \t]*:") {
+                value = substr($0, RLENGTH + 1)
+                sub(/^[ \t]+/, "", value)
+                quote = substr(value, 1, 1)
+                if (quote == "\"" || quote == "\047") {
+                    value = substr(value, 2)
+                    sub(quote ".*", "", value)
+                } else sub(/[ \t]*(#.*)?$/, "", value)
+                print value
+            }' "$file"
+    done | tail -n 1
+}

@@ -1,0 +1,407 @@
+"""Make the change document of a cluster from the inspection. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from components.change.document import (
+    ClusterChange,
+    Direction,
+    Gap,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outage,
+    PodChange,
+    PoolChange,
+    Problem,
+    ResourceNumbers,
+    Statement,
+    VersionChange,
+)
+from components.desired.host import DesiredHost
+from components.desired.resolve import Desired
+from components.findings import Finding, Kind, Subject
+from components.hosts.compatibility import version
+from components.hosts.difference import files
+from components.inspection.difference import Difference
+from components.inspection.judgement import Inspection
+from components.inspection.losses import IN_CONTAINER, PLATFORM
+from components.nodes.difference import NodeGpus
+from components.platforms.site import Site
+from components.rollout import plan
+from components.settings.hosts.driver import DriverSource
+from policies.facts.parts import operator_part
+from policies.printable import printable
+
+DIGESTED: Mapping[str, str] = {
+    "mig": "the pool's MIG devices",
+    "registry": "settings of registry",
+    "validation.command": "the validation's command",
+    "driver": "settings of driver",
+    "runtime": "settings of runtime",
+    "devicePlugin": "settings of devicePlugin",
+    "gpuOperator": "settings of gpuOperator",
+    "gpuManager": "settings of gpuManager",
+    "dra": "settings of dra",
+    "driverInstaller": "settings of driverInstaller",
+}
+"""Settings of which a node keeps only a digest (`components.desired.resolve`), in plain words."""
+RESTARTING = frozenset({"devicePlugin", "gpuOperator", "gpuManager", "dra"})
+"""Settings whose change restarts the pods that advertise GPUs."""
+SCRIPTS = "this program's script "
+"""Beginning of a finding about a script file that this program places on hosts."""
+_DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
+_STEP = re.compile(
+    r"(?P<part>[a-z][a-z-]*) (?:[a-z]+=)?(?P<was>\S*\d\S*) → (?:[a-z]+=)?(?P<now>\S*\d\S*)"
+)
+
+
+def cluster_change(name: str, desired: Desired, inspection: Inspection) -> ClusterChange:
+    """Return what a run would change in one cluster.
+
+    Args:
+        name: Name of the component `GpuCluster`.
+        desired: Desired state.
+        inspection: Result of the inspection.
+    """
+    difference = inspection.difference
+    nodes = {node.node: node for node in difference.scheduling.nodes}
+    changed = tuple(_nodes(desired, difference, nodes))
+    return ClusterChange(
+        name=name,
+        unknown=difference.unknown,
+        pools=tuple(_pools(desired, difference)),
+        nodes=changed,
+        at_once=desired.rollout.max_unavailable,
+        pods=tuple(_pods(difference)),
+        gaps=tuple(_gaps(desired, inspection, nodes)),
+        versions=tuple(_versions(desired, inspection, nodes)),
+        files=tuple(_files(desired, difference)),
+        changes=_statements(difference.of(Kind.CHANGE)),
+        drift=_statements(difference.of(Kind.DRIFT)),
+        due=_statements(difference.of(Kind.DUE)),
+        faults=tuple(Problem(text=text) for text in (*inspection.problems, *blockers(difference))),
+        warnings=tuple(Problem(text=text, mandatory=False) for text in inspection.warnings),
+        uninspected=tuple(_uninspected(inspection)),
+        notes=tuple(_notes(difference)),
+        maintenance=desired.maintenance,
+    )
+
+
+def blockers(difference: Difference) -> Iterator[str]:
+    """Yield the reasons why nodes can't be drained or must not be changed."""
+    yield from plan.blockers(difference.rollout)
+    for name in difference.layouts.names:
+        yield from plan.blocked(name, difference.layouts.view(name))
+
+
+def _files(desired: Desired, difference: Difference) -> Iterator[Statement]:
+    """Yield the configuration files that the run may write, each with its hosts."""
+    found: dict[str, list[str]] = {}
+    for host in desired.hosts:
+        own = [each for each in difference.hosts.findings if each.name == host.name]
+        for path in files(host, own):
+            found.setdefault(path, []).append(host.name)
+    for path, names in sorted(found.items()):
+        yield Statement(subject="host", names=tuple(map(printable, names)), what=path)
+
+
+def _notes(difference: Difference) -> Iterator[str]:
+    """Yield the nodes that the run leaves alone, changes without a wave, or must wait for."""
+    rollout, layouts = difference.rollout, difference.layouts
+    for host, why in rollout.left.items():
+        yield printable(f"host {host} left alone: {why}")
+    for name, why in layouts.left.items():
+        yield printable(f"node {name} left alone: {why}")
+    rolled = {change.host.node: rollout.views[change.host.node] for change in rollout.nodes}
+    views = {**rolled, **{name: layouts.view(name) for name in layouts.names}}
+    for name, view in views.items():
+        if view.budgets:
+            budgets = ", ".join(view.budgets)
+            yield printable(f"node {name}: waits until PodDisruptionBudget {budgets} allows it")
+    others = [change.host.name for change in rollout.changes if change not in rollout.nodes]
+    if others:
+        yield printable(f"changed immediately, not in the cluster: {', '.join(others)}")
+
+
+def _uninspected(inspection: Inspection) -> Iterator[str]:
+    if inspection.unreachable:
+        yield inspection.unreachable
+    for host, why in sorted(inspection.difference.hosts.unreached.items()):
+        yield printable(f"host {host}: {why}")
+
+
+def _pools(desired: Desired, difference: Difference) -> Iterator[PoolChange]:
+    offers: dict[str, dict[str, int]] = {}
+    for part in desired.validation.pools:
+        count = len(part.nodes) if part.nodes is not None else part.count
+        pool = next((desired.validation.pool_of[n] for n in part.nodes or ()
+                     if n in desired.validation.pool_of), part.pool)  # fmt: skip
+        into = offers.setdefault(pool, {})
+        for resource, amount in part.resources.items():
+            into[resource] = into.get(resource, 0) + amount * count
+    before: dict[str, dict[str, int]] = {}
+    for node in difference.scheduling.nodes:
+        if node.was:
+            into = before.setdefault(node.was, {})
+            for resource, amount in node.advertised.items():
+                into[resource] = into.get(resource, 0) + amount
+    for pool_gpus in difference.gpus:
+        was, now = before.get(pool_gpus.pool, {}), offers.get(pool_gpus.pool, {})
+        names = [name for name in sorted({*was, *now}) if was.get(name) or now.get(name)]
+        inspected = pool_gpus.before is not None
+        yield PoolChange(
+            pool=pool_gpus.pool,
+            gpus=Numbers(before=pool_gpus.before, after=pool_gpus.after),
+            resources=tuple(
+                ResourceNumbers(
+                    name=name,
+                    before=was.get(name, 0) if inspected else None,
+                    after=now.get(name, 0),
+                )
+                for name in names
+            ),
+        )
+
+
+def _nodes(
+    desired: Desired, difference: Difference, nodes: Mapping[str, NodeGpus]
+) -> Iterator[NodeChange]:
+    """Yield the nodes that change their pool or GPUs, are taken out of use or are validated."""
+    validated = {finding.name for finding in difference.validation.findings}
+    outages = _outages(desired, difference)
+    rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
+    for name in dict.fromkeys((*nodes, *outages, *sorted(validated))):
+        node = nodes.get(name)
+        made = outages.get(name) or NodeChange(node=name)
+        made = made.model_copy(update={"validated": name in validated or name in rolled})
+        if node is not None:
+            gpus = Numbers(before=node.before, after=node.after)
+            made = made.model_copy(update={"was": node.was, "pool": node.pool, "gpus": gpus})
+        same = node is None or (node.was == node.pool and node.before == node.after)
+        if not same or made.validated or made.outage:
+            yield made
+
+
+def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
+    """Return the nodes that the run takes out of use, by name."""
+    found: dict[str, NodeChange] = {}
+    rolled = plan.waves(difference.rollout)
+    kernels = {
+        change.host.node
+        for change in difference.rollout.nodes
+        if any(word.startswith("kernel ") for word in change.what)
+    }
+    for number, names in enumerate(rolled, 1):
+        for name in names:
+            found[name] = NodeChange(
+                node=name,
+                outage=Outage.ROLLOUT,
+                wave=number,
+                drained=True,
+                rebooted=name in kernels and desired.rollout.boots,
+            )
+    for name in _rebooted(desired, difference):
+        made = found.get(name, NodeChange(node=name, outage=Outage.REBOOT, drained=True))
+        found[name] = made.model_copy(update={"rebooted": True})
+    layouts = difference.layouts
+    drained = [name for name in layouts.names if layouts.view(name).evicts]
+    for name in layouts.names:
+        wave = None if name not in drained else 1 if name == drained[0] else 2
+        found.setdefault(
+            name,
+            NodeChange(node=name, outage=Outage.MIG_LAYOUT, wave=wave, drained=name in drained),
+        )
+    return found
+
+
+def _rebooted(desired: Desired, difference: Difference) -> list[str]:
+    """Return the nodes whose hosts the run reboots because of an earlier run."""
+    if not desired.rollout.boots:
+        return []
+    return [host.node for host in desired.hosts if host.name in difference.hosts.reboot]
+
+
+def _pods(difference: Difference) -> Iterator[PodChange]:
+    rollout, layouts = difference.rollout, difference.layouts
+    rolled = {change.host.node: rollout.views[change.host.node] for change in rollout.nodes}
+    views = {**rolled, **{name: layouts.view(name) for name in layouts.names}}
+    named: set[tuple[str, str]] = set()
+    for node, view in views.items():
+        for pod in view.pods:
+            named.add((pod.namespace, pod.name))
+            yield PodChange(
+                namespace=pod.namespace, name=pod.name, node=node, gpus=pod.gpus, loss=Loss.EVICTED
+            )
+    for lost in difference.losses:
+        pod = lost.pod
+        if (pod.namespace, pod.name) not in named:
+            yield PodChange(
+                namespace=pod.namespace,
+                name=pod.name,
+                node=lost.node,
+                gpus=pod.gpus,
+                loss=lost.loss,
+            )
+
+
+def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]) -> Iterator[Gap]:
+    """Yield the GPUs that are gone for a while, by reason."""
+    difference = inspection.difference
+    found_drivers = _drivers(desired, inspection, nodes)
+    gpus = {pool.pool: pool.gpus for pool in desired.validation.pools}
+    by_node = {
+        name: gpus.get(pool.pool, 0)
+        for pool in desired.validation.pools
+        for name in pool.nodes or ()
+    }
+    by_node |= {name: node.before for name, node in nodes.items()}
+
+    def in_waves(names: Sequence[str]) -> int:
+        """Return how many nodes are out of use at once: a canary alone, then all others."""
+        return max(1, min(desired.rollout.max_unavailable, len(names) - 1))
+
+    def gap(why: str, names: Sequence[str], most: int) -> Iterator[Gap]:
+        counted = [by_node.get(name, 0) for name in names]
+        if sum(counted):
+            largest = sum(sorted(counted, reverse=True)[:most])
+            yield Gap(why=printable(why), nodes=tuple(names), gpus=sum(counted), at_most=largest)
+
+    drivers = {where: f"driver {was or 'none'} → {now}" for where, was, now in found_drivers}
+    reasons: dict[str, list[str]] = {}
+    for change in difference.rollout.nodes:
+        words = [
+            drivers.get(change.host.name, word) if word.startswith("driver ") else word
+            for word in change.what
+        ]
+        reasons.setdefault("; ".join(words), []).append(change.host.node)
+    for why, names in reasons.items():
+        yield from gap(f"drained for {why}", names, in_waves(names))
+    rebooted = _rebooted(desired, difference)
+    yield from gap("rebooted", rebooted, desired.rollout.max_unavailable)
+    layouts: dict[str, list[str]] = {}
+    for name in difference.layouts.names:
+        layouts.setdefault(difference.layouts.changes[name].text, []).append(name)
+    for why, names in layouts.items():
+        yield from gap(why, names, in_waves(names))
+    found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
+    replaced = [each for each in found if each.what == PLATFORM]
+    if replaced:
+        names = [each.name for each in replaced]
+        why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
+        yield from gap(why, names, len(names))
+        return
+    containers = [each.name for each in found if each.what in IN_CONTAINER]
+    if containers and desired.platform.site.driver.in_container:
+        why = "the driver's container is replaced and GPU pods are evicted, node by node"
+        yield from gap(why, list(dict.fromkeys(containers)), 1)
+    restarted = [each.name for each in found if each.what in RESTARTING]
+    if difference.platform.chart:
+        restarted = [name for name, count in by_node.items() if count]
+    if restarted:
+        why = f"the pods of {desired.platform.chart} restart, node by node"
+        yield from gap(why, list(dict.fromkeys(restarted)), 1)
+
+
+def _versions(
+    desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
+) -> Iterator[VersionChange]:
+    difference = inspection.difference
+    for finding in difference.platform.chart:
+        part = f"chart {desired.platform.chart}"
+        yield _version(part, (finding.name.removeprefix("release "),), finding.was, finding.now)
+    made = difference.rollout.upgraded
+    if made:
+        server = difference.rollout.server.removeprefix("v")
+        yield _version("Kubernetes control plane", (made.host,), server, made.version)
+    pairs: dict[tuple[str, str, str], list[str]] = {}
+    for node, was, now in _drivers(desired, inspection, nodes):
+        pairs.setdefault(("driver", was, now), []).append(node)
+    for change in difference.rollout.changes:
+        for word in change.what:
+            match = _STEP.fullmatch(word)
+            if match and match["part"] != "driver":
+                key = (match["part"], match["was"], match["now"])
+                pairs.setdefault(key, []).append(change.host.name)
+    for (part, was, now), names in pairs.items():
+        yield _version(part, tuple(names), was, now)
+
+
+def _drivers(
+    desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
+    site, difference = desired.platform.site, inspection.difference
+    hosts = {host.node: host for host in desired.hosts}
+    names = [node for node, each in nodes.items() if each.pool and each.after]
+    for name in dict.fromkeys((*names, *(host.node for host in desired.hosts if host.gpus))):
+        host = hosts.get(name)
+        wanted = _driver(site, host, desired.platform.version)
+        facts = inspection.hosts.get(host.name) if host else None
+        loaded = (facts.driver if facts and not facts.error else "") or ""
+        was = loaded or inspection.drivers.get(name, "")
+        known = bool(facts and not facts.error) or bool(was)
+        left = host is not None and host.name in difference.rollout.left
+        if wanted and known and not left and was != wanted and not was.startswith(f"{wanted}."):
+            yield (host.name if host else name), was, wanted
+
+
+def _driver(site: Site, host: DesiredHost | None, chart: str) -> str:
+    """Return the version of the driver that the run installs; empty if it installs none."""
+    driver = host.sections.driver if host else site.driver
+    if driver.source is DriverSource.PREINSTALLED or (driver.by_preparation and host is None):
+        return ""
+    if driver.managed_by_operator and not driver.version:
+        return operator_part(chart, "driver")
+    return driver.version or ""
+
+
+def _version(part: str, where: tuple[str, ...], was: str, now: str) -> VersionChange:
+    before, after = version(was.removeprefix("v")), version(now.removeprefix("v"))
+    direction = Direction.OTHER
+    if before and after and before != after:
+        direction = Direction.UPGRADE if after > before else Direction.DOWNGRADE
+    return VersionChange(
+        part=part,
+        where=tuple(map(printable, where)),
+        was=printable(was),
+        now=printable(now),
+        direction=direction,
+    )
+
+
+def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+    """Return findings with the same text as one statement, without digests."""
+    names: dict[Finding, list[str]] = {}
+    for finding in map(_worded, findings):
+        named = names.setdefault(replace(finding, name=""), [])
+        if finding.name not in named:
+            named.append(finding.name)
+    return tuple(
+        Statement(
+            subject=finding.subject.value,
+            names=tuple(map(printable, named)),
+            what=printable(finding.what),
+            was=printable(finding.was),
+            now=printable(finding.now),
+            first=finding.first,
+        )
+        for finding, named in names.items()
+    )
+
+
+def _worded(finding: Finding) -> Finding:
+    """Return a finding with words for a digest, which tells a reader nothing."""
+    if finding.what.startswith(SCRIPTS):
+        return replace(finding, what="a script of this program", was="", now="")
+    digests = [bool(_DIGEST.fullmatch(value)) for value in (finding.was, finding.now) if value]
+    if finding.kind is not Kind.CHANGE or not any(digests):
+        return finding
+    words = DIGESTED.get(finding.what, finding.what)
+    if finding.subject is Subject.NODE and finding.what in DIGESTED:
+        return replace(finding, what=words, was="", now="")
+    was, now = ("" if _DIGEST.fullmatch(v) else v for v in (finding.was, finding.now))
+    return replace(finding, what=words, was=was, now=now)

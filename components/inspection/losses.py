@@ -1,0 +1,180 @@
+"""Pods that a run would evict, or whose GPUs it would take away, outside of rollouts.
+
+Rollouts and MIG layouts inspect the nodes that they drain themselves (`components.rollout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.change.document import Loss
+from components.desired.pool import PoolScheduling
+from components.findings import Kind
+from components.inspection.difference import Difference, PodLoss
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
+from components.kubernetes.resources import DRA_DRIVER
+from components.nodes.drain import to_evict
+from components.nodes.pods import NO_EXECUTE, not_tolerating, of_claims, pod_on_node, with_gpus
+
+SINGLE = 20
+"""Largest number of nodes whose pods are listed node by node; else all pods are listed once."""
+IN_CONTAINER = ("driver.version", "driver.source")
+"""Settings in a validation's record whose change replaces a driver's container on the node.
+
+The GPU Operator's driver manager evicts GPU pods before it unloads the driver (source:
+NVIDIA/k8s-driver-manager, README).
+"""
+PLATFORM = "platform"
+"""Name of the setting in a validation's record whose change removes the GPUs' device plugin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeAtRisk:
+    """A node whose pods a run may disturb.
+
+    Attributes:
+        taints: Taints that the run adds.
+        gpus: Number of GPUs that the node keeps for its pods. None: pods keep their GPUs.
+        drained: Whether the run drains the node.
+    """
+
+    taints: tuple[Json, ...] = ()
+    gpus: int | None = None
+    drained: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossesSeen:
+    """Result of inspecting pods.
+
+    Attributes:
+        losses: Pods that would be evicted or would lose their GPUs.
+        unreachable: Why the pods could not be inspected. Empty: they were inspected.
+    """
+
+    losses: tuple[PodLoss, ...] = ()
+    unreachable: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossesQuestion:
+    """The nodes whose pods are inspected.
+
+    Attributes:
+        context: Context of the kubeconfig.
+        nodes: The nodes at risk, by name.
+        claims: Whether ResourceClaims hold the GPUs.
+    """
+
+    context: str
+    nodes: Mapping[str, NodeAtRisk] = field(default_factory=dict)
+    claims: bool = False
+
+
+def question(
+    context: str,
+    difference: Difference,
+    pools: Sequence[PoolScheduling],
+    reboots: frozenset[str],
+    *,
+    in_container: bool = False,
+) -> LossesQuestion:
+    """Return the nodes whose pods must be inspected.
+
+    Args:
+        context: Context of the kubeconfig.
+        difference: What the run changes.
+        pools: Desired labels and taints.
+        reboots: Nodes that the run reboots.
+        in_container: Whether a container installs the driver on the nodes.
+    """
+    wanted = {pool.pool: pool for pool in pools}
+    taking = (PLATFORM, *IN_CONTAINER) if in_container else (PLATFORM,)
+    replaced = {
+        finding.name
+        for finding in difference.validation.findings
+        if finding.kind is Kind.CHANGE and finding.what in taking
+    }
+    edited: dict[str, list[Json]] = {}
+    for finding in difference.scheduling.findings:
+        key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
+        if finding.kind is Kind.CHANGE and effect == NO_EXECUTE and finding.now:
+            value = "" if finding.now == '""' else finding.now
+            taint = {"key": key, "value": value, "effect": effect}
+            edited.setdefault(finding.name, []).append(taint)
+    found = {}
+    for node in difference.scheduling.nodes:
+        taints = tuple(edited.get(node.node, ()))
+        if node.pool and not node.was:
+            taints = wanted[node.pool].of_node(node.node).taints
+        keeps = 0 if node.node in replaced else node.after if node.after < node.before else None
+        risk = NodeAtRisk(taints=taints, gpus=keeps, drained=node.node in reboots)
+        if risk.drained or risk.gpus is not None or _expels(taints):
+            found[node.node] = risk
+    claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
+    return LossesQuestion(context=context, nodes=found, claims=claims)
+
+
+def _expels(taints: Sequence[Json]) -> bool:
+    return any(taint["effect"] == NO_EXECUTE for taint in taints)
+
+
+async def observe_losses(asked: LossesQuestion) -> LossesSeen:
+    """Inspect the pods on the nodes at risk."""
+    if not asked.nodes:
+        return LossesSeen()
+    try:
+        async with connect(asked.context) as client:
+            pods = await _pods(client, asked)
+            claims: list[Json] = []
+            if asked.claims:
+                claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
+    except ClusterError as error:
+        return LossesSeen(unreachable=str(error))
+    return LossesSeen(losses=losses(asked, pods, claims))
+
+
+async def _pods(client: Client, asked: LossesQuestion) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {name: [] for name in asked.nodes}
+    if len(asked.nodes) > SINGLE:
+        every = [await client.list("pods")]
+    else:
+        every = await gather(
+            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), asked.nodes
+        )
+    for listed in every:
+        for pod in listed:
+            if (name := str(pod["spec"].get("nodeName", ""))) in found:
+                found[name].append(pod)
+    return found
+
+
+def losses(
+    asked: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
+) -> tuple[PodLoss, ...]:
+    """Return the pods that would be evicted or would lose their GPUs, by node and name.
+
+    Args:
+        asked: The nodes at risk.
+        pods: All pods of these nodes, by node.
+        claims: ResourceClaims of the cluster.
+    """
+    found: list[PodLoss] = []
+    for name, risk in asked.nodes.items():
+        listed = pods.get(name, [])
+        evicted = not_tolerating(listed, risk.taints)
+        if risk.drained:
+            evicted = tuple(map(pod_on_node, to_evict(listed)))
+        found += [PodLoss(node=name, pod=pod, loss=Loss.EVICTED) for pod in evicted]
+        holders = (*with_gpus(listed), *of_claims(claims, name))
+        if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
+            gone = {(pod.namespace, pod.name) for pod in evicted}
+            loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
+            found += [
+                PodLoss(node=name, pod=pod, loss=loss)
+                for pod in holders
+                if (pod.namespace, pod.name) not in gone
+            ]
+    return tuple(found)

@@ -1,0 +1,104 @@
+"""Pods on a node as previews name them: namespace, name, GPUs. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from components.desired.validation import POOL
+from components.kubernetes.api import Json
+from components.kubernetes.resources import DRA_DRIVER, is_gpu
+from components.nodes.drain import to_evict
+from components.nodes.gpu_holders import FINISHED, asked
+
+NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodOnNode:
+    """A pod that runs on a node.
+
+    Attributes:
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        gpus: Number of GPUs, or shares of GPUs, that the pod requests.
+    """
+
+    namespace: str
+    name: str
+    gpus: int = 0
+
+
+def pod_on_node(pod: Json) -> PodOnNode:
+    """Return a pod with its GPU requests; devices of claims are not counted here."""
+    meta = pod["metadata"]
+    names = {
+        name
+        for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+        for name in (container.get("resources") or {}).get("limits") or {}
+        if is_gpu(name)
+    }
+    return PodOnNode(
+        namespace=str(meta["namespace"]),
+        name=str(meta["name"]),
+        gpus=sum(asked(pod, sorted(names)).values()),
+    )
+
+
+def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
+    """Return the unfinished pods that request GPUs, without validation pods, sorted by name."""
+    found = [
+        pod_on_node(pod)
+        for pod in pods
+        if pod.get("status", {}).get("phase") not in FINISHED
+        and POOL not in (pod["metadata"].get("labels") or {})
+    ]
+    return tuple(sorted((pod for pod in found if pod.gpus), key=_name))
+
+
+def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
+    """Return the pods that new taints with effect `NoExecute` evict, sorted by name.
+
+    Mirror pods and pods of DaemonSets are left out, as in a drain.
+    """
+    expelling = [taint for taint in taints if taint["effect"] == NO_EXECUTE]
+    gone = [
+        pod_on_node(pod)
+        for pod in to_evict(list(pods))
+        if any(not _tolerates(pod, taint) for taint in expelling)
+    ]
+    return tuple(sorted(gone, key=_name))
+
+
+def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
+    """Return the pods for which ResourceClaims hold whole GPUs of a node, sorted by name."""
+    found: list[PodOnNode] = []
+    for claim in claims:
+        status = claim.get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+        held = [each for each in results if (each["driver"], each["pool"]) == (DRA_DRIVER, node)]
+        for user in status.get("reservedFor") or [] if held else []:
+            if user.get("resource") == "pods":
+                space = str(claim["metadata"]["namespace"])
+                found.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(held)))
+    return tuple(sorted(found, key=_name))
+
+
+def _name(pod: PodOnNode) -> tuple[str, str]:
+    return pod.namespace, pod.name
+
+
+def _tolerates(pod: Json, taint: Json) -> bool:
+    """Return whether a pod tolerates a taint.
+
+    Source: Kubernetes documentation, "Taints and Tolerations": an empty key with `Exists` matches
+    all taints, an empty effect all effects.
+    """
+    for one in pod["spec"].get("tolerations") or []:
+        key, effect = one.get("key") or "", one.get("effect") or ""
+        exists = one.get("operator", "Equal") == "Exists"
+        if effect not in ("", taint["effect"]) or (key and key != taint["key"]):
+            continue
+        if exists or (key and (one.get("value") or "") == (taint.get("value") or "")):
+            return True
+    return False

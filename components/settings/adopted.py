@@ -1,0 +1,94 @@
+"""Section `adopted` of the stack file: GPU software that ran before the stack existed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, StrictStr, model_validator
+
+from components.base.model import FrozenDict, Model
+from components.base.names import DnsLabel, DnsSubdomain
+from components.base.versions import pattern
+from components.charts.extra_values import ExtraValues, frozen
+from policies.faults import refuse, show
+
+# Helm's limit for the name of a release (helm v3.18.6, pkg/chartutil/validate_name.go).
+RELEASE_LIMIT = 53
+_VERSION = r"v?\d{1,4}\.\d{1,4}\.\d{1,4}([-+][0-9A-Za-z.+-]{1,64})?"
+_KINDS = ("DaemonSet",)
+
+
+def _release_name(text: str) -> str:
+    if len(text) > RELEASE_LIMIT:
+        raise refuse(
+            show(text),
+            f"the name of a Helm release, at most {RELEASE_LIMIT} characters",
+            "write the name that `helm list -A` prints",
+        )
+    return text
+
+
+def _manifest(value: Mapping[str, Any]) -> Any:
+    metadata = value.get("metadata")
+    named = isinstance(metadata, Mapping) and all(
+        isinstance(metadata.get(key), str) for key in ("name", "namespace")
+    )
+    if value.get("apiVersion") != "apps/v1" or value.get("kind") not in _KINDS or not named:
+        raise refuse(
+            f"{show(value.get('kind'))} of {show(value.get('apiVersion'))}",
+            "the manifest of a DaemonSet of apps/v1 with metadata.name and metadata.namespace",
+            "run `make adopt`, which writes this section",
+        )
+    return frozen(value)
+
+
+Manifest = Annotated[dict[str, Any], AfterValidator(_manifest)]
+
+
+class AdoptedRelease(Model):
+    """A Helm release that somebody installed before the stack existed.
+
+    The release keeps its name, its namespace, its chart's version and its values. The stack
+    upgrades the release if one of them changes here.
+    """
+
+    name: Annotated[DnsSubdomain, AfterValidator(_release_name)] = Field(
+        description="the name that `helm list -A` prints", examples=["nvdp"]
+    )
+    namespace: DnsLabel = Field(
+        description="the namespace that `helm list -A` prints", examples=["kube-system"]
+    )
+    version: Annotated[
+        StrictStr,
+        AfterValidator(pattern(_VERSION, "a version", "0.17.1")),
+    ] = Field(description="the chart's version", examples=["0.17.1"])
+    values: ExtraValues = Field(
+        default=FrozenDict(),
+        description="a mapping: all values of the release, as `helm get values` prints them",
+    )
+
+
+class AdoptedSettings(Model):
+    """GPU software that the stack took over: a Helm release, or objects of plain manifests.
+
+    With this section the platform's own section only says what the software does, such as how it
+    shares GPUs. Its values come from here.
+    """
+
+    release: AdoptedRelease | None = Field(
+        default=None, description="a mapping with name, namespace, version and values"
+    )
+    objects: tuple[Manifest, ...] = Field(
+        default=(), max_length=16, description="a list of manifests of DaemonSets"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.release is None) == (not self.objects):
+            raise refuse(
+                "neither release nor objects" if self.release is None else "release and objects",
+                "one of them: a Helm release, or objects of plain manifests",
+                "run `make adopt`, which writes this section",
+            )
+        return self

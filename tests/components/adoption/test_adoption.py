@@ -1,0 +1,347 @@
+"""A running cluster is read into a model, and the settings from it load and keep its software."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.adoption import parse
+from components.adoption.observed import (
+    ManagedBy,
+    ManagerKind,
+    ObservedCluster,
+    ObservedRelease,
+)
+from components.adoption.owners import Deliverers, owner_of
+from components.adoption.propose import OPERATOR, PLUGIN, Proposal, propose
+from components.adoption.read import observed_release, release_edits
+from components.loading.loader import load
+
+Json = dict[str, Any]
+HELM = ManagedBy(kind=ManagerKind.HELM, name="nvdp", namespace="kube-system")
+RELEASED = {
+    "meta.helm.sh/release-name": "nvdp",
+    "meta.helm.sh/release-namespace": "kube-system",
+}
+
+
+def machine(name: str, gpus: int = 8, **changes: Any) -> Json:
+    """Return a Node as the API server returns it, with the labels of GPU feature discovery."""
+    found = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.present": "true",
+    }
+    labels = {
+        "kubernetes.io/hostname": name,
+        **(found if gpus else {}),
+        **changes.get("labels", {}),
+    }
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": changes.get("taints", []), "providerID": changes.get("provider", "")},
+        "status": {
+            "capacity": {"cpu": "8", "nvidia.com/gpu": str(changes.get("offered", gpus))},
+            "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
+            "conditions": [{"type": "Ready", "status": str(changes.get("ready", True))}],
+            "nodeInfo": {
+                "containerRuntimeVersion": changes.get("engine", "containerd://2.2.9"),
+                "osImage": "Ubuntu 24.04.3 LTS",
+            },
+        },
+    }
+
+
+def plugin(**metadata: Any) -> Json:
+    """Return the DaemonSet of the plugin's published manifest, with the API server's defaults.
+
+    Source: NVIDIA/k8s-device-plugin v0.17.1, deployments/static/nvidia-device-plugin.yml.
+    """
+    container = {
+        "name": "nvidia-device-plugin-ctr",
+        "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
+        "resources": {},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
+    return {
+        "metadata": {
+            "name": "nvidia-device-plugin-daemonset",
+            "namespace": "kube-system",
+            "uid": "1",
+            "resourceVersion": "7",
+            "managedFields": [],
+            "annotations": {"deprecated.daemonset.template.generation": "1"},
+            **metadata,
+        },
+        "spec": {
+            "revisionHistoryLimit": 10,
+            "selector": {"matchLabels": {"name": "nvidia-device-plugin-ds"}},
+            "template": {
+                "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
+                "spec": {
+                    "containers": [container],
+                    "dnsPolicy": "ClusterFirst",
+                    "restartPolicy": "Always",
+                    "schedulerName": "default-scheduler",
+                    "securityContext": {},
+                    "terminationGracePeriodSeconds": 30,
+                },
+            },
+        },
+        "status": {"desiredNumberScheduled": 4},
+    }
+
+
+def release(**changes: Any) -> ObservedRelease:
+    recorded = {
+        "chart": {
+            "metadata": {"name": "nvidia-device-plugin", "version": "0.17.1"},
+            "values": {"gfd": {"enabled": False}},
+        },
+        "config": {"gfd": {"enabled": True}},
+        "info": {"status": "deployed"},
+        **changes,
+    }
+    return observed_release(recorded, "nvdp", "kube-system")
+
+
+def cluster(*nodes: Json, **parts: Any) -> ObservedCluster:
+    return ObservedCluster(version="v1.36.3", nodes=tuple(map(parse.node, nodes)), **parts)
+
+
+def by_helm(**changes: Any) -> ObservedCluster:
+    """Return a cluster with the plugin as release `nvdp` in kube-system."""
+    item = plugin(name="nvdp-nvidia-device-plugin", annotations=RELEASED)
+    workload = parse.workload(item, "DaemonSet", PLUGIN, owner_of(item, "DaemonSet", Deliverers()))
+    nodes = [machine(f"gpu-{number}") for number in range(1, 5)]
+    return cluster(
+        *nodes, machine("cp-1", 0), workloads=(workload,), releases=(release(**changes),)
+    )
+
+
+def by_manifest(*nodes: Json, **metadata: Any) -> ObservedCluster:
+    item = plugin(**metadata)
+    owner = owner_of(item, "DaemonSet", Deliverers())
+    workload = parse.workload(item, "DaemonSet", PLUGIN, owner)
+    return cluster(*(nodes or (machine("gpu-1"),)), workloads=(workload,))
+
+
+def the_pool(observed: ObservedCluster) -> Json:
+    proposal = propose(observed, "prod")
+    load(proposal.settings)
+    (pool,) = proposal.settings["pools"]
+    return dict(pool)
+
+
+def reasons(proposal: Proposal) -> str:
+    return "\n".join(map(str, proposal.refused))
+
+
+def test_a_release_keeps_its_name_namespace_version_and_values() -> None:
+    proposal = propose(by_helm(), "prod")
+    assert proposal.refused == ()
+    assert proposal.settings["adopted"] == {
+        "release": {
+            "name": "nvdp",
+            "namespace": "kube-system",
+            "version": "0.17.1",
+            "values": {"gfd": {"enabled": True}},
+        }
+    }
+    assert load(proposal.settings).platform == "device-plugin"
+
+
+def test_equal_nodes_are_one_pool_that_adds_nothing_to_them() -> None:
+    assert the_pool(by_helm()) == {
+        "name": "a100",
+        "nodes": ["gpu-[1-4]"],
+        "gpusPerNode": 8,
+        "labels": {},
+        "taints": [],
+        "startupTaint": False,
+    }
+
+
+def test_a_plain_manifest_is_kept_without_what_the_api_server_adds() -> None:
+    proposal = propose(by_manifest(), "prod")
+    (manifest,) = proposal.settings["adopted"]["objects"]
+    assert set(manifest["metadata"]) == {"name", "namespace"}
+    assert set(manifest["spec"]) == {"selector", "template"}
+    pod = manifest["spec"]["template"]["spec"]
+    assert list(pod) == ["containers"]
+    assert set(pod["containers"][0]) == {"name", "image", "imagePullPolicy", "env"}
+    load(proposal.settings)
+
+
+def test_labels_and_taints_of_others_are_declared_as_they_are() -> None:
+    taints = [
+        {"key": "nvidia.com/gpu", "value": "reserved", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+    ]
+    common = {"team": "ml", "feature.node.kubernetes.io/pci-10de.present": "true"}
+    nodes = [
+        machine(f"gpu-{number}", labels={**common, "rack": str(number)}, taints=taints)
+        for number in (1, 2)
+    ]
+    pool = the_pool(by_manifest(*nodes))
+    assert pool["labels"] == {"team": "ml"}
+    assert pool["taints"] == ["nvidia.com/gpu=reserved:NoSchedule"]
+
+
+def test_nodes_with_other_gpus_counts_or_taints_are_other_pools() -> None:
+    taint = [{"key": "spot", "effect": "NoSchedule"}]
+    other = {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.count": "4"}
+    observed = by_manifest(
+        machine("gpu-1"), machine("gpu-2", taints=taint), machine("gpu-3", 4, labels=other)
+    )
+    pools = propose(observed, "prod").settings["pools"]
+    assert [(pool["name"], pool["gpusPerNode"]) for pool in pools] == [
+        ("a100-sxm4-80gb", 8),
+        ("a100-sxm4-80gb-2", 8),
+        ("t4", 4),
+    ]
+    load(propose(observed, "prod").settings)
+
+
+def test_time_slicing_is_described_by_what_nodes_offer() -> None:
+    shared = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED"}
+    observed = by_manifest(machine("gpu-1", labels=shared, offered=32))
+    settings = propose(observed, "prod").settings
+    declared = load(settings)
+    assert settings["pools"][0]["gpusPerNode"] == 8
+    assert declared.device_plugin.config.offered("nvidia.com/gpu", 8) == ("nvidia.com/gpu", 32)
+
+
+def test_nodes_of_a_cloud_are_found_by_their_instance_type() -> None:
+    kind = {"node.kubernetes.io/instance-type": "p4d.24xlarge"}
+    nodes = [
+        machine(f"ip-10-0-0-{n}.ec2.internal", labels=kind, provider=f"aws:///eu-1a/i-{n}")
+        for n in (1, 7)
+    ]
+    pool = the_pool(by_manifest(*nodes))
+    assert (pool["selector"], pool["count"]) == (kind, 2)
+
+
+def test_a_node_that_is_not_ready_is_in_maintenance() -> None:
+    proposal = propose(by_manifest(machine("gpu-1"), machine("gpu-2", ready=False)), "prod")
+    assert proposal.settings["maintenance"] == ["gpu-2"]
+    assert any("gpu-2 is not ready" in note for note in proposal.notes)
+    load(proposal.settings)
+
+
+def test_gpus_that_the_cluster_does_not_show_are_left_to_a_person() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
+    proposal = propose(by_manifest(machine("gpu-1"), machine("gpu-2", 56, labels=labels)), "prod")
+    assert [pool["nodes"] for pool in proposal.settings["pools"]] == [["gpu-1"]]
+    assert any("gpu-2" in note and "by hand" in note for note in proposal.notes)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "named"),
+    [
+        (
+            {"annotations": {"argocd.argoproj.io/tracking-id": "gpu:apps/DaemonSet:kube-system/x"}},
+            "argocd app delete gpu --cascade=false",
+        ),
+        (
+            {
+                "annotations": RELEASED,
+                "labels": {
+                    "helm.toolkit.fluxcd.io/name": "nvdp",
+                    "helm.toolkit.fluxcd.io/namespace": "flux-system",
+                },
+            },
+            "flux suspend helmrelease -n flux-system nvdp",
+        ),
+        (
+            {
+                "labels": {
+                    "kustomize.toolkit.fluxcd.io/name": "gpu",
+                    "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+                }
+            },
+            "Kustomization flux-system/gpu",
+        ),
+        ({"labels": {"olm.owner": "gpu-operator-certified.v25"}}, "can't be handed over"),
+    ],
+)
+def test_software_that_somebody_delivers_is_refused_with_the_way(
+    metadata: Json, named: str
+) -> None:
+    proposal = propose(by_manifest(**metadata), "prod")
+    assert named in reasons(proposal)
+
+
+def test_what_argo_cd_or_flux_gave_up_can_be_taken_over() -> None:
+    gone = Deliverers(applications=(), helm_releases=(), kustomizations=())
+    tracked = plugin(annotations={"argocd.argoproj.io/tracking-id": "gpu:apps/DaemonSet:a/b"})
+    labels = {"helm.toolkit.fluxcd.io/name": "x", "helm.toolkit.fluxcd.io/namespace": "y"}
+    released = plugin(annotations=RELEASED, labels=labels)
+    assert owner_of(tracked, "DaemonSet", gone).kind is ManagerKind.NOBODY
+    assert owner_of(released, "DaemonSet", gone) == HELM
+
+
+def test_argo_cd_is_found_by_the_status_of_its_application() -> None:
+    listed = {"kind": "DaemonSet", "namespace": "kube-system", "name": plugin()["metadata"]["name"]}
+    application = {
+        "metadata": {"name": "gpu", "namespace": "argocd"},
+        "status": {"resources": [listed]},
+    }
+    found = owner_of(plugin(), "DaemonSet", Deliverers(applications=(application,)))
+    assert str(found) == "Argo CD (Application argocd/gpu)"
+
+
+def test_a_copied_label_of_the_addon_manager_counts_only_where_it_runs() -> None:
+    labelled = plugin(labels={"addonmanager.kubernetes.io/mode": "Reconcile"})
+    copied = owner_of(labelled, "DaemonSet", Deliverers())
+    managed = owner_of(labelled, "DaemonSet", Deliverers(addon_manager=True))
+    assert (copied.kind, managed.kind) == (ManagerKind.NOBODY, ManagerKind.ADDON_MANAGER)
+
+
+def test_an_edit_past_helm_that_an_upgrade_would_reset_is_named() -> None:
+    live = plugin()
+    manifest = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: nvidia-device-plugin-daemonset}
+spec:
+  template:
+    spec:
+      containers:
+        - name: nvidia-device-plugin-ctr
+          image: nvcr.io/nvidia/k8s-device-plugin:v0.17.0
+          env: [{name: FAIL_ON_INIT_ERROR, value: "false"}]
+"""
+    members = {("DaemonSet", live["metadata"]["name"]): live}
+    (edit,) = release_edits(manifest, members)
+    assert edit.path == "spec.template.spec.containers[0].image"
+    assert release_edits(manifest.replace("v0.17.0", "v0.17.1"), members) == ()
+
+
+def test_a_release_whose_last_change_did_not_end_is_refused() -> None:
+    proposal = propose(by_helm(info={"status": "pending-upgrade"}), "prod")
+    assert "status pending-upgrade" in reasons(proposal)
+
+
+def test_a_secret_in_values_is_not_written_into_the_stack_file() -> None:
+    values = {"auth": {"password": "hunter2"}, "imagePullSecrets": [{"name": "registry"}]}
+    proposal = propose(by_helm(config=values), "prod")
+    assert "value auth.password" in reasons(proposal)
+    assert "hunter2" not in reasons(proposal)
+
+
+def test_an_operator_without_a_release_is_refused_with_the_way() -> None:
+    item = plugin(name="gpu-operator")
+    workload = parse.workload(item, "Deployment", OPERATOR, owner_of(item, "x", Deliverers()))
+    proposal = propose(cluster(machine("gpu-1"), workloads=(workload,)), "prod")
+    assert "--take-ownership" in reasons(proposal)
+
+
+def test_a_cluster_without_gpu_software_gets_the_platform() -> None:
+    proposal = propose(cluster(machine("gpu-1")), "prod")
+    assert "adopted" not in proposal.settings
+    assert load(proposal.settings).platform == "device-plugin"

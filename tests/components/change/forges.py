@@ -1,0 +1,339 @@
+"""Fakes of GitHub's and GitLab's REST API, each a real HTTP server on loopback.
+
+A fake answers a request only if the request fits the forge's published OpenAPI description: path,
+path parameters, query parameters and body. `OPERATIONS` restates as facts what the descriptions say
+about the operations that this program uses. Sources: github/rest-api-description,
+descriptions/api.github.com/api.github.com.2022-11-28.json (operations issues/list-comments,
+issues/create-comment, issues/update-comment, issues/list-labels-on-issue, issues/add-labels,
+issues/remove-label, pulls/list); gitlabhq/gitlabhq, doc/api/openapi/openapi_v2.yaml
+(merge_requests/{noteable_id}/notes) and doc/api/notes.md, doc/api/merge_requests.md,
+doc/api/jobs.md, doc/api/job_artifacts.md. With a folder of the descriptions in FORGES_OPENAPI, a
+test compares the facts with them (`test_the_facts_are_those_of_the_descriptions`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import jsonschema
+
+Json = dict[str, Any]
+TEXT: Json = {"type": "string"}
+NUMBER: Json = {"type": "integer"}
+PAGED: Json = {"per_page": NUMBER, "page": NUMBER}
+BODY: Json = {"type": "object", "properties": {"body": TEXT}, "required": ["body"]}
+GITHUB_LIMIT = 65_536
+"""Characters of a comment: GitHub's answer 422 says "Body is too long (maximum is 65536
+characters)" (liatrio/terraform-change-pr-commenter, issue 91).
+"""
+GITLAB_LIMIT = 1_000_000
+"""Characters of a note (GitLab documentation, "GitLab application limits")."""
+MOST_PER_PAGE = 100
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a description says about one operation.
+
+    Attributes:
+        method: HTTP method.
+        path: Path with parameters in braces.
+        query: JSON schema of each query parameter.
+        body: JSON schema of the body; None: no body.
+        numbers: Path parameters that are integers.
+        closed: Whether a body may have no other properties than those of the schema. GitLab's
+            validator of parameters ignores others; this fake refuses them, to find mistakes.
+    """
+
+    method: str
+    path: str
+    query: Json = field(default_factory=dict)
+    body: Json | None = None
+    numbers: tuple[str, ...] = ()
+
+
+_GH = "/repos/{owner}/{repo}"
+_GL = "/projects/{id}"
+OPERATIONS: dict[str, tuple[Operation, ...]] = {
+    "github": (
+        Operation(
+            "GET", f"{_GH}/issues/{{issue_number}}/comments", {**PAGED, "since": TEXT},
+            numbers=("issue_number",),
+        ),
+        Operation(
+            "POST", f"{_GH}/issues/{{issue_number}}/comments", body=BODY, numbers=("issue_number",)
+        ),
+        Operation(
+            "PATCH", f"{_GH}/issues/comments/{{comment_id}}", body=BODY, numbers=("comment_id",)
+        ),
+        Operation(
+            "GET", f"{_GH}/issues/{{issue_number}}/labels", PAGED, numbers=("issue_number",)
+        ),
+        Operation(
+            "POST", f"{_GH}/issues/{{issue_number}}/labels", numbers=("issue_number",),
+            body={
+                "type": "object",
+                "properties": {"labels": {"type": "array", "items": TEXT, "minItems": 1}},
+            },
+        ),
+        Operation(
+            "DELETE", f"{_GH}/issues/{{issue_number}}/labels/{{name}}", numbers=("issue_number",)
+        ),
+        Operation(
+            "GET", f"{_GH}/pulls",
+            {
+                **PAGED, "state": {"enum": ["open", "closed", "all"]}, "head": TEXT, "base": TEXT,
+                "sort": {"enum": ["created", "updated", "popularity", "long-running"]},
+                "direction": {"enum": ["asc", "desc"]},
+            },
+        ),
+    ),
+    "gitlab": (
+        Operation("GET", "/user"),
+        Operation(
+            "GET", f"{_GL}/merge_requests/{{noteable_id}}/notes", numbers=("noteable_id",),
+            query={
+                **PAGED, "sort": {"enum": ["asc", "desc"]},
+                "order_by": {"enum": ["created_at", "updated_at"]},
+                "activity_filter": {"enum": ["all_notes", "only_comments", "only_activity"]},
+            },
+        ),
+        Operation(
+            "POST", f"{_GL}/merge_requests/{{noteable_id}}/notes", numbers=("noteable_id",),
+            body={**BODY, "properties": {"body": TEXT, "internal": {"type": "boolean"},
+                                         "created_at": TEXT}},
+        ),
+        Operation(
+            "PUT", f"{_GL}/merge_requests/{{noteable_id}}/notes/{{note_id}}", body=BODY,
+            numbers=("noteable_id", "note_id"),
+        ),
+        Operation(
+            "GET", f"{_GL}/merge_requests/{{merge_request_iid}}", numbers=("merge_request_iid",)
+        ),
+        Operation(
+            "PUT", f"{_GL}/merge_requests/{{merge_request_iid}}", numbers=("merge_request_iid",),
+            body={
+                "type": "object",
+                "properties": {"add_labels": TEXT, "remove_labels": TEXT, "labels": TEXT},
+            },
+        ),
+        Operation(
+            "GET", f"{_GL}/merge_requests",
+            {**PAGED, "state": {"enum": ["opened", "closed", "locked", "merged", "all"]}},
+        ),
+        Operation(
+            "GET", f"{_GL}/merge_requests/{{merge_request_iid}}/pipelines", PAGED,
+            numbers=("merge_request_iid",),
+        ),
+        Operation(
+            "GET", f"{_GL}/pipelines/{{pipeline_id}}/jobs", {**PAGED, "scope": {}},
+            numbers=("pipeline_id",),
+        ),
+        Operation(
+            "GET", f"{_GL}/jobs/{{job_id}}/artifacts/{{artifact_path}}", numbers=("job_id",)
+        ),
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class Fake:
+    """A forge with one repository and its pull requests.
+
+    Attributes:
+        kind: `github` or `gitlab`.
+        comments: Comments of the pull request, oldest first.
+        labels: Labels of the pull request.
+        pulls: Open pull requests, as the forge lists them.
+        artifacts: Change document by job number.
+        script: Answers for the next requests, in order: a status, a status with headers and text,
+            `hang up`, or `pass` for a normal answer.
+        refused: Requests that don't fit the description, with the reason.
+        seen: Requests as `METHOD path`.
+    """
+
+    kind: str
+    comments: list[Json] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    pulls: list[Json] = field(default_factory=list)
+    artifacts: dict[int, str] = field(default_factory=dict)
+    script: list[Any] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+    address: str = ""
+
+    def answer(self, method: str, target: str, content: bytes) -> tuple[int, dict[str, str], str]:
+        """Return status, headers and text of the answer to a request."""
+        split = urlsplit(target)
+        self.seen.append(f"{method} {unquote(split.path)}")
+        query = {key: values[-1] for key, values in parse_qs(split.query).items()}
+        found = self._operation(method, split.path)
+        if found is None:
+            self.refused.append(f"{method} {split.path}: no such operation")
+            return 404, {}, '{"message": "Not Found"}'
+        operation, names = found
+        try:
+            body = _checked(operation, names, query, content)
+        except (jsonschema.ValidationError, ValueError) as error:
+            self.refused.append(f"{method} {split.path}: {error}")
+            return 400, {}, '{"message": "Bad Request"}'
+        if self.script and (step := self.script.pop(0)) != "pass":
+            if isinstance(step, int):
+                return step, {}, json.dumps({"message": f"scripted {step}"})
+            return step[0], step[1], step[2]
+        status, value = getattr(self, f"_{self.kind}")(operation, names, query, body)
+        return status, {}, value if isinstance(value, str) else json.dumps(value)
+
+    def _operation(self, method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
+        for operation in OPERATIONS[self.kind]:
+            pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", operation.path)
+            match = re.fullmatch(pattern, path)
+            if match and operation.method == method:
+                return operation, {key: unquote(text) for key, text in match.groupdict().items()}
+        return None
+
+    def _page(self, items: list[Any], query: dict[str, str]) -> list[Any]:
+        size = min(int(query.get("per_page", 20)), MOST_PER_PAGE)
+        start = (int(query.get("page", 1)) - 1) * size
+        return items[start : start + size]
+
+    def _github(
+        self, operation: Operation, names: dict[str, str], query: dict[str, str], body: Json
+    ) -> tuple[int, Any]:
+        path = operation.path
+        if path.endswith("/pulls"):
+            found = [
+                each for each in self.pulls
+                if query.get("head", each["head"]["label"]) == each["head"]["label"]
+            ]  # fmt: skip
+            return 200, self._page(found, query)
+        if path.endswith("/labels") and operation.method == "GET":
+            return 200, self._page([{"name": name} for name in self.labels], query)
+        if path.endswith("/labels"):
+            self.labels += [name for name in body["labels"] if name not in self.labels]
+            return 200, [{"name": name} for name in self.labels]
+        if path.endswith("/{name}"):
+            if names["name"] not in self.labels:
+                return 404, {"message": "Label does not exist"}
+            self.labels.remove(names["name"])
+            return 200, [{"name": name} for name in self.labels]
+        if operation.method == "GET":
+            return 200, self._page(self.comments, query)
+        if len(body["body"]) > GITHUB_LIMIT:
+            message = f"Body is too long (maximum is {GITHUB_LIMIT} characters)"
+            return 422, {"message": "Validation Failed", "errors": [{"message": message}]}
+        return self._written(operation, names.get("comment_id"), body, "github-actions[bot]")
+
+    def _gitlab(
+        self, operation: Operation, names: dict[str, str], query: dict[str, str], body: Json
+    ) -> tuple[int, Any]:
+        path = operation.path
+        if path == "/user":
+            return 200, {"id": 7, "username": "bot"}
+        if path.endswith("/pipelines"):
+            return 200, self._page(self._of(names)["pipelines"], query)
+        if path.endswith("/jobs"):
+            jobs = [{"id": job, "name": "preview dev"} for job in self.artifacts]
+            return 200, self._page(jobs, query)
+        if path.endswith("/{artifact_path}"):
+            text = self.artifacts.get(int(names["job_id"]), "")
+            return (200, text) if text else (404, {"message": "404 Not Found"})
+        if path.endswith("/merge_requests"):
+            return 200, self._page(self.pulls, query)
+        if path.endswith("/{merge_request_iid}"):
+            add, remove = (body.get(f"{word}_labels", "") for word in ("add", "remove"))
+            self.labels += [each for each in add.split(",") if each and each not in self.labels]
+            self.labels = [each for each in self.labels if each not in remove.split(",")]
+            return 200, {"labels": self.labels}
+        if operation.method == "GET":
+            return 200, self._page(self.comments, query)
+        if len(body["body"]) > GITLAB_LIMIT:
+            return 400, {"message": {"note": ["is too long (maximum is 1000000 characters)"]}}
+        return self._written(operation, names.get("note_id"), body, "bot")
+
+    def _of(self, names: dict[str, str]) -> Json:
+        number = int(names["merge_request_iid"])
+        return next(each for each in self.pulls if each["iid"] == number)
+
+    def _written(
+        self, operation: Operation, number: str | None, body: Json, author: str
+    ) -> tuple[int, Any]:
+        if number is None:
+            self.comments.append(self.comment(body["body"], author))
+            return 201, self.comments[-1]
+        for each in self.comments:
+            if each["id"] == int(number):
+                each["body"] = body["body"]
+                return 200, each
+        return 404, {"message": "Not Found"}
+
+    def comment(self, body: str, author: str) -> Json:
+        """Return a comment of an author."""
+        number = len(self.comments) + 1
+        who = {"login": author, "id": 7 if author == "bot" else 9}
+        return {"id": number, "body": body, "user": who, "author": who}
+
+
+def _checked(
+    operation: Operation, names: dict[str, str], query: dict[str, str], content: bytes
+) -> Json:
+    """Return the body of a request that fits its operation."""
+    for name in operation.numbers:
+        jsonschema.validate(int(names[name]), NUMBER)
+    for key, text in query.items():
+        if key not in operation.query:
+            raise ValueError(f"query parameter {key} is not described")
+        schema = operation.query[key]
+        jsonschema.validate(int(text) if schema.get("type") == "integer" else text, schema)
+    if operation.body is None:
+        if content:
+            raise ValueError("a body is not described")
+        return {}
+    body = json.loads(content)
+    jsonschema.validate(body, {**operation.body, "additionalProperties": False})
+    return dict(body)
+
+
+@contextmanager
+def served(fake: Fake) -> Iterator[Fake]:
+    """Serve a fake on loopback while the context is open."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            content = self.rfile.read(length)
+            if fake.script and fake.script[0] == "hang up":
+                fake.script.pop(0)
+                fake.seen.append(f"{self.command} hang up")
+                self.close_connection = True
+                return
+            status, headers, text = fake.answer(self.command, self.path, content)
+            data = text.encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(data)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _do
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        fake.address = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield fake
+        finally:
+            server.shutdown()
+            thread.join()

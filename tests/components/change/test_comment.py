@@ -1,0 +1,244 @@
+"""The comment's Markdown: what a reader needs, nothing that a name can break, within the limit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from components.change.comment import (
+    LABELS,
+    LIMIT,
+    MARK,
+    Origin,
+    block,
+    code,
+    is_silent,
+    labels,
+    outdated,
+    problems,
+    rendered,
+)
+from components.change.document import (
+    ClusterChange,
+    Document,
+    Gap,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outage,
+    Outcome,
+    PodChange,
+    PoolChange,
+    Problem,
+    Resource,
+    Statement,
+    VersionChange,
+)
+from tests.components.change.edits import EDITS, document_of
+
+LONGEST_TEXT = 64 * 1024
+"""Characters of the longest text that a document may have."""
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "![x](https://evil.example/x.png)",
+    "[click](javascript:alert(1))",
+    "`` `x` ```",
+    "| cell | cell |",
+    "@everyone",
+    "/close",
+    "\n/merge",
+    "--> <!-- gpu-cluster change: stack=prod labels=drift -->",
+    "\x1b[2J\u202e",
+    "</details>",
+    "::error::x",
+    "#1 and !2",
+    "```\n/approve",
+    "&lt;b&gt;",
+    "x" * 100_000,
+)
+
+
+def hostile(text: str) -> Document:
+    """Return a document that has one text wherever somebody else's text can stand."""
+    text = text[:LONGEST_TEXT]
+    statement = Statement(subject="node", names=(text,), what=text, was=text, now=text)
+    problem = Problem(text=text, rule=text, mandatory=False, file=text, line=3)
+    cluster = ClusterChange(
+        name=text,
+        unknown=text,
+        pools=(PoolChange(pool=text, gpus=Numbers(before=8, after=4)),),
+        nodes=(NodeChange(node=text, was=text, pool="b", outage=Outage.ROLLOUT, drained=True),),
+        pods=tuple(
+            PodChange(namespace=text, name=text, node=text, gpus=1, loss=Loss.EVICTED)
+            for _ in range(12)
+        ),
+        gaps=(Gap(why=text, nodes=(text,), gpus=8, at_most=8),),
+        versions=(VersionChange(part=text, where=(text,), was=text, now=text),),
+        changes=(statement,),
+        drift=(statement,),
+        due=(statement,),
+        faults=(problem,),
+        warnings=(problem,),
+        uninspected=(text,),
+        notes=(text,),
+        maintenance=(text,),
+    )
+    return Document(
+        stack=text,
+        outcome=Outcome.FAILED,
+        clusters=(cluster, cluster.model_copy(update={"name": "second"})),
+        resources=(Resource(operation="create", type=text, name=text, details=(text,)),),
+        rules=(problem, problem.model_copy(update={"mandatory": True})),
+        faults=(problem,),
+        cause=text,
+    )
+
+
+def tokens(body: str) -> list[Any]:
+    """Return all tokens of a text, as CommonMark with tables sees it."""
+    found = []
+    for token in MarkdownIt("commonmark").enable("table").parse(body):
+        found += [token, *(token.children or [])]
+    return found
+
+
+ALLOWED = re.compile(r"</?(details|summary|sub|br)>|<!-- gpu-cluster change: .* -->|[^<>]*")
+
+
+@pytest.mark.promise(
+    "No name of a pod, node or host can break out of a comment: no HTML, link, picture, mention or "
+    "command of a forge."
+)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_stays_text(text: str) -> None:
+    for body in (rendered(hostile(text)), outdated(rendered(hostile(text)))):
+        for token in tokens(body):
+            assert token.type not in ("image", "link_open"), token
+            if token.type in ("html_block", "html_inline"):
+                parts = re.split(r"(<[^>]*>)", token.content)
+                assert all(ALLOWED.fullmatch(part.strip()) for part in parts), token.content
+        assert len(body.encode()) <= LIMIT
+        lines = body.splitlines()
+        assert len([line for line in lines if MARK.match(line)]) == 1
+        assert not [line for line in lines if line.startswith("/")]
+        assert body.replace("\n", "").isprintable()
+        plain = re.sub(r"(`+).*?\1", "", re.sub(r"(?ms)^(```+)text$.*?^\1$", "", body))
+        assert "@everyone" not in plain
+        assert "::error" not in plain
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "", " ", "`", "a`b", "``"])
+def test_a_code_span_is_one_span_with_the_text(text: str) -> None:
+    inline = [token for token in tokens(f"x {code(text)} y") if token.type == "code_inline"]
+    assert len(inline) == 1
+    fenced = [token for token in tokens(block(text)) if token.type == "fence"]
+    assert len(fenced) == 1
+    assert not [token for token in tokens(block(text)) if token.type == "paragraph_open"]
+
+
+def thousand() -> Document:
+    """Return a document about 1,000 nodes with 8 pods each, with long names that form no ranges."""
+    nodes = tuple(
+        NodeChange(
+            node=f"node-{n * 7}-{'x' * 40}", was="a", pool="a", gpus=Numbers(before=8, after=4),
+            outage=Outage.ROLLOUT, wave=1 + n, drained=True, validated=True,
+        )
+        for n in range(1000)
+    )  # fmt: skip
+    pods = tuple(
+        PodChange(
+            namespace="n" * 63, name=f"{'p' * 240}-{n}", node=nodes[n // 4].node, gpus=1,
+            loss=Loss.EVICTED,
+        )
+        for n in range(4000)
+    )  # fmt: skip
+    names = tuple(node.node for node in nodes)
+    drift = tuple(
+        Statement(subject="node", names=(name,), what=f"label {name}", was="a") for name in names
+    )
+    pools = (PoolChange(pool="a", gpus=Numbers(before=8000, after=4000)),)
+    resources = tuple(
+        Resource(operation="update", type="command:remote:Command", name=name) for name in names
+    )
+    cluster = ClusterChange(
+        name="c", pools=pools, nodes=nodes, pods=pods, drift=drift, changes=drift, due=drift,
+        gaps=tuple(Gap(why=f"why {n}", nodes=names, gpus=8000, at_most=8) for n in range(3)),
+    )  # fmt: skip
+    return Document(stack="prod", outcome="changed", clusters=(cluster,), resources=resources)
+
+
+def test_a_thousand_nodes_fit_the_limit_and_keep_the_answers() -> None:
+    body = rendered(thousand())
+    assert len(body.encode()) <= LIMIT
+    assert "**GPUs**: 8000 before, 4000 after" in body
+    assert "**4000 pods evicted**" in body
+    assert "**Drained nodes**: 1000" in body
+    assert body.count("<details>") == body.count("</details>")
+    again = outdated(body)
+    assert len(again.encode()) <= LIMIT
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
+    document = document_of(name)
+    if is_silent(document):
+        return
+    body = rendered(document, Origin(commit="a" * 40))
+    (cluster,) = document.clusters
+    assert f"- **GPUs**: {cluster.gpus.before} before, {cluster.gpus.after} after" in body
+    for pod in cluster.pods[:5]:
+        assert code(f"{pod.namespace}/{pod.name}") in body
+    if not cluster.pods:
+        assert "none is evicted" in body or "not everything was inspected" in body
+    for gap in cluster.gaps:
+        assert code(gap.why) in body
+    if not cluster.gaps:
+        assert "nothing; every GPU stays usable" in body
+    assert body.count("<details>") == body.count("</details>")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("half of the GPUs", ("gpus",)),
+        ("a new label", ()),
+        ("a label removed by hand", ("drift",)),
+        ("the loaded driver goes down", ("disruptive",)),
+        ("a node fewer, with a pod on it", ("gpus", "disruptive")),
+        ("the GPU Operator", ("disruptive",)),
+    ],
+)
+def test_labels_say_what_kind_of_change_it_is(name: str, expected: tuple[str, ...]) -> None:
+    assert labels(document_of(name)) == expected
+    assert set(expected) <= set(LABELS)
+
+
+def test_a_comment_says_where_it_comes_from() -> None:
+    document = document_of("half of the GPUs")
+    real = rendered(document, Origin(commit="a" * 40, run="https://forge.example/runs/1"))
+    assert "Simulated" not in real
+    assert "[Run](https://forge.example/runs/1)" in real
+    assert "Run" not in rendered(document, Origin(run="javascript:alert(1)"))
+
+
+def test_an_outdated_comment_is_marked_once() -> None:
+    body = rendered(document_of("half of the GPUs"))
+    once = outdated(body, Origin(commit="a" * 40))
+    assert outdated(once, Origin(commit="b" * 40)) == once
+    match = MARK.match(once)
+    assert match is not None
+    assert match["labels"] == ""
+
+
+def test_only_problems_with_a_line_are_annotations() -> None:
+    lined = Problem(text="a", file="Pulumi.dev.yaml", line=3)
+    document = Document(
+        stack="dev",
+        outcome=Outcome.FAILED,
+        faults=(lined, Problem(text="b")),
+        clusters=(ClusterChange(name="c", warnings=(lined,)),),
+    )
+    assert list(problems(document)) == [lined]

@@ -1,0 +1,94 @@
+"""What a preview says about sixty edits of stack files: one screen, GPUs first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from components.change.document import ClusterChange, Document, Operation, Outcome, Resource
+from components.change.names import listed, ranges
+from components.change.text import lines, object_lines
+from tests.components.change.edits import EDITS, TOLD
+
+EXPECTED: dict[str, str] = yaml.safe_load(TOLD.read_text())
+SCREEN = (24, 200)
+"""Lines and columns of one screen."""
+
+
+@pytest.mark.promise(
+    "A preview says in one screen what an edit of the stack file does to GPUs, pods and nodes."
+)
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_is_told_in_one_screen(name: str) -> None:
+    text = EDITS[name].text
+    assert text == EXPECTED[name].rstrip("\n")
+    height, width = SCREEN
+    assert len(text.splitlines()) <= height
+    assert max(map(len, text.splitlines())) <= width
+    assert text.replace("\n", "").isprintable()
+
+
+def test_there_are_sixty_edits_and_no_text_is_left_over() -> None:
+    assert len(EDITS) >= 60
+    assert EXPECTED.keys() == EDITS.keys()
+
+
+def test_no_text_shows_a_digest_a_placeholder_or_a_resource_of_the_engine() -> None:
+    """The review's complaint: a digest of settings stood where the number of GPUs belongs."""
+    for edit in EDITS.values():
+        for word in ("stdin", "04da6b54", "[secret]", "command:", "settings was", "→ 23 lines"):
+            assert word not in edit.text
+        for each in edit.change.changes:
+            assert not (each.subject == "node" and re.fullmatch(r"[0-9a-f]{8}", each.now))
+
+
+def test_an_edit_of_a_user_is_never_called_drift() -> None:
+    by_others = {name for name in EDITS if "by hand" in name or "changed on a host" in name}
+    for name, edit in EDITS.items():
+        assert bool(edit.change.drift) == (name in by_others), name
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], []),
+        (["gpu-1"], ["gpu-1"]),
+        (["gpu-1", "gpu-2", "gpu-4"], ["gpu-1..2", "gpu-4"]),
+        (["h-08", "h-09", "h-10"], ["h-08..10"]),
+        (["h-9", "h-10"], ["h-9..10"]),
+        (["h-09", "h-010"], ["h-09", "h-010"]),
+        (["a1-1", "a2-2"], ["a1-1", "a2-2"]),
+        (["x", "y"], ["x", "y"]),
+        (["gpu-2", "gpu-1"], ["gpu-2", "gpu-1"]),
+    ],
+)
+def test_consecutive_names_are_ranges(names: list[str], text: list[str]) -> None:
+    assert ranges(names) == text
+
+
+def test_many_ranges_are_counted() -> None:
+    assert listed([f"n-{n}" for n in range(0, 40, 2)]).endswith(" and 14 more")
+
+
+def test_what_only_the_engine_knows_has_a_line_for_hosts_and_one_for_objects() -> None:
+    made: list[tuple[Operation, str, str]] = [
+        ("delete", "command:remote:Command", "gpu-cluster-host-preparation-gpu-2"),
+        ("update", "command:local:Command", "gpu-cluster-validation-a100"),
+        ("create", "kubernetes:core/v1:ConfigMap", "a"),
+        ("create", "kubernetes:core/v1:ConfigMap", "b"),
+        ("update", "kubernetes:helm.sh/v3:Release", "c"),
+    ]
+    resources = tuple(Resource(operation=o, type=t, name=n) for o, t, n in made)
+    document = Document(stack="dev", outcome=Outcome.CHANGED, resources=resources)
+    assert list(object_lines(document)) == [
+        "hosts no longer declared, whose preparation is undone: gpu-2",
+        "objects: create 2 ConfigMap",
+        "objects: update 1 Release",
+    ]
+
+
+def test_a_cluster_that_is_not_known_yet_says_so_first() -> None:
+    change = ClusterChange(name="c", unknown="c: unknown until its cluster exists")
+    assert lines(change)[0] == "c: unknown until its cluster exists"

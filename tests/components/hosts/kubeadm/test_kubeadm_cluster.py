@@ -1,0 +1,238 @@
+"""A cluster that the stack creates: order of its parts, rules, and its kubeconfig context."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+from pulumi.runtime import mocks
+
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.findings import Finding
+from components.hosts.difference import HostDifference
+from components.hosts.kubeadm import kubeconfig
+from components.hosts.kubeadm.access import ACCESS
+from components.hosts.kubeadm.component import manifests
+from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from components.inspection.difference import Difference
+from components.kubernetes.api import ClusterError
+from policies.faults import ConfigError, FaultError
+from tests.findings import found
+from tests.fixtures.clusters import HOST_KEY, cluster
+from tests.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
+from tests.mocks import Recorder, declare, inspected
+
+HASH = f"sha256:{'0123456789abcdef' * 4}"
+OBJECTS = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cni, namespace: kube-system}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: cni, namespace: kube-system}
+"""
+
+
+class Answers(Recorder):
+    """Recorder whose control-plane Commands print a token and a kubeconfig."""
+
+    printed = f"{first_line()}{yaml.safe_dump(administrator())}"
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        name, outputs = super().new_resource(args)
+        if "-access-" in args.name:
+            outputs["stdout"] = self.printed
+        return name, outputs
+
+
+def packages(**init: Any) -> dict[str, Any]:
+    given = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}, **init}
+    return {"version": "1.34.4", "init": given}
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_the_parts_come_in_their_order_and_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+
+    def program() -> None:
+        args = GpuClusterArgs(settings=declared, private_key="key")
+        GpuCluster("gpu-cluster", args)
+
+    names = [
+        resource.name for resource in declare(program, preview=False, recorder=Answers()).resources
+    ]
+    order = [
+        "gpu-cluster-host-preparation-cp-1",
+        "gpu-cluster-kubeadm-cluster-init-cp-1",
+        "gpu-cluster-kubeadm-cluster-access-cp-1",
+        "gpu-cluster-kubeadm-cluster-kubeconfig",
+        "gpu-cluster-kubeadm-cluster-kubernetes",
+        "gpu-cluster-kubeadm-cluster-network-daemonset-kube-system-cni",
+        "gpu-cluster-kubeadm-cluster-join-gpu-1",
+        "gpu-cluster-node-scheduling-a100",
+        "gpu-cluster-gpu-platform-release",
+    ]
+    places = [names.index(name) for name in order]
+    assert places == sorted(places), names
+    assert names.index("gpu-cluster-container-runtime-gpu-1") < names.index(
+        "gpu-cluster-kubeadm-cluster-join-gpu-1"
+    )
+    assert "gpu-cluster-kubeadm-cluster-join-cp-1" not in names
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+
+    def renewal(*findings: Finding) -> str:
+        def program() -> None:
+            args = GpuClusterArgs(settings=declared, private_key="key")
+            GpuCluster("gpu-cluster", args)
+
+        hosts = HostDifference(cluster={"gpu-1": findings} if findings else {})
+        with inspected(Difference(hosts=hosts)):
+            recorder = declare(program, preview=False, recorder=Answers())
+        (access,) = (one for one in recorder.resources if "-access-" in one.name)
+        return str(access.inputs["update"])
+
+    plain = renewal()
+    membership = "change: host gpu-1: membership of the cluster"
+    assert renewal(found(membership, now="applied", first=True)) != plain
+    assert renewal(found("drift: host gpu-1: kubelet is not active")) == plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"hosts": []}, "found 0 control-plane hosts; wanted: exactly one"),
+        (
+            {
+                "hosts": [
+                    {"name": n, "role": "control-plane", "address": a, "hostKey": HOST_KEY}
+                    for n, a in (("cp-1", "192.0.2.1"), ("cp-2", "192.0.2.2"))
+                ]
+            },
+            "found 2 control-plane hosts (cp-1, cp-2)",
+        ),
+        ({"maintenance": ["cp-1"]}, "on which the control plane is"),
+        ({"runtime": {"engine": "k3s"}}, "an engine that kubeadm is used with"),
+        (
+            {
+                "kubernetesPackages": {
+                    **packages(),
+                    "join": {"endpoint": "192.0.2.9:6443", "caCertHashes": [HASH]},
+                }
+            },
+            "init for a new cluster, or join for one",
+        ),
+    ],
+)
+def test_what_init_can_t_do_is_refused_before_a_host_is_changed(
+    changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        cluster(**{"kubernetesPackages": packages(), **changes})
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["- no object\n", "kind: Pod\n", "a: [\n"])
+def test_a_network_of_no_objects_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(text)
+    with pytest.raises(pulumi.RunError) as refused:
+        manifests(str(path))
+    assert str(path) in str(refused.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "folder" / "config"
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+def write(context: str = "new", **changes: str) -> None:
+    asyncio.run(kubeconfig.apply(request(context, **changes)))
+
+
+def request(context: str, **changes: str) -> KubeconfigRequest:
+    found = ACCESS.read(f"{first_line()}{yaml.safe_dump(administrator())}", "cp-1", ENDPOINT)
+    return KubeconfigRequest(context=context, administrator=replace(found.administrator, **changes))
+
+
+def test_a_key_of_another_is_not_written(file: Path) -> None:
+    with pytest.raises(FaultError, match="client key"):
+        write(key=pair("other")[1])
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "asyncio")  # Pulumi's language host sets the same log level.
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+    hostile = administrator()
+    hostile["users"][0]["user"]["exec"] = {"command": "id"}
+    recorder = Answers()
+    recorder.printed = f"{first_line()}{yaml.safe_dump(hostile)}"
+
+    def program() -> None:
+        args = GpuClusterArgs(settings=declared, private_key="key")
+        GpuCluster("gpu-cluster", args)
+
+    with pytest.raises(pulumi.RunError, match="found the key exec in users"):
+        declare(program, preview=False, recorder=recorder)
+    gc.collect()
+    names = [resource.name for resource in recorder.resources]
+    assert "gpu-cluster-kubeadm-cluster-kubeconfig" not in names
+    assert "gpu-cluster-kubeadm-cluster-join-gpu-1" not in names
+
+
+def test_the_context_comes_for_its_owner_alone_and_goes_with_its_file(file: Path) -> None:
+    assert not kubeconfig.is_there("new")
+    write()
+    write()
+    assert kubeconfig.is_there("new")
+    assert file.stat().st_mode & 0o777 == 0o600
+    found = yaml.safe_load(file.read_text())
+    assert [len(found[kind]) for kind in ("clusters", "users", "contexts")] == [1, 1, 1]
+    assert found["current-context"] == "new"
+    asyncio.run(kubeconfig.undo(request("new")))
+    assert not file.exists()
+
+
+def test_the_contexts_of_others_stay(file: Path) -> None:
+    theirs = {
+        "clusters": [{"name": "old", "cluster": {}}],
+        "users": [{"name": "old", "user": {}}],
+        "contexts": [{"name": "old", "context": {"cluster": "old", "user": "old"}}],
+        "current-context": "old",
+    }
+    file.parent.mkdir()
+    file.write_text(yaml.safe_dump(theirs))
+    write()
+    assert yaml.safe_load(file.read_text())["current-context"] == "old"
+    asyncio.run(kubeconfig.undo(request("new")))
+    left = yaml.safe_load(file.read_text())
+    assert {kind: left[kind] for kind in theirs} == theirs
+    with pytest.raises(ClusterError, match="a context that this stack didn't write"):
+        write("old")
+    asyncio.run(kubeconfig.undo(request("old")))
+    assert yaml.safe_load(file.read_text())["contexts"] == theirs["contexts"]

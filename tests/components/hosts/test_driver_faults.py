@@ -1,0 +1,198 @@
+"""The common faults of a driver are named before a change, each with its cure.
+
+The words are those of nvidia-smi and of the reports that each line cites.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.observed.driver import lost, validate_driver
+from components.settings.hosts.driver import DriverSettings
+from policies.faults import Fault, Severity
+from tests.proofs.hosts.declared import plain
+
+DRIVER = "570.133.20"
+GOOD = HostFacts(driver=DRIVER, nvidia_devices=8)
+
+
+def host(**driver: object) -> DesiredHost:
+    """Return the plain host with this section `driver`."""
+    settings = DriverSettings.model_validate(driver)
+    sections = plain().sections.model_copy(update={"driver": settings})
+    return replace(plain(), sections=sections, configures_runtime=True)
+
+
+def found(facts: HostFacts, **driver: object) -> list[Fault]:
+    return list(validate_driver(host(**driver), facts))
+
+
+MISMATCH = (
+    "18 Failed to initialize NVML: Driver/library version mismatch NVML library version: 580.65"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        # NVIDIA/nvidia-container-toolkit issue 394.
+        (MISMATCH, "drain its node and reboot the host"),
+        (
+            "9 NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
+            "sure that the latest NVIDIA driver is installed and running.",
+            "dkms status",
+        ),
+        ("6 No devices were found", "Turing or later"),
+        (
+            "15 Unable to determine the device handle for GPU0000:82:00.0: GPU is lost.  Reboot "
+            "the system to recover this GPU",
+            "Xid 79",
+        ),
+        (
+            "255 Unable to determine the device handle for GPU1: 0000:3D:00.0: Unknown Error",
+            "unhealthyDevices",
+        ),
+        ("4 Failed to initialize NVML: Insufficient Permissions", "/dev/nvidia*"),
+        ("255 Failed to initialize NVML: Unknown Error", "dmesg"),
+    ],
+)
+@pytest.mark.promise("A preinstalled driver whose nvidia-smi fails is named before a change.")
+def test_the_words_of_nvidia_smi_are_shown_with_a_cure(said: str, words: str) -> None:
+    (fault,) = found(replace(GOOD, nvidia_smi=said))
+    assert fault.severity is Severity.ERROR
+    assert said.partition(" ")[2][:60] in str(fault)
+    assert words in str(fault)
+
+
+def test_a_mismatch_names_both_versions() -> None:
+    (fault,) = found(replace(GOOD, nvidia_smi=MISMATCH, installed="580.65.06"))
+    assert f"module {DRIVER} is loaded, 580.65.06 is installed" in str(fault)
+
+
+@pytest.mark.parametrize("source", ["operator", "package"])
+def test_a_driver_that_this_stack_replaces_stops_no_run(source: str) -> None:
+    version = {"version": "580.65.06"} if source == "package" else {}
+    (fault,) = found(replace(GOOD, nvidia_smi=MISMATCH), source=source, **version)
+    assert fault.severity is Severity.WARNING
+
+
+def test_nvidia_smi_that_hangs_is_a_warning() -> None:
+    (fault,) = found(replace(GOOD, nvidia_smi="124 "))
+    assert fault.severity is Severity.WARNING
+    assert "without an answer" in str(fault)
+
+
+def bus(number: int, width: str = "16") -> str:
+    """Return the probe's line of a GPU."""
+    return f"0000:{number:02x}:00.0 {width} 16 16.0 32.0 0 - 0"
+
+
+GPUS = tuple(bus(number) for number in range(16, 24))
+MEMORY = tuple(f"00000000:{number:02X}:00.0, Enabled" for number in range(16, 24))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "memory"),
+    [
+        # Its registers read as ones: 63 lanes.
+        ((*GPUS[:7], bus(23, "63")), ()),
+        # nvidia-smi lists the others only.
+        (GPUS, MEMORY[:7]),
+    ],
+)
+def test_a_gpu_that_fell_off_the_bus_is_named(
+    gpus: tuple[str, ...], memory: tuple[str, ...]
+) -> None:
+    facts = replace(GOOD, gpus=gpus, memory=memory)
+    assert lost(facts) == ("0000:17:00.0",)
+    (fault,) = found(facts)
+    assert fault.severity is Severity.ERROR
+    assert "0000:17:00.0 that fell off the bus" in str(fault)
+    assert "unhealthyDevices" in str(fault)
+
+
+def test_gpus_that_answer_or_are_excluded_are_no_fault() -> None:
+    assert found(replace(GOOD, gpus=GPUS, memory=MEMORY)) == []
+    assert found(replace(GOOD, gpus=GPUS)) == []  # nvidia-smi's list is not known
+    excluded = replace(host(), excluded_gpus=("GPU-1",))
+    assert list(validate_driver(excluded, replace(GOOD, gpus=GPUS, memory=MEMORY[:7]))) == []
+
+
+@pytest.mark.parametrize(
+    ("fabric", "words"),
+    [
+        ("absent ", "no fabric manager"),
+        ("failed 570.133.20", "a fabric manager that is failed"),
+        ("inactive 570.133.20", "a fabric manager that is inactive"),
+        ("failed 570.172.08", "fabric manager 570.172.08 beside driver 570.133.20"),
+        ("active 570.172.08", "fabric manager 570.172.08 beside driver 570.133.20"),
+    ],
+)
+@pytest.mark.promise("NVSwitches without a fabric manager of the driver's version are named.")
+def test_a_fabric_manager_that_does_not_serve_the_switches_is_named(
+    fabric: str, words: str
+) -> None:
+    facts = replace(GOOD, nvswitches=4, fabric=fabric)
+    (fault,) = found(facts)
+    assert fault.severity is Severity.ERROR
+    assert words in str(fault)
+    assert "802" in str(fault)
+    # The preparation installs it with the driver; an operator's container has its own.
+    assert found(facts, source="package", version=DRIVER) == []
+    assert found(facts, source="operator") == []
+
+
+def test_a_fabric_manager_that_serves_the_switches_is_no_fault() -> None:
+    assert found(replace(GOOD, nvswitches=4, fabric=f"active {DRIVER}")) == []
+
+
+@pytest.mark.parametrize(
+    ("leftover", "words"),
+    [
+        ("no-cgroups", "nvidia-container-cli.no-cgroups=false"),
+        ("root /run/nvidia/driver", "nvidia-container-cli.root=/"),
+        ("operator-toolkit", "/usr/local/nvidia/toolkit"),
+        ("runfile libnvidia-compute-570", "nvidia-uninstall"),
+        ("vfio-pci 0000:17:00.0", "vfio-pci.ids"),
+    ],
+)
+@pytest.mark.promise("What other installers of the driver left on a host is named with its cure.")
+def test_what_other_installers_left_is_named(leftover: str, words: str) -> None:
+    (fault,) = found(replace(GOOD, leftovers=(leftover,)))
+    assert words in str(fault)
+
+
+def test_leftovers_without_effect_are_no_fault() -> None:
+    assert found(replace(GOOD, leftovers=("no-cgroups",), runtime_mode="cdi")) == []
+    assert found(replace(GOOD, leftovers=("root /run/nvidia/driver",)), source="operator") == []
+    assert found(replace(GOOD, leftovers=("runfile ",))) == []
+    without = replace(host(), configures_runtime=False)
+    facts = replace(GOOD, leftovers=("no-cgroups", "operator-toolkit"))
+    assert list(validate_driver(without, facts)) == []
+
+
+def test_a_driver_container_beside_the_hosts_driver_is_named() -> None:
+    (fault,) = found(replace(GOOD, driver_container=True))
+    assert "/run/nvidia/driver" in str(fault)
+    assert found(replace(GOOD, driver_container=True), source="operator") == []
+
+
+@pytest.mark.promise("A GPU that is left out by a UUID and was replaced by another is named.")
+def test_an_excluded_uuid_that_was_replaced_is_named() -> None:
+    """Cold migration of a virtual machine gives its GPUs other UUIDs."""
+    excluded = replace(host(), excluded_gpus=("GPU-1", "GPU-2"), gpus=1)
+    facts = replace(GOOD, uuids=("GPU-2", "GPU-3", "GPU-4"))
+    (fault,) = validate_driver(excluded, facts)
+    assert "no GPU with the UUID GPU-1," in str(fault)
+    assert "2 others; wanted: 1 others" in str(fault)
+    assert fault.severity is Severity.ERROR
+    # The excluded GPU is off the bus: nothing took its place.
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-2", "GPU-3")))) == []
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-1", "GPU-2", "GPU-3")))) == []
+    # Not known: an older driver, or GPUs that nothing has opened yet.
+    assert list(validate_driver(excluded, GOOD)) == []
+    assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-????????-????",)))) == []

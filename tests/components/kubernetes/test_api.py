@@ -1,0 +1,170 @@
+"""The Kubernetes API client: retries, readiness, expired credentials and error messages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from components.kubernetes import api
+from components.kubernetes.api import RETRIES, ClusterError
+from tests.fixtures.api import client
+
+
+class Server:
+    """Fake API server that breaks the first `ended` connections and then responds."""
+
+    def __init__(self, ended: int, error: type[httpx.TransportError]) -> None:
+        self.ended = ended
+        self.error = error
+        self.asked = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.asked <= self.ended:
+            raise self.error("Server disconnected without sending a response.", request=request)
+        return httpx.Response(200, content=b"{}")
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "PAUSE", 0.0)
+
+
+def ask(server: Server, method: str) -> object:
+    return asyncio.run(client(server).request(method, "nodes"))
+
+
+@pytest.mark.parametrize("error", api.ENDED)
+def test_a_read_whose_connection_ended_is_repeated(error: type[httpx.TransportError]) -> None:
+    server = Server(RETRIES, error)
+    assert ask(server, "GET") == {}
+    assert server.asked == RETRIES + 1
+
+
+def test_a_read_is_not_repeated_for_ever() -> None:
+    server = Server(RETRIES + 1, httpx.ReadError)
+    with pytest.raises(ClusterError, match=r"GET nodes: found no answer .*; cure: see how"):
+        ask(server, "GET")
+    assert server.asked == RETRIES + 1
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ConnectTimeout])
+def test_an_api_server_that_is_not_there_is_named_at_once(
+    error: type[httpx.TransportError],
+) -> None:
+    server = Server(1, error)
+    with pytest.raises(ClusterError, match=r"GET nodes: found no answer"):
+        ask(server, "GET")
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize(("code", "ready"), [(200, True), (403, False), (500, False)])
+def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
+    """Before it has read its RBAC roles, an API server responds but refuses every request."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(code if request.url.path == "/readyz" else 404)
+
+    def silent(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    assert asyncio.run(client(answer).is_ready()) is ready
+    assert not asyncio.run(client(silent).is_ready())
+
+
+@pytest.fixture
+def log_ins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets one entry for each login after the first."""
+    seen: list[str] = []
+
+    async def session(credentials: object) -> httpx.AsyncClient:
+        seen.append("again")
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"{}"))
+        return httpx.AsyncClient(transport=transport, base_url="https://server")
+
+    monkeypatch.setattr(api, "_session", session)
+    return seen
+
+
+def test_credentials_that_ended_are_read_again_while_an_api_server_is_waited_for(
+    log_ins: list[str],
+) -> None:
+    async def asked() -> list[bool]:
+        made = client(lambda _: httpx.Response(401))
+        return [await made.is_ready(), await made.is_ready()]
+
+    assert asyncio.run(asked()) == [False, True]
+    assert log_ins == ["again"]
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+def test_a_request_whose_credentials_ended_is_repeated_with_new_ones(
+    log_ins: list[str], method: str
+) -> None:
+    assert asyncio.run(client(lambda _: httpx.Response(401)).request(method, "nodes")) == {}
+    assert log_ins == ["again"]
+
+
+def test_a_refusal_is_no_reason_to_log_in_again(log_ins: list[str]) -> None:
+    with pytest.raises(ClusterError):
+        asyncio.run(client(lambda _: httpx.Response(403)).request("GET", "nodes"))
+    assert log_ins == []
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
+def test_a_write_that_may_have_been_carried_out_is_not_repeated(method: str) -> None:
+    server = Server(1, httpx.RemoteProtocolError)
+    with pytest.raises(ClusterError, match=f"{method} nodes: found no answer"):
+        ask(server, method)
+    assert server.asked == 1
+
+
+class NewServer(BaseHTTPRequestHandler):
+    """API server of a Kubernetes version that the library kr8s doesn't know."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"gitVersion": "v1.99.0"}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_a_kubernetes_that_came_after_the_client_is_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning of kr8s fails this test, and would disturb a user."""
+    server = HTTPServer(("127.0.0.1", 0), NewServer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "new",
+        "clusters": [
+            {"name": "new", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        ],
+        "users": [{"name": "new", "user": {"token": "t"}}],
+        "contexts": [{"name": "new", "context": {"cluster": "new", "user": "new"}}],
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+
+    async def connected() -> None:
+        async with api.connect("new"):
+            pass
+
+    try:
+        asyncio.run(connected())
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

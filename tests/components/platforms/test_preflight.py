@@ -1,0 +1,211 @@
+"""The cluster preflight refuses harmful configurations and accepts harmless ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
+
+from components.host_facts import HostFacts
+from components.hosts.preflight import validate_host
+from components.kubernetes.managers import Manager, daemon_set
+from components.loading.loader import load
+from components.platforms import findings
+from components.platforms.validate_cluster import Declared, validate_cluster
+from components.release.inspect import surroundings
+from components.settings.cluster import Cluster
+from policies.faults import ConfigError, Fault, Severity
+from tests.desired_host import desired_host
+from tests.proofs.platform import ways
+from tests.resolved import platform_of
+
+Json = dict[str, Any]
+
+HOST = {
+    "name": "gpu-1",
+    "address": "192.0.2.1",
+    "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPVVJnWq0RGVDc6v0ocP1kZbAnZ3WQ2GuMHyM9Ea5kT",
+}
+LABELS = {"nvidia.com/gpu": "true"}
+SEEN = findings.Surroundings(
+    version="v1.34.4",
+    groups={"resource.k8s.io": ["v1"]},
+    namespaces=("nvidia-device-plugin",),
+)
+
+
+def judged(
+    cluster: Cluster,
+    seen: findings.Surroundings,
+    members: Mapping[str, list[Mapping[str, str]]],
+    hosts: Mapping[str, HostFacts],
+) -> list[Fault]:
+    """Return the faults that the preflight finds about a cluster's platform."""
+    declared = Declared(
+        host_nodes=frozenset(host.node for host in cluster.hosts),
+        node_features=cluster.scheduling.node_features,
+        guardrails=cluster.guardrails is not None,
+    )
+    return validate_cluster(platform_of(cluster), seen, members, hosts, declared)
+
+
+def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
+    """Return the faults that stop a run, as text; a warning begins with `warning`."""
+    cluster = load(ways.declared("x", way))
+    seen = replace(SEEN, **changes)
+    hosts = {"gpu-1": host} if host else {}
+    return [
+        ("" if fault.severity is Severity.ERROR else "warning ") + str(fault)
+        for fault in judged(cluster, seen, {"a100": [LABELS]}, hosts)
+    ]
+
+
+def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any) -> Manager:
+    kept = daemon_set(
+        {
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"template": {"spec": {"containers": [{"image": image}], **spec}}},
+            "status": {"desiredNumberScheduled": 2},
+        }
+    )
+    assert kept is not None
+    return kept
+
+
+def test_a_plain_cluster_passes_for_every_way() -> None:
+    assert {way: faults_of(way) for way in ways.WAYS} == {way: [] for way in ways.WAYS}
+
+
+class Namespaces:
+    """Fake API client of a cluster with the given namespaces and their labels."""
+
+    def __init__(self, labels: dict[str, Json]) -> None:
+        self.labels = labels
+
+    async def request(self, *_: Any, base: str, **__: Any) -> Json:
+        return {"gitVersion": "v1.34.4"} if base == "/version" else {"groups": []}
+
+    async def list(self, kind: str, **_: Any) -> list[Json]:
+        found = self.labels.items() if kind == "namespaces" else ()
+        return [{"metadata": {"name": name, "labels": labels}} for name, labels in found]
+
+
+def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
+    """Pulumi would adopt an existing namespace and delete it, with its contents, on destroy."""
+    made = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+    client = Namespaces({"monitoring": {}, "gpu-validation": made, "other": {}})
+    own = ["monitoring", "gpu-validation"]
+    seen = asyncio.run(surroundings(client, [], [], own))  # type: ignore[arg-type]
+    assert (seen.taken, seen.namespaces) == (("monitoring",), ("gpu-validation",))
+    (text,) = faults_of("device-plugin", taken=seen.taken)
+    assert text.startswith("namespace monitoring: found one that this program did not make")
+
+
+@pytest.mark.parametrize("way", ["gpu-manager", "dra"])
+def test_a_host_needs_no_toolkit_where_the_platform_takes_none(way: str) -> None:
+    cluster = load({**ways.declared("x", way), "hosts": [HOST]})
+    version = 1 if way == "gpu-manager" else 2
+    facts = HostFacts(
+        os="debian", os_version="12", arch="x86_64", kernel="6.1.0", nvidia_devices=8,
+        driver="580.159.03", containerd="2.0.0", cgroup=version, disk_free_mib=50_000,
+    )  # fmt: skip
+    assert validate_host(desired_host(cluster), facts) == []
+
+
+def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
+    """Operands are disabled on this node, so no device plugin would ever advertise its GPUs."""
+    off = {"labels": {"nvidia.com/gpu.deploy.operands": "false"}}
+    with pytest.raises(ConfigError) as raised:
+        load(ways.declared("x", "gpu-operator-driver", scheduling={"nodes": {"gpu-1": off}}))
+    (fault,) = raised.value.faults
+    assert fault.place.startswith("scheduling.nodes")
+    assert fault.found == "false, on a node of a pool with GPUs"
+
+
+def test_kubernetes_below_the_floor_is_refused() -> None:
+    assert KUBERNETES_MINIMUM_SUPPORTED_VERSION.release[:2] == findings.FLOOR
+    (text,) = faults_of("device-plugin", version="v1.27.16")
+    assert "found Kubernetes v1.27.16; wanted: 1.28 or later" in text
+    assert faults_of("device-plugin", version="v1.28.15") == []
+    old = {"version": "v1.33.13", "groups": {"resource.k8s.io": ["v1beta2"]}}
+    assert "without resource.k8s.io/v1" in faults_of("dra", **old)[0]
+    assert faults_of("device-plugin", **old) == []
+
+
+def test_guardrails_need_the_kubernetes_that_has_admission_policies() -> None:
+    declared = load(ways.declared("x", "device-plugin", guardrails={"mode": "warn"}))
+    for version, refused in (("v1.29.15", True), ("v1.30.0", False)):
+        found = [str(one) for one in judged(declared, replace(SEEN, version=version), {}, {})]
+        assert any("with guardrails declared; wanted: 1.30" in text for text in found) is refused
+
+
+def test_another_manager_on_the_same_nodes_is_refused_and_elsewhere_is_not() -> None:
+    plugin = item("registry/nvidia/k8s-device-plugin:v0.17.0")
+    for way in ways.WAYS:
+        (text,) = faults_of(way, managers=[plugin])
+        assert "DaemonSet other/plugin: found NVIDIA's device plugin on nodes of the pools" in text
+    elsewhere = replace(plugin, selector={"nvidia.com/gpu": "false"})
+    idle = replace(plugin, scheduled=0)
+    ours = replace(plugin, namespace="nvidia-device-plugin")
+    for harmless in (elsewhere, idle, ours, replace(plugin, ours=True)):
+        assert faults_of("gpu-manager", managers=[harmless]) == []
+
+
+def test_what_gives_no_gpu_out_is_no_manager() -> None:
+    for name in ("gpu-feature-discovery", "nvidia-mps-control-daemon"):
+        metadata = {"name": name, "namespace": "x"}
+        spec = {"containers": [{"image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}
+        assert daemon_set({"metadata": metadata, "spec": {"template": {"spec": spec}}}) is None
+
+
+def test_a_second_node_feature_discovery_is_refused_only_where_the_chart_brings_one() -> None:
+    nfd = item("registry.k8s.io/nfd/node-feature-discovery:v0.18.3", "nfd-worker", "nfd")
+    (text,) = faults_of("gpu-operator-preinstalled", managers=[nfd])
+    assert 'write "nfd: false" in gpuOperator' in text
+    assert faults_of("device-plugin", managers=[nfd]) == []
+
+
+def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
+    (text,) = faults_of("gpu-manager", HostFacts(cgroup=2))
+    assert "found cgroup v2" in text
+    assert "gpu-manager#184" in text
+    assert faults_of("gpu-manager", HostFacts(cgroup=1)) == []
+    assert faults_of("device-plugin", HostFacts(cgroup=2)) == []
+    assert faults_of("gpu-manager", version="v1.35.4")[0].startswith("warning ")
+
+
+def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
+    engines = {"gpu-1": "containerd://1.6.38", "gpu-2": "containerd://2.1.4"}
+    (text,) = faults_of("dra", engines=engines)
+    assert text.startswith("node gpu-1: found containerd 1.6.38; wanted: 1.7 or later")
+    assert faults_of("device-plugin", engines=engines) == []
+    assert faults_of("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
+
+
+def test_guests_need_their_licence_server_and_registry() -> None:
+    vgpu = {"hostDriver": "16.4", "licenseSecret": "l", "licenseServer": "licences.example:443"}
+    declared = ways.declared(
+        "x",
+        "gpu-operator-driver",
+        gpuOperator={"vgpu": vgpu},
+        driver={
+            "source": "operator",
+            "version": ways.VERSION,
+            "imageRepository": "registry.example/nvidia",
+        },
+    )
+    cluster = load(declared)
+    needed = sorted(platform_of(cluster).endpoints().values())
+    assert needed == ["licences.example:443", "registry.example:443"]
+    silent = dict.fromkeys(needed, "no answer within 3 s")
+    texts = [str(fault) for fault in judged(cluster, replace(SEEN, endpoints=silent), {}, {})]
+    assert [text.split(":")[0] for text in texts] == [
+        "licence server licences.example",
+        "registry registry.example",
+    ]
+    reached = dict.fromkeys(silent, "")
+    assert judged(cluster, replace(SEEN, endpoints=reached), {}, {}) == []

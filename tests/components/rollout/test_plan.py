@@ -1,0 +1,257 @@
+"""Unit tests of the rollout plan: affected hosts, their order, and the preview text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.desired.resolve import resolve
+from components.host_facts import HostFacts
+from components.hosts import disruption
+from components.hosts.phases import preparation_disrupts as of_preparation
+from components.hosts.phases import prepare_script, runtime_script
+from components.hosts.phases import runtime_disrupts as of_runtime
+from components.rollout.pending import changes
+from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
+from components.rollout.skew import ControlPlane
+from components.settings.cluster import Cluster
+from tests.desired_host import desired_host
+from tests.fixtures.clusters import HOST_KEY, cluster
+
+DRIVER = {
+    "source": "package",
+    "version": "580.95.05",
+    "repository": {"apt": {"url": "https://example.com/a", "path": "./", "key": "a"}},
+}
+
+
+def made(**more: Any) -> Cluster:
+    hosts = [
+        {"name": f"gpu-{n}", "address": f"192.0.2.{n}", "hostKey": HOST_KEY} for n in (1, 2, 3, 4)
+    ]
+    return cluster(hosts=more.pop("hosts", hosts), **more)
+
+
+def applied(declared: Cluster, **more: HostFacts) -> dict[str, HostFacts]:
+    """Return the facts of hosts on which the whole configuration is applied."""
+    facts = {
+        host.name: HostFacts(
+            disrupts={
+                "prepare": of_preparation(desired_host(declared, host)),
+                "runtime": of_runtime(desired_host(declared, host)),
+            }
+        )
+        for host in declared.hosts
+    }
+    return {**facts, **more}
+
+
+def view(**more: Any) -> View:
+    return View(**more)
+
+
+def test_a_script_and_the_plan_have_the_same_lines() -> None:
+    declared = made(kubernetesPackages={"version": "1.34.4"}, kernel={"release": "6.1.0-44-amd64"})
+    host = declared.hosts[0]
+    for script, lines in (
+        (
+            prepare_script(desired_host(declared, host)),
+            of_preparation(desired_host(declared, host)),
+        ),
+        (runtime_script(desired_host(declared, host)), of_runtime(desired_host(declared, host))),
+    ):
+        assert f"{disruption.SETTING}={lines!r}".replace("\\n", "\n") in script
+    assert disruption.steps(of_preparation(desired_host(declared, host))) == {
+        "kernel": "6.1.0-44-amd64 kernel",
+        "kubernetes": "kubelet=1.34.4",
+    }
+
+
+def test_no_host_is_rolled_that_no_line_changes() -> None:
+    before = made(kubernetesPackages={"version": "1.34.4"})
+    facts = applied(before)
+    assert changes(resolve(before, "dev").hosts, facts) == ()
+    # Limits, kernel parameters and the URL of a repository disrupt no pod.
+    after = made(
+        kubernetesPackages={"version": "1.34.4"}, system={"sysctl": {"vm.swappiness": "1"}}
+    )
+    assert changes(resolve(after, "dev").hosts, facts) == ()
+
+
+def test_a_changed_version_is_worded_before_and_after() -> None:
+    facts = applied(made(kubernetesPackages={"version": "1.33.5"}))
+    found = changes(resolve(made(kubernetesPackages={"version": "1.34.4"}), "dev").hosts, facts)
+    assert [change.host.name for change in found] == ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]
+    assert found[0].what == ("kubernetes kubelet=1.33.5 → kubelet=1.34.4",)
+    gone = changes(resolve(made(), "dev").hosts, facts)
+    assert gone[0].what == ("kubernetes kubelet=1.33.5 → none",)
+
+
+def test_only_the_host_is_rolled_whose_line_changes() -> None:
+    before = made()
+    hosts = [dict(host) for host in before.model_dump(mode="json", include={"hosts"})["hosts"]]
+    named = [{"name": h["name"], "address": h["address"], "hostKey": h["host_key"]} for h in hosts]
+    named[2]["runtime"] = {"defaultRuntime": "runc"}
+    found = changes(resolve(made(hosts=named), "dev").hosts, applied(before))
+    assert [change.host.name for change in found] == ["gpu-3"]
+
+
+def test_another_engine_is_not_rolled() -> None:
+    found = changes(resolve(made(runtime={"engine": "cri-o"}), "dev").hosts, applied(made()))
+    assert found == ()
+
+
+def test_an_interrupted_change_is_rolled_whatever_is_declared_now() -> None:
+    facts = applied(made(), **{"gpu-2": HostFacts(disrupts={"prepare": "unfinished"})})
+    (change,) = (c for c in changes(resolve(made(), "dev").hosts, facts) if c.host.name == "gpu-2")
+    assert "unfinished change to nothing" in change.what
+
+
+def test_a_host_that_does_not_answer_is_rolled_only_if_its_node_was_left_cordoned() -> None:
+    facts = applied(made(), **{"gpu-2": HostFacts(error="no answer within 10 s")})
+    assert (
+        changes(resolve(made(kubernetesPackages={"version": "1.34.4"}), "dev").hosts, facts)[
+            1
+        ].host.name
+        == "gpu-3"
+    )
+    (change,) = changes(resolve(made(), "dev").hosts, facts, frozenset({"gpu-2"}))
+    assert (change.host.name, change.first) == ("gpu-2", False)
+
+
+def rolled(views: dict[str, View], *, first: bool = False, **more: Any) -> Plan:
+    found = [Change(host, ("driver a → b",), first) for host in made(**more).hosts]
+    return plan(found, views, 2)
+
+
+def test_a_new_host_is_rolled_only_where_pods_run() -> None:
+    views = {"gpu-1": view(evicts={"team/Job train": 1}), "gpu-2": view(), "gpu-3": view()}
+    assert [change.host.name for change in rolled(views, first=True).changes] == ["gpu-1"]
+
+
+def test_what_others_work_on_is_left_alone_and_named() -> None:
+    why = "cordoned, not by this program"
+    result = rolled({"gpu-1": view(left=why), "gpu-2": view(), "gpu-3": view()})
+    assert result.left == {"gpu-1": why}
+    assert f"host gpu-1 left alone: {why}" in list(words(result))
+    assert waves(result) == [["gpu-2"], ["gpu-3"]]
+
+
+def test_control_plane_one_by_one_then_what_was_begun_then_a_canary() -> None:
+    hosts = [
+        {"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY},
+        {"name": "gpu-2", "address": "192.0.2.2", "hostKey": HOST_KEY},
+        {"name": "gpu-3", "address": "192.0.2.3", "hostKey": HOST_KEY},
+        *(
+            {"name": f"cp-{n}", "role": "control-plane", "address": f"192.0.2.1{n}",
+             "hostKey": HOST_KEY}
+            for n in (1, 2)
+        ),
+    ]  # fmt: skip
+    names = ("gpu-1", "gpu-2", "gpu-3", "cp-1", "cp-2")
+    views = {name: view(begun=name == "gpu-2") for name in names}
+    assert waves(rolled(views, hosts=hosts)) == [["cp-1"], ["cp-2"], ["gpu-2"], ["gpu-1", "gpu-3"]]
+
+
+def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
+    views = {f"gpu-{n}": view() for n in (1, 2, 3, 4)}
+    views["gpu-2"] = view(
+        evicts={"a/Deployment web": 3, "b/Job train": 1}, budgets=("a/web",), lost="pods: a/x"
+    )
+    views["gpu-3"] = view(daemons={"monitoring/DaemonSet exporter": 1})
+    result = rolled(views)
+    assert list(words(result)) == [
+        "4 nodes changed in waves, 4 pods evicted; all of it is fetched before the first node is "
+        "touched",
+        "wave 1: gpu-1",
+        "wave 2 (at most 2 at once): gpu-2, gpu-3, gpu-4",
+        "node gpu-1: driver a → b",
+        "node gpu-2: driver a → b",
+        "node gpu-2: evicts 3 of a/Deployment web, 1 of b/Job train",
+        "node gpu-2: waits while PodDisruptionBudgets allow no disruption: a/web",
+        "node gpu-3: driver a → b",
+        "node gpu-3: stops pods with GPUs, 1 of monitoring/DaemonSet exporter",
+        "node gpu-4: driver a → b",
+    ]
+    assert list(blockers(result)) == [
+        "rollout: node gpu-2: found pods: a/x; wanted none, or your consent; delete them, or "
+        "declare rollout.evict: [unmanaged, empty-dir]"
+    ]
+
+
+def test_a_kernel_without_leave_to_boot_is_refused_before_anything_is_touched() -> None:
+    (host, *_) = made().hosts
+    change = Change(host, ("kernel 6.1.0-1 kernel → 6.1.0-2 kernel",))
+    assert list(blockers(plan([change], {}, may_boot=True))) == []
+    (text,) = blockers(plan([change], {}, may_boot=False))
+    assert "declare reboot.when: required" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "server", "told"),
+    [
+        ("1.33.5", "1.34.4", "v1.34.4", ""),
+        ("1.34.1", "1.34.4", "v1.34.1", ""),
+        ("1.32.9", "1.34.4", "v1.34.4", "one minor version forward at a time"),
+        ("1.34.4", "1.33.5", "v1.34.4", "one minor version forward at a time"),
+        ("1.33.5", "1.34.4", "v1.33.5", "run kubeadm upgrade on it first"),
+        ("1.33.5", "1.34.4", "", ""),
+    ],
+)
+def test_kubelet_goes_one_minor_version_at_a_time_and_after_the_api_server(
+    old: str, new: str, server: str, told: str
+) -> None:
+    (host, *_) = made().hosts
+    change = Change(host, (f"kubernetes kubelet={old} → kubelet={new}",))
+    refusal = Plan((change,), server=server).refusal(change)
+    assert told in refusal
+    assert bool(refusal) == bool(told)
+
+
+def upgrading(
+    server: str,
+    what: str = "kubernetes kubelet=1.33.5 → kubelet=1.34.4",
+    left: str = "",
+    version: str = "1.34.4",
+) -> Plan:
+    """Return the plan for a control plane that the stack created, and a worker."""
+    hosts = [
+        {"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY},
+        {
+            "name": "cp-1", "role": "control-plane", "address": "192.0.2.2", "hostKey": HOST_KEY
+        },
+    ]  # fmt: skip
+    found = [Change(each, (what,)) for each in made(hosts=hosts).hosts]
+    views = {"cp-1": view(left=left), "gpu-1": view()}
+    return plan(found, views, server=server, made=ControlPlane("cp-1", version))
+
+
+def test_a_control_plane_that_the_stack_made_is_upgraded_before_its_workers() -> None:
+    result = upgrading("v1.33.5")
+    assert list(blockers(result)) == []
+    assert list(words(result))[1:4] == [
+        "wave 1: cp-1",
+        "wave 2: gpu-1",
+        "control plane 1.33.5 → 1.34.4 by kubeadm upgrade on host cp-1, before its node is drained",
+    ]
+
+
+@pytest.mark.parametrize("server", ["v1.34.4", "v1.35.0", ""])
+def test_a_control_plane_that_is_new_enough_or_unseen_is_not_named(server: str) -> None:
+    result = upgrading(server)
+    assert list(blockers(result)) == []
+    assert not [line for line in words(result) if "kubeadm" in line]
+
+
+def test_workers_wait_for_a_control_plane_whose_host_is_left_alone() -> None:
+    (text,) = blockers(upgrading("v1.33.5", left="cordoned, not by this program"))
+    assert "host gpu-1: found an API server v1.33.5 and kubelet 1.34.4" in text
+    assert "run `up` when host cp-1, which upgrades it, can be changed, too" in text
+
+
+def test_an_unfinished_upgrade_skips_no_minor_version_either() -> None:
+    what = "unfinished change to kubernetes"
+    (text,) = blockers(upgrading("v1.33.5", what=what, version="1.35.0"))
+    assert "host cp-1: found an API server v1.33.5 → 1.35.0; wanted one minor version" in text
+    assert list(blockers(upgrading("v1.34.4", what=what, version="1.35.0"))) == []

@@ -1,0 +1,121 @@
+"""The check for ended support finds each support date in the documents that has passed."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from commands.facts import PROVED
+from components.settings.support import (
+    CLAIMS,
+    PAGE,
+    TITLES,
+    claims,
+    end,
+    ended,
+    overdue,
+    page,
+    support,
+    supported,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+DAY = date(2026, 11, 26)
+
+
+@pytest.mark.versions("claim")
+@pytest.mark.promise(
+    "Each version that the documents name is supported by its makers, or its line says that it "
+    "ended."
+)
+def test_no_claim_is_past_its_end() -> None:
+    assert overdue(ROOT, date.today()) == []
+    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert text == page(PROVED, date.today()), "run `make facts`"
+
+
+def test_each_claim_falls_due_the_day_after_its_end(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "SECURITY.md").write_text("")
+    (tmp_path / "README.md").write_text("It runs on Kubernetes 1.36.3 and containerd 2.3.7.\n")
+    last = support()["kubernetes"].last["1.36"]
+    assert overdue(tmp_path, last) == []
+    (line,) = overdue(tmp_path, last + timedelta(1))
+    assert line.startswith(f"README.md:1: kubernetes 1.36: support ended on {last} (kubernetes.io")
+    (tmp_path / "README.md").write_text("It ran on Kubernetes 1.36.3 (ended).\n")
+    assert overdue(tmp_path, last + timedelta(1)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("| kubelet | 1.34.4 | x", ["kubernetes 1.34"]),
+        ("from 1.33.13 → 1.34.4", ["kubernetes 1.33", "kubernetes 1.34"]),
+        ("`platform: dra` (Kubernetes 1.34 or later)", []),
+        ("maintained since 1.31; others from 1.30 on", []),
+        ("kubernetes v1.34 pkg/kubelet", []),
+        ("| containerd, its shim | 2.3.1 | x", ["containerd 2.3"]),
+        ("`containerd-1.7` and containerd 2.0.5", ["containerd 1.7", "containerd 2.0"]),
+        ("driver 535.261.03 of branch 580", ["driver 535", "driver 580"]),
+        ("it takes driver 450 or later", []),
+        ("Debian 12, Ubuntu 26.04, RHEL 10", ["debian 12", "ubuntu 26.04", "rhel 10"]),
+        ("Amazon Linux 2023", ["amzn 2023"]),
+        ("toolkit 1.20.2, plugin 0.20.1", []),
+    ],
+)
+def test_versions_are_read_from_documents(line: str, found: list[str]) -> None:
+    assert [f"{part} {version}" for part, version in claims(line)] == found
+
+
+def test_the_documents_claims_are_many() -> None:
+    """A pattern that no longer matches the documents would find nothing overdue."""
+    far = overdue(ROOT, date(2100, 1, 1))
+    assert {line.split(": ")[1].split()[0] for line in far} >= {"kubernetes", "containerd"}
+
+
+@pytest.mark.parametrize("part", support())
+def test_the_last_day_is_supported(part: str) -> None:
+    for version, last in support()[part].last.items():
+        assert ended(part, version, last) is None
+        gone = ended(part, version, last + timedelta(1))
+        assert gone is not None
+        assert str(gone) == f"support ended on {last} ({support()[part].source})"
+        assert version in supported(part, last)
+        assert version not in supported(part, last + timedelta(1))
+
+
+@pytest.mark.parametrize(
+    ("part", "version", "key"),
+    [
+        ("kubernetes", "v1.34.4+k3s1", "1.34"),
+        ("containerd", "1.6.20~ds1", "1.6"),
+        ("driver", "535.309.01", "535"),
+        ("driver", "550.90.07", "550"),
+        ("driver", "570.211.01", "570"),
+        ("ubuntu", "24.04", "24.04"),
+        ("rocky", "9.4", "9"),
+        ("ol", "9.6", "9"),
+        ("kubernetes", "1.3", ""),
+        ("debian", "", ""),
+        ("driver", "main", ""),
+        ("plan9", "4", ""),
+        ("driver", "5350.1", ""),
+    ],
+)
+def test_a_version_is_found_by_its_beginning(part: str, version: str, key: str) -> None:
+    found = end(part, version)
+    assert (found.version if found else "") == key
+
+
+def test_each_part_has_a_title_and_a_pattern() -> None:
+    assert set(support()) == set(TITLES) == set(CLAIMS)
+
+
+def test_what_is_proved_and_ended_is_marked() -> None:
+    text = page(PROVED, DAY)
+    assert re.search(r"^\| 1\.34 \| 2026-10-27, ended \| [0-9.]* ?\|$", text, re.MULTILINE)
+    assert "| 2.4 | 2027-05-16 | 2.4.2 |" in text
+    assert "| 2.4 | 2027-05-16, ended | 2.4.2 |" in page(PROVED, date(2027, 5, 17))

@@ -1,0 +1,283 @@
+"""`GpuCluster` in a user's Pulumi program, with mocks: names, secrets and error messages."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components import hooks
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.inspection.bounds import completed
+from components.kubernetes.api import ClusterError, connect
+from components.kubernetes.kubeconfig_contexts import given, given_kubeconfig, missing_context
+from components.loading.cross import validate
+from components.loading.loader import load
+from components.program import main
+from components.requests import Enclosed, opened, write
+from components.settings.cluster import Cluster
+from components.settings.valid_sections import ValidSections
+from policies.faults import Fault
+from tests.fixtures.clusters import cluster
+from tests.mocks import Recorded, Recorder, declare, without_secrets
+
+CANARY = "canary-77ab-token"
+
+
+def kubeconfig(context: str = "test", token: str = CANARY) -> str:
+    """Return a kubeconfig with one context."""
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}],
+        }
+    )
+
+
+def build(
+    text: pulumi.Input[str] | None,
+    *names: str,
+    preview: bool = False,
+    settings: Cluster | Mapping[str, Any] | None = None,
+) -> Recorder:
+    """Return the resources that clusters of these names declare, all with the same kubeconfig."""
+    declared = settings or cluster(hosts=[])
+
+    def program() -> None:
+        for name in names or ("site",):
+            GpuCluster(name, GpuClusterArgs(settings=declared, kubeconfig=text))
+
+    return declare(program, preview=preview)
+
+
+def later() -> pulumi.Output[str]:
+    """Return a kubeconfig as an Output that resolves while the program runs."""
+
+    async def arrives() -> str:
+        await asyncio.sleep(0.01)
+        return kubeconfig()
+
+    return pulumi.Output.from_input(arrives())
+
+
+def value(item: Any) -> Any:
+    """Return the plain value of an input that may be a Pulumi secret."""
+    return item["value"] if isinstance(item, dict) else item
+
+
+def provider(recorder: Recorder) -> Recorded:
+    (made,) = recorder.of("pulumi:providers:kubernetes")
+    return made
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("waits", [False, True], ids=["known", "output"])
+def test_all_that_reaches_the_cluster_gets_the_kubeconfig_as_a_secret(waits: bool) -> None:
+    found: list[Recorder] = []
+
+    def program() -> None:
+        text = later() if waits else kubeconfig()
+        settings = cluster(hosts=[], platform="gpu-operator")
+        GpuCluster("site", GpuClusterArgs(settings=settings, kubeconfig=text))
+
+    found.append(declare(program, preview=False))
+    (recorder,) = found
+    assert value(provider(recorder).inputs["kubeconfig"]) == kubeconfig()
+    commands = recorder.of("command:local:Command")
+    assert len(commands) > 3
+    for command in commands:
+        text, request = opened(value(command.inputs["stdin"]))
+        assert text == kubeconfig()
+        assert json.loads(request)["context"] == "test"
+    for resource in recorder.resources:
+        assert CANARY not in json.dumps(without_secrets(resource.inputs), default=str)
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_without_a_kubeconfig_programs_and_provider_use_the_machines() -> None:
+    recorder = build(None)
+    assert provider(recorder).inputs["kubeconfig"] == ""
+    for command in recorder.of("command:local:Command"):
+        assert opened(value(command.inputs["stdin"]))[0] is None
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
+def test_clusters_of_one_program_share_no_name(preview: bool) -> None:
+    names = ("a", "Any.name_1", "0-cluster")
+    recorder = build(kubeconfig(), *names, preview=preview)
+    made = [(resource.token, resource.name) for resource in recorder.resources]
+    assert len(set(made)) == len(made)
+    parts = {
+        name: {(token, own.removeprefix(name)) for token, own in made if own.startswith(name)}
+        for name in names
+    }
+    assert parts["a"] == parts["Any.name_1"] == parts["0-cluster"]
+    assert sum(map(len, parts.values())) == len(made)
+    assert len(recorder.of("pulumi:providers:kubernetes")) == len(names)
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (kubeconfig("other"), "kubernetes.context of settings: found test, which is not in"),
+        ("", "it has none"),
+        ("/home/me/.kube/config", "it has none"),
+        ("a: [", "it has none"),
+    ],
+)
+def test_a_kubeconfig_without_the_context_is_refused(text: str, says: str) -> None:
+    with pytest.raises(pulumi.RunError, match=says) as raised:
+        build(text)
+    assert "that was given" in str(raised.value)
+    assert CANARY not in str(raised.value)
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_bad_settings_are_refused_by_their_paths_all_at_once() -> None:
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": "test"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": -1}],
+        "validation": {"timeoutSeconds": "soon"},
+    }
+    with pytest.raises(pulumi.RunError) as raised:
+        build(None, settings=document)
+    text = str(raised.value)
+    assert text.startswith("settings: ")
+    assert "pools[0].gpusPerNode" in text
+    assert "validation.timeoutSeconds" in text
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("kind", ["document", "loaded", "copied"])
+def test_the_rules_between_parts_run_once_in_a_program(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[ValidSections] = []
+
+    def counting(sections: ValidSections) -> Iterator[Fault]:
+        checked.append(sections)
+        return validate(sections)
+
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": "test"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+    }
+    copied = load(document).model_copy()
+    monkeypatch.setattr("components.loading.loader.validate", counting)
+    settings = {"document": lambda: document, "loaded": lambda: load(document)}
+    build(None, settings=settings.get(kind, lambda: copied)())
+    assert len(checked) == 1
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_a_changed_copy_of_what_was_loaded_is_checked() -> None:
+    loaded = cluster(hosts=[])
+    pools = (*loaded.pools, *loaded.pools)
+    with pytest.raises(pulumi.RunError, match="each pool name once"):
+        build(None, settings=loaded.model_copy(update={"pools": pools}))
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_hosts_without_a_key_are_refused() -> None:
+    with pytest.raises(pulumi.RunError, match="private_key: found none"):
+        build(None, settings=cluster())
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_a_cluster_is_either_there_or_made() -> None:
+    init = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}}
+    settings = cluster(kubernetesPackages={"version": "1.34.4", "init": init})
+    with pytest.raises(pulumi.RunError, match="kubeconfig: found one, beside"):
+        build(kubeconfig(), settings=settings)
+
+
+def test_a_kubeconfig_that_was_given_is_used_inside_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "machine").write_text(kubeconfig("machine"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "machine"))
+
+    async def seen() -> Any:
+        return given_kubeconfig()
+
+    with given(kubeconfig("mine")):
+        assert missing_context("mine") is None
+        assert missing_context("machine") is not None
+        assert completed(seen())["contexts"][0]["name"] == "mine"
+    assert missing_context("machine") is None
+    assert completed(seen()) is None
+
+
+@pytest.mark.parametrize("text", ["", "no kubeconfig", kubeconfig("other")])
+def test_what_is_no_kubeconfig_never_leads_to_the_machines_cluster(
+    text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "machine").write_text(kubeconfig("test"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "machine"))
+
+    async def reach() -> None:
+        async with connect("test"):
+            pass
+
+    with given(text), pytest.raises(ClusterError, match="not in the kubeconfig that was given"):
+        asyncio.run(reach())
+
+
+def test_a_hook_runs_with_the_kubeconfig_of_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(pulumi, "ResourceHook", lambda name, run, _: made.append(run))
+    monkeypatch.setattr(pulumi, "ResourceHookBinding", lambda **_: None)
+    seen: list[Any] = []
+
+    async def function(_: Any) -> None:
+        await asyncio.to_thread(lambda: seen.append(given_kubeconfig()))
+
+    for name in ("one", "two"):
+        with given(kubeconfig(name)):
+            hooks.binding(name, function)
+    hooks.binding("machine", lambda _: seen.append(given_kubeconfig()))
+
+    async def engine() -> None:
+        for run in made:
+            await run(None)
+
+    asyncio.run(engine())
+    names = [found and found["contexts"][0]["name"] for found in seen]
+    assert names == ["one", "two", None]
+
+
+def test_a_program_uses_the_kubeconfig_that_comes_with_its_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def act(request: dict[str, Any]) -> dict[str, Any]:
+        found = given_kubeconfig()
+        return {"request": request, "context": found and found["contexts"][0]["name"]}
+
+    monkeypatch.setattr("sys.argv", ["program", "act"])
+    plain = json.dumps({"kubeconfigs": 1})
+    for sent, context in (
+        (plain, None),
+        (write(Enclosed(kubeconfig=kubeconfig("mine"), request=plain)), "mine"),
+    ):
+        monkeypatch.setattr("sys.stdin", io.StringIO(sent))
+        main(dict[str, Any], {"act": act})
+        assert json.loads(capsys.readouterr().out) == {
+            "request": json.loads(plain),
+            "context": context,
+        }
+    assert CANARY not in repr(Enclosed(kubeconfig=CANARY, request=CANARY))

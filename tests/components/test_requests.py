@@ -1,0 +1,127 @@
+"""Input of the programs that Commands run: one frozen class for each, with clear errors."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+from typing import TypeGuard
+
+import pytest
+
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.platforms.requests import NotedDefinitions
+from components.programs import PROGRAMS
+from components.requests import PREVIOUS, previous, read, write
+from policies.faults import FaultError
+from tests.fixtures.clusters import cluster
+from tests.mocks import declare
+
+CANARY = "canary-of-a-key"
+
+
+def kind_of(name: str) -> tuple[type, list[str]]:
+    """Return the class of a program's input and its action names, which `main` gets."""
+    module = importlib.import_module(PROGRAMS[name])
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if calls_main(node)]
+    ((kind, actions),) = [call.args for call in calls]
+    assert isinstance(kind, ast.Name), f"{name}: its request has no class"
+    assert isinstance(actions, ast.Dict)
+    return getattr(module, kind.id), [ast.literal_eval(key) for key in actions.keys if key]
+
+
+def calls_main(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "main"
+
+
+def started(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a subprocess, as a Command does."""
+    return subprocess.run(
+        [sys.executable, "-m", "components.programs", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_s_request_is_a_frozen_class(name: str) -> None:
+    kind, _ = kind_of(name)
+    assert is_dataclass(kind)
+    bare = object.__new__(kind)
+    with pytest.raises(FrozenInstanceError):
+        setattr(bare, fields(kind)[0].name, None)
+
+
+@pytest.mark.promise("A program that gets a request it can't read says which field, in one line.")
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("crds", "", "DefinitionsRequest: the document"),
+        ("presence", "[]", "PresenceRequest: the document"),
+        ("kubeconfig", '{"context": "c"}', "KubeconfigRequest: administrator"),
+        ("rollout", f'{{"private_key": ["{CANARY}"]}}', "RolloutRequest: private_key"),
+    ],
+)
+def test_a_request_that_can_t_be_read_is_an_error_that_names_its_place(
+    name: str, text: str, place: str
+) -> None:
+    _, (action, *_) = kind_of(name)
+    ended = started(text, name, action)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    lines = ended.stderr.splitlines()
+    assert any(line.startswith(f"{place}: found a value that can't be used") for line in lines)
+    assert all("cure: run `up`" in line for line in lines)
+    assert CANARY not in ended.stderr
+
+
+@pytest.mark.parametrize("given", [[], ["unknown"]])
+def test_an_action_that_a_program_has_not_is_refused_with_those_that_it_has(
+    given: list[str],
+) -> None:
+    ended = started("{}", "crds", *given)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("program: found the action ")
+    assert "wanted: one of note, remove" in ended.stderr
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("platform", ["device-plugin", "gpu-operator", "dra"])
+def test_each_request_is_read_by_the_class_that_wrote_it(platform: str) -> None:
+    def declared() -> None:
+        made = cluster(
+            platform=platform,
+            runtime={"defaultRuntime": "runc"} if platform == "device-plugin" else {},
+            reboot={"when": "required"},
+        )
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=made, private_key="key"))
+
+    recorder = declare(declared, preview=False)
+    given = [
+        (resource.inputs["create"].split()[2], resource.inputs["stdin"])
+        for resource in recorder.of("command:local:Command")
+        if resource.inputs["create"].startswith("sh components/run.sh ")
+    ]
+    assert len(given) >= 3
+    for name, stdin in given:
+        # A Pulumi secret is wrapped in the mocks' inputs.
+        text = stdin["value"] if isinstance(stdin, dict) else stdin
+        kind, _ = kind_of(name)
+        assert json.loads(write(read(kind, text))) == json.loads(text)
+
+
+def test_what_the_last_run_printed_is_read_with_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PREVIOUS, raising=False)
+    assert previous(NotedDefinitions) == NotedDefinitions()
+    noted = NotedDefinitions(names=("a", "b"), foreign=("a",))
+    monkeypatch.setenv(PREVIOUS, write(noted))
+    assert previous(NotedDefinitions) == noted
+    monkeypatch.setenv(PREVIOUS, '{"names": "a"}')
+    with pytest.raises(FaultError, match=r"NotedDefinitions: names: found a value"):
+        previous(NotedDefinitions)

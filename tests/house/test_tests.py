@@ -1,0 +1,125 @@
+"""The tests are found by feature: mirrors of packages, proofs, and no test that imports a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.house.tree import Tree
+from tests.proofs import PROOFS
+
+ROOT = Path(__file__).resolve().parents[2]
+MIRRORED = "components"
+GAPS = {
+    "components/base",
+    "components/desired",
+    "components/guardrails/pack",
+    "components/hosts/reboot",
+    "components/hosts/steps",
+    "components/monitoring",
+    "components/platforms/dra",
+    "components/platforms/gpu_manager",
+    "components/platforms/gpu_operator",
+    "components/settings/hosts",
+    "components/settings/nodes",
+}
+"""Packages whose tests stand elsewhere so far."""
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield the dotted names that a module imports, also those that stand in functions."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports_of_tests(text: str) -> set[str]:
+    """Return the test modules that a module imports."""
+    found = (re.match(r"tests(?:\.\w+)*?\.test_\w+", name) for name in imported(text))
+    return {match[0] for match in found if match}
+
+
+def untested(packages: set[str], tests: dict[str, str]) -> set[str]:
+    """Return the packages without a test, in their mirror, that imports something of theirs.
+
+    Args:
+        packages: Paths of packages, from the root.
+        tests: Text of each test module by its path below the folder of tests.
+    """
+    return {
+        package
+        for package in packages
+        if not any(
+            Path(path).is_relative_to(package)
+            and any(
+                f"{name}.".startswith(f"{package.replace('/', '.')}.") for name in imported(text)
+            )
+            for path, text in tests.items()
+        )
+    }
+
+
+def texts() -> dict[str, str]:
+    """Return the text of each module below `tests` by its path from there."""
+    folder = ROOT / "tests"
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def test_no_module_imports_a_test() -> None:
+    found = {path: names for path, text in texts().items() if (names := imports_of_tests(text))}
+    assert found == {}
+
+
+def test_each_package_has_tests_in_its_mirror(ours: Tree) -> None:
+    packages = {
+        "/".join(name.split(".")[:-1]) for name in ours.modules if name.startswith(f"{MIRRORED}.")
+    }
+    tests = {path: text for path, text in texts().items() if Path(path).name.startswith("test_")}
+    assert untested(packages, tests) == GAPS
+
+
+def test_each_proof_has_its_files_and_its_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    folders = {
+        path.name
+        for path in (ROOT / "tests" / "proofs").iterdir()
+        if (path / "__init__.py").exists()
+    }
+    assert folders <= PROOFS.keys()
+    for name, paths in PROOFS.items():
+        assert f"\ntest-{name}: " in makefile
+        assert f"$(call proof,{name}," in makefile
+        assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from tests.a.helper import start", set()),
+        ("from tests.a.test_b import says", {"tests.a.test_b"}),
+        ("from tests.a import test_b", {"tests.a.test_b"}),
+        ("def inner():\n    import tests.a.test_b", {"tests.a.test_b"}),
+    ],
+)
+def test_an_imported_test_is_found(text: str, found: set[str]) -> None:
+    assert imports_of_tests(text) == found
+
+
+def test_a_package_whose_tests_stand_elsewhere_is_found() -> None:
+    inside = {"components/a/test_b.py": "from components.a import b"}
+    assert untested({"components/a"}, inside) == set()
+    assert untested({"components/a", "components/b"}, inside) == {"components/b"}
+    assert untested({"components/a"}, {"components/a/test_b.py": "import os"}) == {"components/a"}
+    assert untested({"components/a"}, {"other/test_b.py": "import components.a"}) == {
+        "components/a"
+    }

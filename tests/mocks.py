@@ -1,0 +1,81 @@
+"""Pulumi mocks for unit tests that record declared resources with their options."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import pulumi
+from pulumi.runtime import mocks, rpc
+
+from components.inspection.difference import Difference
+from components.inspection.judgement import Inspection
+
+
+@dataclass
+class Recorded:
+    """One declared resource: token, name, inputs and options."""
+
+    token: str
+    name: str
+    inputs: dict[str, Any]
+
+
+@dataclass
+class Recorder(mocks.Mocks):
+    """Pulumi mocks that return outputs as the real providers do and record the requests."""
+
+    resources: list[Recorded] = field(default_factory=list)
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        self.resources.append(Recorded(args.typ, args.name, dict(args.inputs)))
+        outputs = dict(args.inputs)
+        if args.typ == "command:local:Command" and "validation validate" in args.inputs["create"]:
+            outputs["stdout"] = '{"pool":"a100","nodes":[]}'
+        elif args.typ.startswith("command:"):
+            outputs["stdout"] = "{}"
+        return f"{args.name}-id", outputs
+
+    def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:
+        return {}
+
+    def of(self, token: str) -> list[Recorded]:
+        return [resource for resource in self.resources if resource.token == token]
+
+
+# All tests share one event loop that is never closed. The mocked monitor responds in threads of the
+# loop's executor, and Pulumi's SDK gives each thread an event loop that no one closes when the
+# thread ends.
+LOOP = asyncio.new_event_loop()
+
+
+@contextmanager
+def inspected(difference: Difference) -> Iterator[None]:
+    """Let the inspection of each `GpuCluster` return this difference inside the context."""
+    with patch("components.cluster.inspect", lambda *_: Inspection(difference=difference)):
+        yield
+
+
+def declare(program: Any, *, preview: bool, recorder: Recorder | None = None) -> Recorder:
+    """Run a Pulumi program with the mocks until all resources are declared; return the recorder."""
+    recorder = recorder or Recorder()
+    asyncio.set_event_loop(LOOP)
+    try:
+        mocks.set_mocks(recorder, project="gpu-cluster", stack="test", preview=preview)
+        pulumi.runtime.test(program)()
+    finally:
+        asyncio.set_event_loop(None)
+    return recorder
+
+
+def without_secrets(value: Any) -> Any:
+    """Return the inputs without the secrets, which Pulumi encrypts and never shows."""
+    if isinstance(value, dict):
+        if rpc._special_sig_key in value:
+            return "[secret]"
+        return {key: without_secrets(below) for key, below in value.items()}
+    return [without_secrets(below) for below in value] if isinstance(value, list) else value

@@ -1,0 +1,302 @@
+"""A real API server with the admission policies, and helpers that send manifests to it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+
+from lab.benchmarks.api_server import await_true, make_namespace
+from policies.admission import Enforcement, grants, manifests
+from policies.rules import (
+    RULES,
+    Context,
+    Mig,
+    PluginFacts,
+    PoolFacts,
+    Severity,
+    Sharing,
+    TaintFacts,
+    evaluate,
+)
+from policies.rules import TWINS as RULE_TWINS
+from policies.rules.exemptions import GRANT
+from policies.rules.twin import Twin
+
+GPU = "nvidia.com/gpu"
+LABEL = "guarded"
+"""Label of a namespace; its value names the entry of `CONTEXTS` whose policies apply there."""
+
+_TAINT = TaintFacts(GPU, "present")
+_NODES = frozenset({"gpu-1"})
+_POOLS = (
+    PoolFacts(
+        "a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=1, node_names=_NODES
+    ),
+    PoolFacts(
+        "t4", 2, (_TAINT, TaintFacts("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1
+    ),
+    PoolFacts("system", 0, (), {"gpu": "none"}, nodes=3),
+)
+_OPEN = PoolFacts(
+    "open", 4, (TaintFacts("soft", "", "PreferNoSchedule"),), {"gpu": "v100"}, gpu_memory_mib=16384
+)
+EVERYTHING = Context(
+    pools=_POOLS,
+    platform="device-plugin",
+    plugin=PluginFacts(sharing=Sharing.TIME_SLICING, replicas=2),
+    runtime_class="",
+    runtime_classes=frozenset({"kata"}),
+    max_gpus_per_container=6,
+    max_gpus_per_pod=12,
+)
+"""Complete facts about a cluster, so that every rule applies."""
+
+CONTEXTS: Mapping[str, Context] = {
+    "unknown": Context(),
+    "plugin": EVERYTHING,
+    "vcuda": Context(
+        pools=(*(replace(pool, nodes=None, gpu_memory_mib=8200) for pool in _POOLS), _OPEN),
+        platform="gpu-manager",
+        resource_names=frozenset({"nvidia.com/gpus", "example.com/npu"}),
+        max_gpus_per_container=2,
+    ),
+    "whole": Context(
+        pools=(*_POOLS, _OPEN),
+        platform="device-plugin",
+        plugin=PluginFacts(),
+        runtime_class="",
+        max_gpus_per_container=2,
+        max_gpus_per_pod=3,
+    ),
+    "infrastructure": Context(
+        pools=_POOLS[:1],
+        platform="gpu-operator",
+        plugin=PluginFacts(mig=Mig.SINGLE, sharing=Sharing.MPS, renamed=True, replicas=4),
+        runtime_class="nvidia",
+        extended_resource_toleration=True,
+        infrastructure_namespaces=frozenset({"kube-system", "infrastructure", "gpu-system"}),
+        max_gpus_per_pod=2,
+    ),
+}
+"""Facts about example clusters, by the namespace in which the policies for them apply."""
+
+RUNTIME_CLASSES = ("nvidia", "kata", "other")
+
+TWINS = {rule for rule in RULES if isinstance(RULE_TWINS[rule], Twin)}
+WARN = Enforcement({Severity.MANDATORY: ["Warn"], Severity.ADVISORY: ["Warn"]})
+_RULE = re.compile(r"[:;] (GPU\d{3}) ")
+_PLURALS = {
+    "DeviceClass": "deviceclasses",
+    "RuntimeClass": "runtimeclasses",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
+DAEMON_SET_CONTROLLER = "system:serviceaccount:kube-system:daemon-set-controller"
+LATEST = "2099-12-31"
+"""Date until which the namespaces of tests grant exemptions from all rules."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The API server's answer to a request.
+
+    Attributes:
+        status: HTTP status.
+        rules: Ids of the rules in the denial, or in the warnings if the request was accepted.
+        text: Warnings and denial as text.
+    """
+
+    status: int
+    rules: frozenset[str]
+    text: str
+
+    @property
+    def taken(self) -> bool:
+        return self.status in (200, 201)
+
+
+def path(manifest: Mapping[str, Any]) -> str:
+    """Return the path of a kind's objects in the API, for the manifest's version and namespace."""
+    version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
+    group = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    space = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{group}{space}/{_PLURALS.get(kind, kind.lower() + 's')}"
+
+
+def context_name(manifest: Mapping[str, Any]) -> str:
+    """Return the name of the cluster facts that apply to a manifest."""
+    metadata = manifest["metadata"]
+    return str(metadata["namespace"] if "namespace" in metadata else metadata["labels"][LABEL])
+
+
+def answer(response: httpx.Response) -> Answer:
+    warnings = response.headers.get_list("warning")
+    refusal = response.json().get("message", "") if response.status_code >= 400 else ""
+    text = "\n".join([*warnings, refusal])
+    # A denied request has warnings too; only the denial counts then.
+    rules = _RULE.findall(refusal or text)
+    return Answer(response.status_code, frozenset(rules), text)
+
+
+def create(
+    client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = True, user: str = ""
+) -> Answer:
+    """Create an object as a user; by default only as a dry run."""
+    url = path(manifest) + ("?dryRun=All" if dry else "")
+    return answer(client.post(url, json=manifest, headers=acting_as(user)))
+
+
+def acting_as(user: str) -> dict[str, str]:
+    """Return the header with which an administrator impersonates a user."""
+    return {"Impersonate-User": user} if user else {}
+
+
+def maker(manifest: Mapping[str, Any]) -> str:
+    """Return the user that creates an object: the DaemonSet controller for a DaemonSet's pod.
+
+    An empty text stands for the administrator.
+    """
+    owners = manifest["metadata"].get("ownerReferences", ())
+    controlled = any(owner["kind"] == "DaemonSet" and owner["controller"] for owner in owners)
+    return DAEMON_SET_CONTROLLER if controlled else ""
+
+
+def edit(
+    client: httpx.Client,
+    manifest: Mapping[str, Any],
+    change: Callable[[Json], None],
+    *,
+    subresource: str = "",
+    user: str = "",
+) -> Answer:
+    """Read an object, change it and replace it; retry if another client changed it in between."""
+    url = f"{path(manifest)}/{manifest['metadata']['name']}{subresource}"
+    while True:
+        live = read(client, manifest)
+        change(live)
+        said = answer(client.put(url, json=live, headers=acting_as(user)))
+        if said.status != 409:
+            return said
+
+
+def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
+    """Return an object as the API server stores it."""
+    response = client.get(f"{path(manifest)}/{manifest['metadata']['name']}")
+    assert response.status_code == 200, response.text
+    stored: Json = response.json()
+    return stored
+
+
+def apply(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
+    """Apply an object server-side, and fail if the API server denies it or warns."""
+    response = client.patch(
+        f"{path(manifest)}/{manifest['metadata']['name']}?fieldManager=tests&force=true",
+        content=json.dumps(manifest),
+        headers={"content-type": "application/apply-patch+yaml"},
+    )
+    assert response.status_code in (200, 201), response.text
+    assert "warning" not in response.headers, response.headers["warning"]
+
+
+def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
+    """Delete an object without a grace period."""
+    url = f"{path(manifest)}/{manifest['metadata']['name']}?gracePeriodSeconds=0"
+    assert client.delete(url).status_code in (200, 202, 404)
+
+
+def policies(how: Enforcement) -> list[Json]:
+    """Return the policies with all rules."""
+    made = manifests(EVERYTHING, how)
+    return [policy for policy in made if policy["kind"] == "ValidatingAdmissionPolicy"]
+
+
+def only(
+    namespace: str, context: Context, how: Enforcement, labels: Mapping[str, str]
+) -> list[Json]:
+    """Return policies and bindings for the namespaces with these labels.
+
+    Their names end with that of the namespace. The policy over exemption grants is left out.
+    """
+    made = copy.deepcopy(
+        [each for each in manifests(context, how) if each["metadata"]["name"] != grants.NAME]
+    )
+    for manifest in made:
+        manifest["metadata"]["name"] += f"-{namespace}"
+        if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
+            manifest["spec"]["policyName"] = manifest["metadata"]["name"]
+            selector = manifest["spec"]["matchResources"]["namespaceSelector"]
+            selector["matchLabels"] = dict(labels)
+    return made
+
+
+def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
+    """Create a namespace with policies and bindings of its own; return when they are in force."""
+    make_namespace(client, namespace)
+    granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
+    # The API server accepts claims with admin access only in a namespace with this label.
+    labels = {LABEL: namespace, "resource.kubernetes.io/admin-access": "true"}
+    metadata = {"name": namespace, "labels": labels, "annotations": granted}
+    apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    for manifest in only(namespace, context, how, {LABEL: namespace}):
+        apply(client, manifest)
+    for probe in _probes(namespace):
+        what = f"{probe['kind']} judged in {namespace}"
+        await_true(what, lambda p=probe: judged(client, p, context))
+
+
+def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
+    """Return whether the policies of each severity report the rules that a manifest breaks.
+
+    Each severity has its own policy, and the API server starts to apply the policies one by one. If
+    a request is denied, its warnings are missing, so the denial alone is enough.
+    """
+    said = create(client, probe)
+    heard = {RULES[rule].severity for rule in said.rules}
+    broken = {violation.rule for violation in evaluate(probe, context)}
+    wanted = {rule.severity for rule in broken if isinstance(RULE_TWINS[rule.id], Twin)}
+    whole = said.taken and probe["kind"] == "Pod"
+    return bool(heard) and (not whole or wanted <= heard)
+
+
+def _probes(namespace: str) -> list[Json]:
+    """Return a manifest for each kind of matched objects; each breaks rules of all severities."""
+    privileged: Json = {
+        "name": "a",
+        "image": "a",
+        "resources": {"limits": {GPU: 1, "tencent.com/vcuda-core": 150}},
+        "securityContext": {"privileged": True},
+    }
+    metadata = {"name": "probe", "namespace": namespace}
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [privileged]}}
+    limit = {"type": "Container", "max": {GPU: 1}}
+    return [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": metadata,
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": metadata,
+            "spec": {"limits": [limit]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": metadata,
+            "spec": {"hard": {GPU: 1}},
+        },
+    ]

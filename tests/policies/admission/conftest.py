@@ -1,0 +1,31 @@
+"""Fixtures with real API servers, one for all tests of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from lab.benchmarks.api_server import ApiServer, running
+from tests.policies.admission.cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, install
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[httpx.Client]:
+    """Run an API server and a controller manager, with policies that only warn."""
+    with running("admission", controllers=True) as server:
+        client = server.client
+        for name in RUNTIME_CLASSES:
+            manifest = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": name}
+            apply(client, {**manifest, "metadata": {"name": name}})
+        for namespace, context in CONTEXTS.items():
+            install(client, namespace, context, WARN)
+        yield client
+
+
+@pytest.fixture
+def alone() -> Iterator[ApiServer]:
+    """Run an API server with controllers and without policies."""
+    with running("alone", controllers=True) as server:
+        yield server

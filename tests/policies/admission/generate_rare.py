@@ -1,0 +1,250 @@
+"""Hypothesis strategies for rules that other random objects hardly ever break.
+
+The generated objects break such a rule, or nearly do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from policies.facts.floors import Software, floors
+from tests.policies.admission.cluster import CONTEXTS, GPU, LABEL
+from tests.policies.admission.generate_specs import (
+    CORE,
+    LIMIT_KEY,
+    MEMORY,
+    MIG,
+    PERCENTAGE,
+    VARIABLE,
+)
+
+Json = dict[str, Any]
+
+# Number of GPU shares in the pools of the test cluster "plugin".
+_ROOM = 20
+# Memory blocks of one GPU in the pools of the test cluster "vcuda".
+_BLOCKS = (32, 64)
+_NAMESPACES = st.sampled_from(list(CONTEXTS))
+
+
+def _metadata(namespace: str) -> Json:
+    return {"name": "a", "namespace": namespace}
+
+
+def _container(limits: Json) -> Json:
+    return {"name": "a", "image": "cuda:13.0", "resources": {"limits": limits}}
+
+
+@st.composite
+def _updates(draw: st.DrawFn) -> Json:
+    """Generate a Deployment whose update may lack room for new pods (GPU026, GPU039)."""
+    gpus, surge = draw(st.integers(1, 6)), draw(st.integers(0, 3))
+    spec = {"containers": [_container({GPU: gpus})], "tolerations": [{"operator": "Exists"}]}
+    labels = {"app": "a"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(draw(st.sampled_from(["plugin", "plugin", "vcuda"]))),
+        "spec": {
+            "replicas": max(_ROOM // gpus - draw(st.integers(-1, 3)), 0),
+            "strategy": {"rollingUpdate": {"maxUnavailable": int(surge == 0), "maxSurge": surge}},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+@st.composite
+def _parts(draw: st.DrawFn) -> Json:
+    """Generate a pod whose part of a GPU may need more memory than one GPU has (GPU046)."""
+    blocks = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
+    limits = {CORE: draw(st.integers(1, 101)), MEMORY: blocks}
+    spec: Json = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
+    if draw(st.booleans()):
+        spec["nodeSelector"] = {"gpu": draw(st.sampled_from(["a100", "t4", "v100"]))}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata("vcuda"), "spec": spec}
+
+
+@st.composite
+def _limits(draw: st.DrawFn) -> Json:
+    """Generate a LimitRange that gives GPUs to containers by default (GPU012)."""
+    names = draw(st.lists(st.sampled_from([GPU, MIG, CORE, "cpu"]), min_size=1, unique=True))
+    given = {name: draw(st.integers(0, 8)) for name in names}
+    kind, field = draw(
+        st.sampled_from(
+            [("Container", "default"), ("Container", "max"), ("Pod", "max"), ("Pod", "min")]
+        )
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {"limits": [{"type": kind, field: given}]},
+    }
+
+
+@st.composite
+def _environments(draw: st.DrawFn) -> Json:
+    """Generate a ConfigMap or Secret that contains NVIDIA_VISIBLE_DEVICES (GPU035)."""
+    value = draw(st.integers(0, 99).map(lambda n: "none" if n < 10 else str(n)))
+    kind, field = draw(st.sampled_from([("ConfigMap", "data"), ("Secret", "stringData")]))
+    made = {"apiVersion": "v1", "kind": kind, "metadata": _metadata(draw(_NAMESPACES))}
+    return {**made, field: {VARIABLE: value}}
+
+
+@st.composite
+def _namespaces(draw: st.DrawFn) -> Json:
+    """Generate a Namespace with or without a Pod Security level (GPU060)."""
+    labels = {LABEL: draw(_NAMESPACES), "team": str(draw(st.integers(0, 999)))}
+    level = draw(st.sampled_from(["", "privileged", "baseline", "restricted"]))
+    if level:
+        labels["pod-security.kubernetes.io/enforce"] = level
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}}
+
+
+@st.composite
+def _services(draw: st.DrawFn) -> Json:
+    """Generate a DaemonSet with a node service that may not tolerate GPU nodes (GPU033)."""
+    path = draw(st.sampled_from(["/opt/cni/bin", "/etc/cni/net.d", "/opt"]))
+    keys = draw(st.lists(st.sampled_from([GPU, "batch", "zone"]), max_size=2, unique=True))
+    spec: Json = {
+        "containers": [_container({"cpu": draw(st.integers(1, 64))})],
+        "tolerations": [{"key": key, "operator": "Exists"} for key in keys],
+        "volumes": [{"name": "cni", "hostPath": {"path": path}}],
+    }
+    labels = {"app": "a"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+@st.composite
+def _shares(draw: st.DrawFn) -> Json:
+    """Generate a pod with shares of a GPU by annotation and by percentage (GPU025, GPU061)."""
+    limits = {GPU: 1, PERCENTAGE: draw(st.integers(90, 110))}
+    metadata = _metadata(draw(_NAMESPACES))
+    metadata["annotations"] = {LIMIT_KEY: str(draw(st.integers(90, 110)))}
+    spec = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _jobs(draw: st.DrawFn) -> Json:
+    """Generate a Job that may lack a deadline or has many retries (GPU048)."""
+    template = {"containers": [_container({GPU: draw(st.integers(0, 2))})]}
+    spec: Json = {
+        "template": {"spec": {**template, "restartPolicy": "Never"}},
+        "backoffLimit": draw(st.integers(5, 14)),
+    }
+    if draw(st.booleans()):
+        spec["activeDeadlineSeconds"] = draw(st.integers(1, 99))
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _claims(draw: st.DrawFn) -> Json:
+    """Generate a ResourceClaim or a ResourceClaimTemplate (GPU065, GPU068)."""
+    one: Json = {"deviceClassName": draw(st.sampled_from(["gpu.nvidia.com", "nic", "nvidia.com"]))}
+    if draw(st.integers(0, 4)) == 0:
+        one["allocationMode"] = "All"
+    else:
+        one["count"] = draw(st.integers(1, 14))
+    request: Json = {"name": "r", "exactly": one}
+    if draw(st.integers(0, 2)) == 0:
+        one["adminAccess"] = True
+    elif draw(st.booleans()):
+        request = {"name": "r", "firstAvailable": [{"name": "s", **one}]}
+    spec: Json = {"devices": {"requests": [request]}}
+    kind = draw(st.sampled_from(["ResourceClaim", "ResourceClaimTemplate"]))
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": kind,
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {"spec": spec} if kind == "ResourceClaimTemplate" else spec,
+    }
+
+
+@st.composite
+def _by_class(draw: st.DrawFn) -> Json:
+    """Generate a pod that requests devices by the resource of a DeviceClass (GPU070).
+
+    The API server requires no limit for such a resource.
+    """
+    name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com"]))
+    asked = {f"deviceclass.resource.kubernetes.io/{name}": draw(st.integers(0, 64))}
+    part = draw(st.sampled_from(["limits", "requests"]))
+    container = {**_container({"cpu": 1}), "resources": {part: asked}}
+    spec = {"containers": [container], "tolerations": [{"operator": "Exists"}]}
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _node_processes(draw: st.DrawFn) -> Json:
+    """Generate a pod that may use hostPID (GPU067)."""
+    spec = {
+        "containers": [_container({GPU: 1} if draw(st.integers(0, 3)) else {"cpu": 1})],
+        "tolerations": [{"operator": "Exists"}],
+        "hostPID": draw(st.integers(0, 3)) > 0,
+    }
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _persistent_volumes(draw: st.DrawFn) -> Json:
+    """Generate a PersistentVolume with a folder of a node (GPU066)."""
+    path = draw(st.sampled_from(["/dev", "/dev//nvidia0", "/proc/1/root", "/mnt/a", "/mnt", "/"]))
+    path += draw(st.sampled_from(["", "/", "/x"]))
+    labels = {LABEL: draw(_NAMESPACES)}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"a{draw(st.integers(0, 999))}", "labels": labels},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": path},
+        },
+    }
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> Json:
+    """Generate a Node whose driver version is near a security floor (GPU072)."""
+    entry = draw(st.sampled_from([entry for entry in floors() if entry.part is Software.DRIVER]))
+    branch, *rest = (int(number) for number in entry.fixed.split("."))
+    branch += draw(st.sampled_from([0, 0, 0, 0, 1, -1, 100, -400]))
+    rest[-1] = max(rest[-1] + draw(st.integers(-2, 2)), 0)
+    version = ".".join([str(branch), *(f"{number:02}" for number in rest)])
+    version = draw(st.sampled_from(["", "", "", "", "v", "0", "x"])) + version
+    version += draw(st.sampled_from(["", "", "", "", "", ".1", ".1.1", "-1", "a", "1234567890"]))
+    labels = {LABEL: draw(_NAMESPACES), "nvidia.com/cuda.driver-version.full": version}
+    name = f"a{draw(st.integers(0, 999))}"
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+_KINDS = (
+    *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
+    *(_services, _services, _shares, _jobs, _claims, _claims),
+    *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
+    *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
+)
+
+
+@st.composite
+def rare(draw: st.DrawFn) -> Json:
+    """Generate an object with one of the strategies above, each equally often.
+
+    Hypothesis does not choose few alternatives equally often, so the choice uses a large number.
+    """
+    return draw(_KINDS[draw(st.integers(0, 2**16 - 1)) % len(_KINDS)]())

@@ -1,0 +1,277 @@
+"""Policy pack, checker and admission policies find the same violations in every manifest.
+
+The pack gets the manifest as a Pulumi resource, the checker as text, and a real API server
+evaluates the CEL expression of each rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from policies import declared
+from policies.check import document
+from policies.check.stream import StreamPart
+from policies.rules import TWINS as RULE_TWINS
+from policies.rules import Context
+from policies.rules.twin import NoTwin
+from tests.policies.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
+from tests.policies.admission.generate import manifests
+from tests.policies.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, SHARED, VARIABLE
+from tests.proofs.rules import results
+
+PARTS = range(1, 11)
+CASES = 1_000
+"""Number of cases in each part; all parts together have ten thousand."""
+
+
+def packed(manifest: Mapping[str, Any], context: Context) -> set[str]:
+    """Return the rules that the policy pack reports for the resource of a manifest."""
+    version = manifest["apiVersion"]
+    token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
+    violations = declared.judge(token, manifest, context)
+    return {violation.rule.id for violation in violations if not violation.exemption}
+
+
+def checked(manifest: Mapping[str, Any], context: Context) -> set[str]:
+    """Return the rules that the checker reports for the text of a manifest."""
+    source = document.Source("a.json", StreamPart(1, 1, json.dumps(manifest)))
+    (judged,) = document.judge(source, context)
+    return {found.rule for found in judged.found if not found.exemption}
+
+
+def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, dict[str, set[str]]]:
+    """Return whether the API server accepts a manifest, and the violations by tool."""
+    said = create(api, manifest, user=maker(manifest))
+    assert said.taken or said.status in (400, 422), said.text
+    context = CONTEXTS[context_name(manifest)]
+    pack, checker = packed(manifest, context), checked(manifest, context)
+    # A rejection by the API server itself names no rule, but pack and checker must still agree.
+    if not said.taken:
+        return False, {"pack": pack, "checker": checker}
+    # Admission has only the rules with a CEL twin, so the comparison is limited to those.
+    if pack == checker:
+        pack = checker = pack & TWINS
+    return True, {"pack": pack, "checker": checker, "admission": set(said.rules)}
+
+
+def agree(answers: Mapping[str, set[str]]) -> bool:
+    first, *others = answers.values()
+    return all(other == first for other in others)
+
+
+@dataclass
+class Figures:
+    """Counts of a run: accepted cases, rejected cases, and differences."""
+
+    cases: int = 0
+    refused: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    different: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, api: httpx.Client, manifest: dict[str, Any]) -> None:
+        taken, answers = compare(api, manifest)
+        if not agree(answers):
+            found = {who: sorted(rules) for who, rules in answers.items()}
+            self.different.append({**found, "manifest": manifest})
+        if not taken:
+            self.refused += 1
+            return
+        self.cases += 1
+        self.rejected.update(answers["pack"])
+
+    @property
+    def rules(self) -> dict[str, dict[str, int]]:
+        """Return how many cases followed and how many broke each rule."""
+        return {
+            rule: {"accepted": self.cases - self.rejected[rule], "rejected": self.rejected[rule]}
+            for rule in sorted(TWINS)
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return the counts that the last line of `make test-rules` prints."""
+        reasons = [twin for twin in RULE_TWINS.values() if isinstance(twin, NoTwin)]
+        return {
+            "at_admission": len(TWINS),
+            "by_the_api_server": sum(reason.enforced for reason in reasons),
+            "cases": self.cases,
+            "agree": max(0, self.cases - len(self.different)),
+            "refused_by_the_api_server": self.refused,
+            "rules": self.rules,
+            "different": self.different,
+        }
+
+
+def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None:
+    """Run the given number of generated cases; `number` is the seed of the generator."""
+
+    @seed(number)
+    @given(manifests())
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    def add(manifest: dict[str, Any]) -> None:
+        figures.add(api, manifest)
+
+    add()
+
+
+def workload(kind: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def pod(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def container(limits: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "a", "image": "cuda", "resources": {"limits": limits}}
+
+
+def annotated(limit: str) -> dict[str, Any]:
+    made = pod("vcuda", {"containers": [container({})]})
+    made["metadata"]["annotations"] = {LIMIT_KEY: limit}
+    return made
+
+
+def secret(**fields: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "plugin"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **fields}
+
+
+def owned(kind: str, controller: bool) -> dict[str, Any]:
+    made = pod("plugin", {"containers": [container({})], "tolerations": [{"operator": "Exists"}]})
+    version = "apps/v1" if kind == "DaemonSet" else "batch/v1"
+    owner = {"apiVersion": version, "kind": kind, "name": "a", "uid": "0"}
+    made["metadata"]["ownerReferences"] = [{**owner, "controller": controller}]
+    return made
+
+
+BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
+DIFFERED = {
+    "100 exa cores are a multiple of 100": pod(
+        "unknown", {"containers": [container({CORE: "100E"})]}
+    ),
+    "several devices by name count once each": pod(
+        "infrastructure",
+        {
+            "containers": [container({})],
+            "initContainers": [container({GPU: "0", MEMORY: "0", SHARED: "08"}) | {"name": "b"}],
+        },
+    ),
+    "overhead counts for the toleration that the API server adds": workload(
+        "DaemonSet",
+        "infrastructure",
+        {"containers": [container({GPU: 0})], "overhead": {GPU: 2, "cpu": "100m"}},
+    ),
+    "a limit of cores with zeros before it": annotated("0000000050"),
+    "a limit of cores of ten digits": annotated("0000000500"),
+    "no devices, by a Secret in base64": secret(data={VARIABLE: "bm9uZQ=="}),
+    "all devices, by a Secret in base64": secret(data={VARIABLE: "YWxs"}),
+    "what is base64 and looks like no devices": secret(data={VARIABLE: "none"}),
+    "text over base64": secret(data={VARIABLE: "YWxs"}, stringData={VARIABLE: "none"}),
+    "a DaemonSet's pod": owned("DaemonSet", controller=True),
+    "a pod that a DaemonSet does not control": owned("DaemonSet", controller=False),
+    "a Job's pod": owned("Job", controller=True),
+    "a pod that claims devices": pod(
+        "plugin",
+        {
+            "containers": [
+                {"name": "a", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}
+            ],
+            "tolerations": [{"operator": "Exists"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+        },
+    ),
+    "no cores": pod("vcuda", {"containers": [container({CORE: 0})]}),
+    "no cores for memory": pod("vcuda", {"containers": [container({CORE: 0, MEMORY: 1})]}),
+    "no cores in an init container": pod(
+        "vcuda",
+        {
+            "containers": [container({})],
+            "initContainers": [{**container({CORE: 0}), "name": "first"}],
+        },
+    ),
+    "GPUs, and no cores": pod("vcuda", {"containers": [container({GPU: 1, CORE: 0})]}),
+    "no cores on another platform": pod("whole", {"containers": [container({CORE: 0})]}),
+    "cores on another platform": pod("whole", {"containers": [container({CORE: 100})]}),
+    "no shared GPUs": pod("whole", {"containers": [container({SHARED: "0"})]}),
+    "shared GPUs": pod("whole", {"containers": [container({SHARED: 1})]}),
+    "no MIG devices": pod("whole", {"containers": [container({MIG: 0})]}),
+    "MIG devices": pod("whole", {"containers": [container({MIG: 1})]}),
+    "no devices by class": pod("whole", {"containers": [container({BY_CLASS: 0})]}),
+    "devices by class": pod("whole", {"containers": [container({BY_CLASS: 1})]}),
+    "cores, and no GPUs": pod("vcuda", {"containers": [container({GPU: 0, CORE: 100})]}),
+}
+"""Manifests for which the Python and CEL forms of a rule once disagreed, or might disagree."""
+
+
+@pytest.mark.parametrize("name", DIFFERED)
+def test_what_once_differed_agrees(api: httpx.Client, name: str) -> None:
+    taken, answers = compare(api, DIFFERED[name])
+    assert taken
+    assert agree(answers), answers
+
+
+def test_twins_agree_with_the_rules_in_a_slice(api: httpx.Client) -> None:
+    figures = Figures()
+    run(api, figures, 500, 0)
+    assert figures.different == []
+    assert figures.cases >= 200
+    silent = [rule for rule, counts in figures.rules.items() if not counts["rejected"]]
+    assert len(silent) <= 5, f"never rejected: {silent}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", PARTS)
+def test_pack_checker_and_admission_agree_in_a_tenth_of_ten_thousand_cases(
+    api: httpx.Client, part: int
+) -> None:
+    figures = Figures()
+    number = part * 1_000
+    while figures.cases < CASES:
+        number += 1
+        run(api, figures, min(500, 2 * (CASES - figures.cases) + 20), number)
+    results.store(f"admission-{part}", figures.document())
+    assert figures.different == []
+
+
+def few(whole: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the rules that fewer than 100 cases broke or fewer than 100 cases followed."""
+    return {rule: counts for rule, counts in whole["rules"].items() if min(counts.values()) < 100}
+
+
+@pytest.mark.full
+def test_ten_thousand_cases_show_something_of_each_rule(api: httpx.Client) -> None:
+    """Each rule needs enough cases, so more are generated for rules with too few."""
+    parts = [found for part in PARTS if (found := results.load(f"admission-{part}"))]
+    if len(parts) < len(PARTS):
+        pytest.skip(f"{len(parts)} of {len(PARTS)} parts have run")
+    more = Figures()
+    whole = results.together(parts)
+    while few(whole) and more.cases < len(PARTS) * CASES:
+        run(api, more, 500, 100_000 + more.cases)
+        whole = results.together([*parts, more.document()])
+    results.store("admission", whole)
+    assert whole["different"] == []
+    assert whole["cases"] >= len(PARTS) * CASES
+    assert few(whole) == {}

@@ -1,0 +1,320 @@
+"""The admission policies on a real API server: types, cost, updates, opt-outs and modes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from lab.benchmarks.api_server import ApiServer, await_true, make_namespace
+from policies.admission import OPT_OUT, Enforcement
+from policies.rules import Context, Severity, evaluate
+from tests.policies.admission import cluster
+from tests.policies.admission.cluster import (
+    EVERYTHING,
+    GPU,
+    WARN,
+    Answer,
+    apply,
+    create,
+    edit,
+    install,
+    only,
+    read,
+)
+
+CONTEXT = Context(pools=EVERYTHING.pools, platform="device-plugin")
+DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
+AUDIT = Enforcement({Severity.MANDATORY: ["Audit"], Severity.ADVISORY: ["Audit"]})
+TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+LABELS = {"app": "a"}
+SIZE = {"cpu": "1", "memory": "1Gi"}
+
+Json = dict[str, Any]
+
+
+def container(limits: Json, **fields: Any) -> Json:
+    resources = {"requests": SIZE, "limits": {"memory": "1Gi", **limits}}
+    return {"name": "cuda", "image": "cuda:13.0", "resources": resources, **fields}
+
+
+def pod(namespace: str, *containers: Json, name: str = "train", **spec: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": list(containers), "tolerations": [TOLERATION], **spec},
+    }
+
+
+def deployment(namespace: str, *containers: Json, **spec: Any) -> Json:
+    template = {"metadata": {"labels": LABELS}, "spec": pod(namespace, *containers)["spec"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve", "namespace": namespace},
+        "spec": {
+            "replicas": 0,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": LABELS},
+            "template": template,
+            **spec,
+        },
+    }
+
+
+def quota(namespace: str, **hard: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "gpus", "namespace": namespace},
+        "spec": {"hard": hard},
+    }
+
+
+GOOD = container({GPU: 1})
+# More GPUs than a node has, which breaks GPU007.
+BAD = container({GPU: 9})
+
+
+def type_checked(api: httpx.Client, policy: Json) -> list[Json]:
+    """Return the warnings of the API server's type check of a policy, once the check has run."""
+
+    def checked() -> bool:
+        result = read(api, policy)
+        seen = result.get("status", {}).get("observedGeneration")
+        return bool(seen == result["metadata"]["generation"])
+
+    # With every variable spelled out for each kind of template, the type check takes over a minute.
+    await_true(f"types of {policy['metadata']['name']} checked", checked, seconds=300)
+    warnings: list[Json] = read(api, policy)["status"]["typeChecking"].get("expressionWarnings", [])
+    return warnings
+
+
+POLICIES = cluster.policies(WARN)
+WITH_VARIABLES = [policy for policy in POLICIES if "variables" in policy["spec"]]
+
+
+def spelt_out(policy: Json) -> Json:
+    """Return a policy in which each variable is a validation of its own.
+
+    The API server checks only the types of validations; a variable has any type (k8s.io/apiserver
+    v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
+    """
+    result = copy.deepcopy(policy)
+    # Audit annotations refer to variables, too.
+    del result["spec"]["auditAnnotations"]
+    full: dict[str, str] = {}
+    for variable in result["spec"].pop("variables"):
+        if variable["name"] == "facts":
+            variable["expression"] = '{"": ""}'  # A map of the same type, which is shorter.
+        full[variable["name"]] = re.sub(
+            r"\bvariables\.(\w+)", lambda name: f"({full[name[1]]})", variable["expression"]
+        )
+    # The variable `violations` would repeat all other variables.
+    del full["violations"]
+    result["metadata"]["name"] += "-spelt-out"
+    result["spec"]["validations"] = [
+        {"expression": f"size([{expression}]) == 1"} for expression in full.values()
+    ]
+    return result
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["metadata"]["name"])
+def test_the_type_check_has_no_warning(api: httpx.Client, policy: Json) -> None:
+    checked = copy.deepcopy(policy)
+    checked["metadata"]["name"] += "-checked"
+    apply(api, checked)
+    try:
+        assert type_checked(api, checked) == []
+    finally:
+        cluster.delete(api, checked)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("policy", WITH_VARIABLES, ids=lambda policy: policy["metadata"]["name"])
+def test_the_types_of_variables_fit_too(api: httpx.Client, policy: Json) -> None:
+    checked = spelt_out(policy)
+    apply(api, checked)
+    try:
+        assert type_checked(api, checked) == []
+    finally:
+        cluster.delete(api, checked)
+
+
+@pytest.mark.full
+def test_the_type_check_sees_a_field_that_is_not_there(api: httpx.Client) -> None:
+    wrong = copy.deepcopy(POLICIES[0])
+    wrong["spec"]["variables"][0]["expression"] = "object.specification"
+    wrong = spelt_out(wrong)
+    apply(api, wrong)
+    try:
+        assert "undefined field 'specification'" in str(type_checked(api, wrong))
+    finally:
+        cluster.delete(api, wrong)
+
+
+def large(broken: bool) -> Json:
+    """Return a pod with 100 containers, 100 init containers and many fields in each of them."""
+    env = [{"name": f"N{index}", "value": "none"} for index in range(20)]
+    many = {GPU: 0, "tencent.com/vcuda-core": 100, "rdma/hca": 1, "nvidia.com/mig-1g.10gb": 1}
+    apps = [container(many, env=env) | {"name": f"app-{index}"} for index in range(100)]
+    init = [container(many, env=env) | {"name": f"init-{index}"} for index in range(100)]
+    for init_container in init[::2]:
+        init_container["restartPolicy"] = "Always"
+    if broken:
+        apps[-1]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+        apps[-1]["resources"] = {"limits": {"tencent.com/vcuda-core": 150}}
+    tolerations = [{"key": f"key-{index}", "operator": "Exists"} for index in range(50)]
+    selector = {f"label-{index}": "x" for index in range(50)}
+    made = pod("plugin", *apps, initContainers=init, nodeSelector=selector)
+    made["spec"]["tolerations"] = [*tolerations, TOLERATION]
+    return made
+
+
+def as_deployment(made: Json) -> Json:
+    result = deployment("plugin")
+    result["spec"]["template"]["spec"] = made["spec"]
+    return result
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["kept", "broken"])
+@pytest.mark.parametrize("form", [lambda made: made, as_deployment], ids=["pod", "deployment"])
+def test_a_pod_of_two_hundred_containers_is_judged_within_the_cost_limits(
+    api: httpx.Client, form: Any, broken: bool
+) -> None:
+    manifest = form(large(broken))
+    said = create(api, manifest)
+    assert said.taken, said.text
+    assert "exceed" not in said.text
+    assert "failed expression" not in said.text.lower()
+    wanted = {violation.rule.id for violation in evaluate(manifest, EVERYTHING)}
+    assert {"GPU005", "GPU017"} <= wanted if broken else "GPU005" not in wanted
+    assert said.rules == wanted & cluster.TWINS
+
+
+def test_what_breaks_a_mandatory_rule_is_refused_and_told_why(api: httpx.Client) -> None:
+    install(api, "deny", CONTEXT, DENY)
+    said = create(api, pod("deny", GOOD, container({GPU: 9}) | {"name": "greedy"}))
+    assert (said.status, said.rules) == (403, {"GPU007"})
+    assert "found 10 nvidia.com/gpu in one pod; wanted: at most 8" in said.text
+    assert create(api, pod("deny", GOOD)).text.strip() == ""
+    for manifest, rule in (
+        (deployment("deny", BAD), "GPU007"),
+        (quota("deny", **{f"limits.{GPU}": 4}), "GPU013"),
+        (
+            {
+                "apiVersion": "v1",
+                "kind": "LimitRange",
+                "metadata": {"name": "a", "namespace": "deny"},
+                "spec": {"limits": [{"type": "Container", "max": {GPU: 8}}]},
+            },
+            "GPU012",
+        ),
+    ):
+        said = create(api, manifest)
+        assert (said.status, said.rules) == (403, {rule}), said.text
+
+
+def test_what_breaks_an_advisory_rule_is_taken_with_a_warning(api: httpx.Client) -> None:
+    install(api, "advice", CONTEXT, DENY)
+    said = create(api, pod("advice", container({GPU: 1}, image="cuda:latest")))
+    assert (said.status, said.rules) == (201, {"GPU051"})
+    assert "container cuda: found an image without a fixed version" in said.text
+
+
+def test_audit_says_nothing_to_who_creates(api: httpx.Client) -> None:
+    make_namespace(api, "audited")
+    for manifest in only("audited", CONTEXT, AUDIT, {"kubernetes.io/metadata.name": "audited"}):
+        apply(api, manifest)
+    assert create(api, pod("audited", BAD)).text.strip() == ""
+
+
+def test_objects_from_before_stay_editable_where_the_rules_do_not_read(api: httpx.Client) -> None:
+    space = "before"
+    make_namespace(api, space)
+    old_pod, old, old_quota = pod(space, BAD), deployment(space, BAD), quota(space, **{GPU: 1})
+    for manifest in (old_pod, old, old_quota):
+        assert create(api, manifest, dry=False).taken
+    install(api, space, CONTEXT, DENY)
+
+    def label(live: Json) -> None:
+        live["metadata"]["labels"] = {"edited": "true"}
+
+    def scale(live: Json) -> None:
+        live["spec"]["replicas"] = 3
+
+    def new_image(live: Json) -> None:
+        live["spec"]["template"]["spec"]["containers"][0]["image"] = "cuda:2"
+
+    def repair(live: Json) -> None:
+        live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {GPU: "1"}
+
+    def more(live: Json) -> None:
+        live["spec"]["hard"] = {GPU: "2"}
+
+    for manifest in (old_pod, old, old_quota):
+        assert edit(api, manifest, label).taken
+    assert edit(api, old, scale).taken
+    said = edit(api, old, new_image)
+    assert (said.status, said.rules) == (403, {"GPU007"})
+    assert edit(api, old, repair).taken
+    assert edit(api, old, new_image).taken
+    assert edit(api, old_quota, more).rules == {"GPU013"}
+
+
+def test_an_ephemeral_container_is_judged_when_it_is_added(api: httpx.Client) -> None:
+    space = "debug"
+    make_namespace(api, space)
+    forced = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    running = pod(space, container({GPU: 1}, env=forced))
+    assert create(api, running, dry=False).taken
+    install(api, space, CONTEXT, DENY)
+
+    def debug(**fields: Any) -> Answer:
+        shell = {"name": "shell", "image": "busybox", "targetContainerName": "cuda", **fields}
+
+        def add(live: Json) -> None:
+            live["spec"]["ephemeralContainers"] = [shell]
+
+        return edit(api, running, add, subresource="/ephemeralcontainers")
+
+    said = debug(env=forced)
+    assert (said.status, said.rules) == (403, {"GPU017"})
+    said = debug(securityContext={"privileged": True})
+    assert (said.status, said.rules) == (403, {"GPU022"})
+    assert debug().taken
+
+
+def test_a_namespace_is_left_alone_by_label_and_by_name(api: httpx.Client) -> None:
+    how = dataclasses.replace(DENY, excluded=("out-by-name",))
+    for name, labels in (("out-by-label", {OPT_OUT: "exempt"}), ("out-by-name", {}), ("in", {})):
+        make_namespace(api, name, {"team": "out", **labels})
+    for manifest in only("out", CONTEXT, how, {"team": "out"}):
+        apply(api, manifest)
+    await_true("judged", lambda: create(api, pod("in", BAD)).status == 403)
+    assert create(api, pod("out-by-label", BAD)).text.strip() == ""
+    assert create(api, pod("out-by-name", BAD)).text.strip() == ""
+
+
+@pytest.mark.promise(
+    "Policies that were removed and come again judge as before, on the same API server."
+)
+def test_policies_that_come_again_judge_as_before(alone: ApiServer) -> None:
+    """An API server that saw the last policy with a ConfigMap go would deny everything."""
+    api, space = alone.client, "again"
+    make_namespace(api, space)
+    made = only(space, CONTEXT, DENY, {"kubernetes.io/metadata.name": space})
+    for _ in range(2):
+        for manifest in made:
+            apply(api, manifest)
+        await_true("policies in force", lambda: create(api, pod(space, BAD)).status == 403)
+        assert create(api, pod(space, BAD)).rules == {"GPU007"}
+        await_true("a good pod is taken", lambda: create(api, pod(space, GOOD)).taken)
+        for manifest in reversed(made):
+            cluster.delete(api, manifest)
+        await_true("policies gone", lambda: create(api, pod(space, BAD)).text.strip() == "")

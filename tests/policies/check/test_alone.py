@@ -1,0 +1,148 @@
+"""The rules work alone: installed as `gpu_rules`, next to packages with this project's names."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands.files import project_files
+from tests.policies.check.running import ROOT, copy, install
+from tests.policies.check.samples import BAD, GOOD
+
+RULEBOOK = ROOT / "policies"
+OURS = {"config", "components", "commands", "lab", "policies", "toolchain"}
+LOADERS = {"import_module", "__import__", "run_module", "run_path", "find_spec", "resolve_name"}
+NAME = "gpu_rules"
+DECOY = 'raise ImportError("a package of somebody else")\n'
+PACK = f"""
+import json
+from {NAME}.pack import policies
+from {NAME}.rules import RULES
+print(json.dumps([sorted(RULES), [policy.name for policy in policies()]]))
+"""
+
+
+def outward(tree: ast.AST) -> Iterator[str]:
+    """Yield the name of each import of this project's packages, including imports at run time."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (item.name for item in node.names if _is_ours(item.name))
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from [node.module] if node.module and _is_ours(node.module) else []
+        elif isinstance(node, ast.Call) and _loader(node.func) in LOADERS:
+            texts = (item.value for item in node.args if isinstance(item, ast.Constant))
+            yield from (str(text) for text in texts if _is_ours(str(text)))
+
+
+def _is_ours(name: str) -> bool:
+    return name.replace("/", ".").partition(".")[0] in OURS
+
+
+def _loader(called: ast.expr) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import components",
+        "def f():\n    from policies.rules import RULES",
+        "import runpy\nrunpy.run_module('policies.check')",
+        "from importlib import import_module\nimport_module('commands.up')",
+        "runpy.run_path('toolchain/plugins/messages.py')",
+    ],
+)
+def test_an_import_from_outside_is_found(text: str) -> None:
+    assert len(list(outward(ast.parse(text)))) == 1
+
+
+def test_the_rulebook_imports_nothing_of_ours_by_its_full_name() -> None:
+    files = sorted(RULEBOOK.rglob("*.py"))
+    assert len(files) > 100
+    found = {str(file): list(outward(ast.parse(file.read_text()))) for file in files}
+    assert {file: names for file, names in found.items() if names} == {}
+
+
+def test_no_import_leaves_the_rulebook() -> None:
+    """A relative import with too many dots would import from outside the folder."""
+    for file in RULEBOOK.rglob("*.py"):
+        depth = len(file.relative_to(RULEBOOK).parts)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level <= depth, f"{file}:{node.lineno}"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an installed package, next to other packages with this project's names."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("shipped")
+    copy(source, "policies/")
+    install(source / "policies", folder)
+    for name in OURS:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(DECOY)
+    (folder / "bad.yaml").write_text(BAD)
+    (folder / "good.yaml").write_text(GOOD)
+    return folder
+
+
+def test_the_package_has_every_file_of_the_rulebook(shipped: Path) -> None:
+    files = {Path(name) for name in project_files() if name.startswith("policies/")}
+    wanted = {file.relative_to("policies") for file in files if file.suffix in (".py", ".json")}
+    there = {file.relative_to(shipped / NAME) for file in (shipped / NAME).rglob("*.*")}
+    assert there == wanted
+
+
+def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:
+    project, alone = (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        for folder in (ROOT, RULEBOOK)
+    )
+    same = ("version", "license", "requires-python", "dependencies")
+    assert {key: alone[key] for key in same} == {key: project[key] for key in same}
+
+
+def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        # The working directory comes first on the import path, before installed packages.
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.promise("The rules install alone as the package `gpu_rules`, beside any packages.")
+def test_the_checker_finds_a_violation_without_the_project(shipped: Path) -> None:
+    done = _python(shipped, "-m", f"{NAME}.check", "bad.yaml", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    violations = json.loads(done.stdout)["violations"]
+    assert "GPU001" in {violation["rule"] for violation in violations}
+    assert _python(shipped, "-m", f"{NAME}.check", "good.yaml").returncode == 0
+
+
+def test_the_pack_has_every_rule_without_the_project(shipped: Path) -> None:
+    done = _python(shipped, "-c", PACK)
+    assert done.returncode == 0, done.stderr
+    rules, policies = json.loads(done.stdout)
+    modules = RULEBOOK.glob("rules/*/gpu[0-9][0-9][0-9]_*.py")
+    assert rules == sorted(file.name[:6].upper() for file in modules)
+    assert "gpu-rules-mandatory" in policies
+
+
+def test_a_stack_that_nobody_can_read_is_told(shipped: Path) -> None:
+    done = _python(shipped, "-m", f"{NAME}.check", "good.yaml", "--stack", "prod")
+    assert done.returncode == 2
+    assert "--stack prod" in done.stderr
+    assert "cure: run `gpu-rules`" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,23 @@
+"""The commands on the checker's how-to page are valid."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from policies.check import arguments
+from policies.check.formats import FORMATS
+from tests.policies.check.running import ROOT
+
+PAGE = (ROOT / "docs" / "check.md").read_text()
+
+
+def test_every_command_of_the_page_is_valid() -> None:
+    commands = re.findall(r"python -m (?:policies|components\.guardrails)\.check ([^#|\n`]+)", PAGE)
+    assert len(commands) >= 6
+    for command in commands:
+        arguments.parse(shlex.split(command))
+
+
+def test_every_format_is_described() -> None:
+    assert re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE) == list(FORMATS)

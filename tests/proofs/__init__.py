@@ -1,0 +1,58 @@
+"""Proofs: tests that drive whole systems, each run by `make test-NAME`.
+
+`python -m tests.proofs NAME` prints the files of a proof. A proof also runs the tests of features
+that belong to it, because its last line counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        # The longest file comes first, so that the processes end at about the same time.
+        "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
+        "e2e": ("tests/proofs/e2e",),
+        "hosts": ("tests/proofs/hosts", "tests/components/hosts"),
+        "platform": (
+            "tests/proofs/platform",
+            "tests/components/charts",
+            "tests/components/platforms",
+        ),
+        "real": ("tests/proofs/real",),
+        "rollout": (
+            "tests/proofs/rollout",
+            "tests/components/rollout",
+            "tests/proofs/hosts/test_init.py",
+            "tests/proofs/hosts/test_upgrade.py",
+            "tests/proofs/hosts/test_kubeadm_cluster.py",
+            "tests/proofs/hosts/test_real_kubeadm.py",
+            "tests/proofs/real/test_bare_cluster.py",
+            "tests/proofs/real/test_cluster_upgrade.py",
+        ),
+        "rules": (
+            "tests/policies/admission/test_differential.py",
+            "tests/policies/rules",
+            "tests/policies/check",
+            "tests/policies/admission",
+            "tests/components/guardrails",
+            "tests/proofs/rules",
+        ),
+        "simulator": ("tests/proofs/simulator", "tests/lab/simulator"),
+        "validation": (
+            "tests/components/validation",
+            "tests/components/nodes/test_maintenance.py",
+            "tests/proofs/hosts/test_maintenance.py",
+            "tests/proofs/hosts/test_xid.py",
+            "tests/lab/simulator/test_allocation.py",
+            "tests/proofs/simulator/test_validation.py",
+            "tests/proofs/simulator/test_validation_tests.py",
+            "tests/proofs/simulator/test_maintenance.py",
+            "tests/proofs/validation",
+        ),
+        # Of all tests, those of a claimed version: the marker `versions` selects them.
+        "versions": ("tests",),
+    }
+)
+"""Files and folders of each proof, in the order in which pytest gets them."""

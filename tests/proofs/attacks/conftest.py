@@ -1,0 +1,64 @@
+"""Fixtures of the attack tests, and the summary line of `make test-attacks`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import tests.toolchain.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
+from lab.benchmarks.api_server import running
+
+STATIC = "static"
+"""Pytest marker of checks that only read workflow and other files; no local run can test these."""
+
+_results: dict[str, str] = {}
+_static: set[str] = set()
+_counts: Counter[str] = Counter()
+ATTACKS = "tests/proofs/attacks/"
+COUNTED = ("inputs", "canaries", "searches", "role rules", "role rules used")
+"""Names of the numbers that tests record as properties and that the summary line adds up."""
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[httpx.Client]:
+    """Start a real API server and controller manager without nodes; yield an HTTP client."""
+    with running("attacks", controllers=True) as server:
+        yield server.client
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count the results of tests, including those that ran in other pytest-xdist processes."""
+    if not report.nodeid.startswith(ATTACKS):
+        return
+    if report.when == "call" or report.outcome != "passed":
+        _results[report.nodeid] = report.outcome
+        if STATIC in report.keywords:
+            _static.add(report.nodeid)
+    if report.when == "teardown":
+        properties = dict(report.user_properties)
+        _counts.update({name: int(properties.get(name, 0)) for name in COUNTED})
+
+
+def last_line() -> str:
+    """Return the summary line of `make test-attacks`, with the numbers of the tests that ran."""
+    skipped = sum(outcome == "skipped" for outcome in _results.values())
+    static = sum(_results[name] == "passed" for name in _static)
+    tried = len(_results) - skipped - len(_static)
+    passed = sum(outcome == "passed" for outcome in _results.values()) - static
+    parts = [f"{passed} of {tried} refused", f"{static} of {len(_static)} static"]
+    searched = f"{_counts['canaries']} canaries seen in {_counts['searches']} searches"
+    parts.append(searched if _counts["searches"] else "no search for canaries")
+    parts.append(f"{_counts['role rules used']} of {_counts['role rules']} role rules used")
+    parts.append(f"{_counts['inputs']} inputs")
+    return f"attacks: {', '.join(parts)}" + (f", {skipped} skipped" if skipped else "")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print the summary line after pytest's own, if any attack test ran."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and _results and not hasattr(config, "workerinput"):
+        reporter.write_line(last_line())

@@ -1,0 +1,308 @@
+"""Fuzz targets: each parser of outside input, with the checks that hold for any input.
+
+A target takes a JSON value. It raises an exception for a fault: an unexpected exception of the
+parser, a terminal escape sequence in its output, or a leaked secret. `test_fuzz.py` generates
+inputs by structure, `fuzz.py` by changing the corpus.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from command_provider.output import Redactor, visible
+
+import commands.probe_key  # noqa: F401 -- registers a parser of host output
+import components.hosts.reboot.reboot
+import components.validation.xid  # noqa: F401 -- registers a parser of host output
+from components.base.yaml_file import parse as parse_yaml
+from components.desired.pool import PoolScheduling
+from components.desired.resolve import resolve
+from components.findings import lines as finding_lines
+from components.hosts.kubeadm.access import ACCESS, Access, check_key
+from components.hosts.observed.probe import LONGEST, PROBE, parse
+from components.inspection.judgement import Seen, judged
+from components.kubernetes.api import ClusterError
+from components.kubernetes.grammar import IllFormed
+from components.nodes import gpu_holders, record
+from components.nodes.difference import compare
+from components.nodes.drain import losses, to_evict
+from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
+from components.release.helm_record import decode_release, expected
+from components.settings.cluster import Cluster
+from components.ssh.answers import CHANNELS, last_lines
+from components.validation import container_result as judging
+from components.validation import waiting
+from policies.faults import FaultError, InputError
+from policies.printable import printable, printable_lines
+from policies.rules import quantity
+from tests.proofs.attacks import samples
+
+Json = dict[str, Any]
+CANARY = "canary5f1d0c2bb7"
+
+
+def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
+    """Return the text of the expected exception, or an empty string if nothing was raised.
+
+    Any other exception counts as a fault of the parser.
+    """
+    try:
+        read()
+    except kind as error:
+        return str(error)
+    return ""
+
+
+@cache
+def _cluster() -> Cluster:
+    return samples.cluster()
+
+
+ENDPOINT = "192.0.2.9:6443"
+"""API server endpoint of the declared cluster, which `corpus/host-access.json` contains."""
+WRITTEN = frozenset(
+    {"server", "certificate-authority-data", "client-certificate-data", "client-key-data"}
+)
+
+
+def channel(name: str) -> Callable[[str], None]:
+    """Return a check of a channel, which is a parser of host output.
+
+    Any output must give a printable value or a one-line error.
+    """
+    read = CHANNELS[name].read
+
+    def check(text: str) -> None:
+        values: list[object] = []
+        said = refusal(lambda: values.append(read(text)), ValueError)
+        assert samples.is_safe(said)
+        assert "\n" not in said
+        assert len(said) < 1000
+        for value in values:
+            for part in value if isinstance(value, list) else [value]:
+                assert part in (None, True, False) or samples.is_safe(str(part))
+                assert len(str(part)) < 2000
+
+    return check
+
+
+def probed(text: str) -> None:
+    """Check that any output of the probe gives facts that can be evaluated, or an error."""
+    said = refusal(lambda: PROBE.read(text), ValueError)
+    assert said.isprintable()
+    assert len(said) < 1000
+    if not said:
+        answer(text.split("\n"))
+
+
+def access(text: str) -> None:
+    """Check that any output of a control-plane host gives valid cluster access, or an error."""
+    found: list[Access] = []
+    for read in (
+        lambda: found.append(ACCESS.read(text, "cp-1", ENDPOINT)),
+        lambda: check_key(found[0].administrator) if found else None,
+    ):
+        kinds: type[Exception] = FaultError if len(text) <= ACCESS.limit else ValueError
+        said = refusal(read, kinds)
+        assert said.isprintable()
+        assert len(said) < 5000
+    for one in found:
+        taken = one.administrator
+        assert taken.server == f"https://{ENDPOINT}"
+        assert {*taken.cluster, *taken.user} == WRITTEN
+        for value in (taken.authority, taken.certificate, taken.key):
+            base64.b64decode(value, validate=True)
+
+
+def errors(text: str) -> None:
+    """Check that any standard error of a host's script is reduced to a few printable lines."""
+    lines = last_lines(text)
+    assert len(lines) <= 8
+    for line in lines:
+        assert samples.is_safe(line)
+        # Each character may become an escape sequence such as `\U0001f600`.
+        assert len(line) < 11_000
+
+
+def answer(lines: list[str]) -> None:
+    """Check that any output of the probe gives printable facts and findings."""
+    facts = parse(lines, 0.0)
+    for value in vars(facts).values():
+        for text in (value,) if isinstance(value, str) else ():
+            assert text.isprintable()
+            # Each character may become an escape sequence such as `\U0001f600`.
+            assert len(text) <= 10 * LONGEST + 40
+    result = judged(resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
+    assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
+    for line in finding_lines(result.difference.findings):
+        assert line.isprintable()
+
+
+def secret(given: Json) -> None:
+    """Check that any Secret of Helm gives a release record, or an error.
+
+    Args:
+        given: An object with the record's content (`text`), whether gzip compresses the content
+            (`packed`), and whether the last bytes are missing (`cut`).
+    """
+    content = given["text"].encode("utf-8", "surrogatepass")
+    content = gzip.compress(content, 1) if given["packed"] else content
+    content = content[:-3] if given["cut"] else content
+    data = base64.b64encode(base64.b64encode(content)).decode()
+    _release(data)
+
+
+def release(data: str) -> None:
+    """Check that any text in place of base64 data gives a release record, or an error."""
+    _release(data)
+
+
+def _release(data: str) -> None:
+    held = {"metadata": {"name": "x", "namespace": "y"}, "data": {"release": data}}
+
+    def read() -> None:
+        manifest = decode_release(held).get("manifest")
+        if isinstance(manifest, str):
+            expected(manifest)
+
+    assert refusal(read, IllFormed).isprintable()
+
+
+def manifest(text: str) -> None:
+    """Check that any manifest of a Helm release gives objects, or an error."""
+
+    def read() -> None:
+        for item in expected(text):
+            assert str(item).isprintable()
+            assert "/" not in item.name
+
+    assert refusal(read, IllFormed).isprintable()
+
+
+def document(text: str) -> None:
+    """Check that any file is parsed as YAML or gives an error."""
+    assert isinstance(refusal(lambda: parse_yaml(text), InputError), str)
+
+
+ASKED = PoolScheduling(
+    context="c",
+    pool="a",
+    selector={"": ""},
+    manager="m",
+    labels={"a": "b"},
+    taints=({"key": "k", "value": "v", "effect": "NoSchedule"},),
+)
+
+
+def nodes(listed: list[Json]) -> None:
+    """Check that any list of Nodes can be evaluated, or gives an error that names the Node."""
+    for node in listed:
+        assert 0 <= gpus(node) < 10**6
+        assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
+    assert len(count_devices(listed, [], "gpu.nvidia.com")) == len(listed)
+    ways: tuple[Json, ...] = ({"selector": {}}, {"nodes": ("gpu-1",)}, {"selector": {"": ""}})
+    for by in ways:
+        asked = replace(ASKED, **{"count": len(listed), **by})
+        try:
+            members = pool_members(listed, asked)
+        except ClusterError as error:
+            said, members = str(error), []
+            assert samples.is_safe(printable_lines(said))
+        differing = compare(listed, {asked.pool: members}, [asked], {})
+        assert all(line.isprintable() for line in finding_lines(differing.findings))
+
+
+def pods(given: Json) -> None:
+    """Check that any pods, log and validation record of a node can be evaluated."""
+    listed, log, annotation = given["pods"], given["log"], given["record"]
+    going = to_evict(listed)
+    assert len(going) <= len(listed)
+    assert losses(going, ()).isprintable()
+    for pod in listed:
+        assert judging.refusal(pod).isprintable()
+        assert waiting.reason(pod).isprintable()
+        assert all(amount >= 0 for amount in gpu_holders.asked(pod, ["nvidia.com/gpu"]).values())
+        for status in pod["status"].get("containerStatuses", []):
+            assert judging.read_result(status, log).problem.isprintable()
+    node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
+    kept = record.decode(node)
+    assert kept is None or record.decode({"metadata": {"annotations": {
+        record.RECORD: record.encode(kept)}}}) == kept  # fmt: skip
+
+
+def amount(value: Any) -> None:
+    """Check that any Kubernetes quantity is parsed or gives an error of bounded length."""
+    said = refusal(lambda: quantity.parse(value), quantity.QuantityError)
+    assert len(said) < 10_000
+
+
+def hidden(given: Json) -> None:
+    """Check that a secret is removed from every text about a document, whatever its format."""
+    before, after, name = given["before"], given["after"], given["name"]
+    plain = json.dumps({"a": before, name: CANARY, "z": after})
+    held = {
+        "json": plain,
+        "nested": json.dumps({"inner": plain}),
+        "assigned": f"export {name}='{CANARY}'",
+        "alone": CANARY,
+        "lines": f"x{after}\n{CANARY}\n",
+    }[given["form"]]
+    redact = Redactor([held])
+    for text in (held, f"{before}{CANARY}{after}", f"{before}\n{CANARY}", plain):
+        assert CANARY not in redact(text)
+
+
+def shown(text: str) -> None:
+    """Check that any text becomes printable, as one line or line by line."""
+    for line in (printable(text), *printable_lines(text).split("\n")):
+        assert samples.is_safe(line)
+    assert printable(printable(text[:200])) == printable(text[:200])
+    assert len(printable(text, 50)) < 50 * 10 + 40
+    assert samples.is_safe(visible(text).replace("\t", " "))
+
+
+@dataclass(frozen=True)
+class Target:
+    """One parser to fuzz.
+
+    Attributes:
+        check: Function that raises an exception if the input causes a fault.
+        typed: Whether changes keep the form that the API server or the test guarantees: strings
+            stay strings, and objects keep their fields.
+        fixed: Fields with a fixed set of values, which changes leave alone.
+    """
+
+    check: Callable[[Any], None]
+    typed: bool = False
+    fixed: frozenset[str] = frozenset()
+
+
+HOSTS: Mapping[str, Target] = {
+    "access": Target(access, typed=True),
+    "probe": Target(probed, typed=True),
+    **{
+        name: Target(channel(name), typed=True)
+        for name in ("allowed", "boot-id", "member", "nothing", "xid")
+    },
+}
+"""One target for each channel (parser of host output) in `components.ssh.answers`."""
+TARGETS: Mapping[str, Target] = {
+    **{f"host-{name}": target for name, target in HOSTS.items()},
+    "errors": Target(errors, typed=True),
+    "answer": Target(answer, typed=True),
+    "secret": Target(secret, typed=True),
+    "release": Target(release, typed=True),
+    "manifest": Target(manifest, typed=True),
+    "document": Target(document, typed=True),
+    "nodes": Target(nodes, typed=True),
+    "pods": Target(pods, typed=True),
+    "amount": Target(amount),
+    "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
+    "shown": Target(shown, typed=True),
+}

@@ -1,0 +1,126 @@
+"""Each kind of host output has a parser (a channel), and the fuzzer tests every channel."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+import commands
+import components
+from components.ssh.answers import CHANNELS, Channel, Unreadable, exactly, last_lines
+from tests.proofs.attacks.targets import HOSTS, TARGETS
+
+ROOT = Path(__file__).parents[3]
+READER = "components/ssh/client.py"
+"""The only module that may open connections to hosts and read from them."""
+CONNECTION = {
+    name
+    for name in dir(asyncssh.SSHClientConnection)
+    if not name.startswith("_") and callable(getattr(asyncssh.SSHClientConnection, name))
+}
+ENDS = {"abort", "close", "wait_closed", "disconnect"}
+"""Methods of an SSH connection that return no data of the host."""
+TRIES = {"start_sftp_client", "open_connection", "forward_remote_port"}
+"""Methods that test whether a key has too many rights; the text of the response isn't used."""
+HARMLESS = {
+    *("Error", "PermissionDenied", "HostKeyNotVerifiable", "KeyImportError", "ChannelOpenError"),
+    *("ChannelListenError", "SSHKey", "SSHClientConnection", "import_private_key"),
+    *("generate_private_key", "read_private_key", "import_public_key"),
+}
+"""Names in asyncssh that open no connection."""
+# Modules outside the channels that read standard output, and which program's output they read.
+OUTPUTS = {
+    "components/hosts/command.py": "a host's, by a channel",
+    "components/ssh/client.py": "a host's, by a channel",
+    "components/hosts/kubeadm/component.py": "of a program of ours: the context was written",
+    "components/hosts/reboot/component.py": "of a program of ours",
+    "components/rollout/component.py": "of a program of ours",
+    "components/validation/component.py": "of a program of ours",
+    "components/program.py": "its own",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for folder in ("components", "policies", "commands"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Attribute]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func
+
+
+@pytest.mark.promise(
+    "Everything that a host prints and the program reads goes through a channel with a bound and a "
+    "strict form, and the fuzzer attacks each channel."
+)
+def test_the_fuzzer_knows_each_channel() -> None:
+    for package in (components, commands):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    assert set(CHANNELS) == set(HOSTS)
+    assert {f"host-{name}" for name in CHANNELS} < set(TARGETS)
+    for name in CHANNELS:
+        assert (ROOT / f"tests/proofs/attacks/corpus/host-{name}.json").exists()
+
+
+def test_one_module_alone_reads_from_a_connection_to_a_host() -> None:
+    for path, tree in modules():
+        if path == READER:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "asyncssh":
+                assert node.attr in HARMLESS, f"{path}: asyncssh.{node.attr}"
+            if isinstance(node, ast.ImportFrom):
+                assert node.module != "asyncssh", path
+        if "asyncssh" not in ast.unparse(tree):
+            continue
+        for call in calls(tree):
+            if call.attr in CONNECTION and ast.unparse(call.value) in {
+                "connection",
+                "self.connection",
+            }:
+                allowed = ENDS | (TRIES if path == "commands/probe_key.py" else set())
+                assert call.attr in allowed, f"{path}: {ast.unparse(call)}"
+
+
+def test_output_of_commands_is_read_where_it_is_known_whose_it_is() -> None:
+    readers = {
+        path
+        for path, tree in modules()
+        if path.startswith("components/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
+        if ast.unparse(node) not in ("sys.stderr", "asyncio.subprocess.PIPE")
+    }
+    assert readers == set(OUTPUTS)
+    source = (ROOT / "components/hosts/kubeadm/component.py").read_text()
+    assert source.count(".stdout") == 1
+    assert "access[first.name].stdout" not in source
+
+
+def test_an_answer_beyond_its_bound_and_another_form_are_refused() -> None:
+    made = Channel("of-this-test", 10, exactly("it", "[a-z]+", "letters"))
+    try:
+        assert made.read("abc\n") == made.read("abc") == "abc"
+        for text in ("a" * 11, "ABC", "abc\n\n", "", "\n"):
+            with pytest.raises(Unreadable):
+                made.read(text)
+        with pytest.raises(ValueError, match="there are two"):
+            Channel("of-this-test", 10, str)
+    finally:
+        del CHANNELS["of-this-test"]
+
+
+def test_of_errors_the_last_lines_are_kept_fit_to_be_shown() -> None:
+    assert last_lines("\n" + "x\n" * 20 + "\x1b[2J\n\n") == ["x"] * 7 + ["\\x1b[2J"]
+    assert last_lines("") == []

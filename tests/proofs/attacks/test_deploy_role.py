@@ -1,0 +1,107 @@
+"""Attack: deploy credentials with more rights than a deployment needs.
+
+The real Pulumi deploys and destroys a stack as a user with only the committed ClusterRole. An
+administrator has created that role and its binding. The API server's audit log shows refusals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from commands.roles import allows, requests
+from lab.simulator.control_plane import AUDIT, ControlPlane
+from tests.guard import own_name
+from tests.proofs.e2e.project import Project, started
+
+ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
+RBAC = "rbac.authorization.k8s.io"
+USER = "system:serviceaccount:default:default"
+
+
+@dataclass
+class Deployment:
+    """A stack's project, and the kubeconfig of the user that deploys."""
+
+    project: Project
+    kubeconfig: Path
+
+    def pulumi(self, *arguments: str) -> str:
+        done = self.project.pulumi(*arguments, KUBECONFIG=str(self.kubeconfig))
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the audit events of the deploying user's requests to the API server."""
+        lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
+        events = map(json.loads, lines)
+        return [event for event in events if event["user"]["username"] == USER]
+
+
+def role() -> dict[str, Any]:
+    return dict(yaml.safe_load((ROLES / "deploy.yaml").read_text()))
+
+
+def grant(project: Project) -> dict[str, Any]:
+    """Bind the role to a service account and return the account's credentials for a kubeconfig."""
+    declared = role()
+    name = declared["metadata"]["name"]
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    }
+    for resource, body in (("clusterroles", declared), ("clusterrolebindings", binding)):
+        project.request("POST", resource, base=f"/apis/{RBAC}", body=body)
+    token = project.request(
+        "POST",
+        "namespaces/default/serviceaccounts/default/token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    return {"token": token["status"]["token"]}
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    project = Project.make(tmp_path, own_name("role"))
+    project.environment[AUDIT] = "1"
+    with started(project):
+        document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+        user = grant(project)
+        for each in document["users"]:
+            each["user"] = user
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        yield Deployment(project, path)
+
+
+@pytest.mark.full
+def test_a_stack_goes_up_and_down_with_the_deploy_role_alone(deployment: Deployment) -> None:
+    deployment.pulumi("stack", "init", deployment.project.stack)
+    up = deployment.pulumi(
+        "up", "--yes", "--skip-preview", "--policy-pack", "components/guardrails/pack"
+    )
+    assert "could not inspect everything" not in up
+    gpus = json.loads(deployment.pulumi("stack", "output", "--json"))["gpus"]
+    assert gpus == {"declared": 32, "computed": 0, "simulated": 32, "deferred": 0}
+    deployment.pulumi("preview", "--expect-no-changes")
+    deployment.pulumi("destroy", "--yes", "--skip-preview")
+
+    events = deployment.events()
+    refused = {
+        f"{event['verb']} {event['requestURI']}"
+        for event in events
+        if event["responseStatus"]["code"] == 403
+    }
+    assert refused == set()
+    asked = requests(map(json.dumps, events))
+    assert len(asked) > 30
+    assert {request for request in asked if not allows(role(), request)} == set()

@@ -1,0 +1,179 @@
+"""Attack: another user of the engineer's machine calls the local plugins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import local_caller
+import pytest
+from command_provider import values
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc, provider_pb2, provider_pb2_grpc
+
+from tests.toolchain.plugins.rig import LIMIT, PLUGINS
+
+STRANGER = 65534
+RELAY = """
+import socket, sys, threading
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+def copy(a, b):
+    while data := a.recv(65536):
+        b.sendall(data)
+while True:
+    near, _ = server.accept()
+    far = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    for pair in ((near, far), (far, near)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+"""Program of a TCP relay that another user runs, so that its connections belong to that user."""
+
+
+@contextmanager
+def served(name: str) -> Iterator[int]:
+    """Start a plugin's process and yield its port."""
+    process = subprocess.Popen([PLUGINS / name, "127.0.0.1:1"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(LIMIT)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@contextmanager
+def dialled_by_a_stranger(port: int) -> Iterator[int]:
+    """Yield a port whose connections are relayed to `port` by a process of another user."""
+    if os.geteuid() != 0:
+        pytest.skip("not root: no second user to call as")
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    relay = subprocess.Popen(
+        [python, "-I", "-c", RELAY, str(port)],
+        user=STRANGER,
+        group=STRANGER,
+        extra_groups=[],
+        cwd="/",
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert relay.stdout is not None
+        yield int(relay.stdout.readline())
+    finally:
+        relay.send_signal(signal.SIGKILL)
+        relay.wait(LIMIT)
+        assert relay.stdout is not None
+        relay.stdout.close()
+
+
+def create(port: int, mark: Path) -> Any:
+    """Create a `command:local:Command` by the plugin at the given port; return the response."""
+    request = provider_pb2.CreateRequest(
+        urn="urn:pulumi:test::project::command:local:Command::it",
+        properties=values.encode({"create": f"touch {mark}"}),
+    )
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        return provider_pb2_grpc.ResourceProviderStub(channel).Create(request, timeout=LIMIT)
+
+
+def test_the_command_plugin_runs_nothing_for_another_user(tmp_path: Path) -> None:
+    mark = tmp_path / "owned"
+    with served("pulumi-resource-command") as port, dialled_by_a_stranger(port) as other:
+        with pytest.raises(grpc.RpcError) as error:
+            create(other, mark)
+        assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert f"found a call by user {STRANGER}" in error.value.details()
+        assert not mark.exists()
+        create(port, mark)  # A call by the plugin's own user is allowed.
+        assert mark.exists()
+
+
+def test_the_language_host_runs_nothing_for_another_user(tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").write_text("open('owned', 'w')\n")
+    info = language_pb2.ProgramInfo(
+        root_directory=str(tmp_path), program_directory=str(tmp_path), entry_point="."
+    )
+    plugin = language_pb2.RunPluginRequest(info=info, pwd=str(tmp_path))
+    program = language_pb2.RunRequest(info=info, pwd=str(tmp_path))
+    with served("pulumi-language-python") as port, dialled_by_a_stranger(port) as other:
+        with grpc.insecure_channel(f"127.0.0.1:{other}") as channel:
+            stub = language_pb2_grpc.LanguageRuntimeStub(channel)
+            for call in (
+                lambda: list(stub.RunPlugin(plugin, timeout=LIMIT)),
+                lambda: stub.Run(program, timeout=LIMIT),
+            ):
+                with pytest.raises(grpc.RpcError) as error:
+                    call()
+                assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert not (tmp_path / "owned").exists()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            list(language_pb2_grpc.LanguageRuntimeStub(channel).RunPlugin(plugin, timeout=LIMIT))
+        assert (tmp_path / "owned").exists()
+
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+LINE = "   0: 0100007F:{0:04X} 0100007F:{1:04X} {2} 0:0 00:0 0 {3:5d} 0 {4} 1 0 20 4 30 10 -1\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "user", "inode", "taken"),
+    [
+        ("01", os.geteuid(), 77, True),
+        ("01", os.geteuid() + 1, 77, False),
+        # A socket that its process has closed is listed with the user root.
+        ("01", os.geteuid(), 0, False),
+        ("06", os.geteuid(), 0, False),  # Socket state TIME_WAIT.
+        ("08", os.geteuid(), 77, False),
+    ],
+)
+def test_a_call_counts_by_the_living_socket_it_comes_from(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    user: int,
+    inode: int,
+    taken: bool,
+) -> None:
+    table = tmp_path / "tcp"
+    table.write_text(HEAD + LINE.format(40000, 5000, state, user, inode))
+    monkeypatch.setattr(local_caller, "TABLES", {table: "", tmp_path / "none": "0"})
+    assert (local_caller.refusal("ipv4:127.0.0.1:40000", 5000) == "") is taken
+    assert local_caller.refusal("ipv4:127.0.0.1:40000", 5001)
+    assert local_caller.refusal("ipv6:[::1]:40000", 5000)
+    assert local_caller.refusal("unix:/x", 5000)
+
+
+def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "tcp"
+    # The table has no sockets, so the user can only be found through netlink.
+    table.write_text(HEAD)
+    monkeypatch.setattr(local_caller, "TABLES", {table: "", tmp_path / "none": "0"})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        # Go connects over IPv4, gRPC's C core over IPv6 with a mapped IPv4 address.
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:7f00:1")):
+            with socket.socket(family) as caller:
+                caller.connect((address, port))
+                taken, peer = server.accept()
+                name = f"ipv4:{peer[0]}:{peer[1]}"
+                if refused := local_caller.refusal(name, port):
+                    taken.close()
+                    pytest.skip(f"this kernel has no sock_diag for TCP: {refused}")
+                with monkeypatch.context() as strange:
+                    strange.setattr(os, "geteuid", lambda: STRANGER)
+                    assert "found a call by user" in local_caller.refusal(name, port)
+            # The caller has closed its socket.
+            assert "unknown" in local_caller.refusal(name, port)
+            taken.close()

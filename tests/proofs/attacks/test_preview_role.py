@@ -1,0 +1,109 @@
+"""Attack: preview credentials with more rights than a preview needs.
+
+An administrator deploys a stack; the real Pulumi previews it as a user with only the committed
+roles. The API server's audit log shows refusals.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from lab.simulator.control_plane import AUDIT, ControlPlane
+from tests.guard import own_name
+from tests.proofs.e2e.project import Project, started
+
+FILE = Path(__file__).resolve().parents[3] / "policies" / "roles" / "preview.yaml"
+RBAC = "rbac.authorization.k8s.io"
+USER = "system:serviceaccount:default:default"
+SUBJECT = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+RELEASE = "nvidia-device-plugin"
+
+
+@dataclass
+class Previewing:
+    """A stack's project, and the kubeconfig of the user that previews."""
+
+    project: Project
+    kubeconfig: Path
+
+    def preview(self) -> str:
+        done = self.project.pulumi(
+            "preview", "--expect-no-changes", KUBECONFIG=str(self.kubeconfig)
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def refused(self) -> set[str]:
+        """Return the user's refused requests, except server-side dry runs."""
+        lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
+        events = [event for event in map(json.loads, lines) if event["user"]["username"] == USER]
+        assert len(events) > 10
+        return {
+            f"{event['verb']} {event['requestURI']}"
+            for event in events
+            if event["responseStatus"]["code"] == 403 and "dryRun=All" not in event["requestURI"]
+        }
+
+    def status(self, path: str) -> int:
+        """Return the status code of the API server's response to a request of that user."""
+        document = yaml.safe_load(self.kubeconfig.read_text())
+        headers = {"Authorization": f"Bearer {document['users'][0]['user']['token']}"}
+        server = document["clusters"][0]["cluster"]["server"]
+        # This check doesn't depend on the server's certificate.
+        return httpx.get(f"{server}/api/v1/{path}", headers=headers, verify=False).status_code  # noqa: S501
+
+
+def bind(project: Project, declared: dict[str, Any]) -> None:
+    """Create a role and its binding."""
+    kind, meta = declared["kind"], declared["metadata"]
+    place = f"namespaces/{meta['namespace']}/" if kind == "Role" else ""
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": meta["name"]},
+        "subjects": [SUBJECT],
+    }
+    for resource, body in ((f"{kind.lower()}s", declared), (f"{kind.lower()}bindings", binding)):
+        project.request("POST", f"{place}{resource}", base=f"/apis/{RBAC}", body=body)
+
+
+@pytest.fixture
+def previewing(tmp_path: Path) -> Iterator[Previewing]:
+    project = Project.make(tmp_path, own_name("prole"))
+    project.environment[AUDIT] = "1"
+    with started(project):
+        project.up()
+        for declared in yaml.safe_load_all(FILE.read_text()):
+            if declared["metadata"].get("namespace", RELEASE) == RELEASE:
+                bind(project, declared)
+        token = project.request(
+            "POST",
+            "namespaces/default/serviceaccounts/default/token",
+            body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+        )
+        document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+        for each in document["users"]:
+            each["user"] = {"token": token["status"]["token"]}
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        yield Previewing(project, path)
+
+
+@pytest.mark.full
+@pytest.mark.promise("A preview needs no more than the roles of policies/roles/preview.yaml.")
+def test_a_stack_is_previewed_with_the_preview_roles_alone(previewing: Previewing) -> None:
+    text = previewing.preview()
+    assert "could not inspect everything" not in text
+    assert previewing.refused() == set()
+    assert previewing.status(f"namespaces/{RELEASE}/secrets") == 200
+    for path in ("secrets", "namespaces/kube-system/secrets", "namespaces/default/secrets"):
+        assert previewing.status(path) == 403

@@ -1,0 +1,338 @@
+"""Tests of the whole stack with the real engine, an embedded cluster and real SSH.
+
+The tests share one cluster and depend on the order in this file: from an empty cluster to an empty
+cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import toolchain
+from tests.proofs.e2e import snapshot
+from tests.proofs.e2e.project import DROP_IN, PRIVATE, Json, Project, figures
+
+Before = tuple[dict[str, Json], dict[str, dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def before(project: Project) -> Before:
+    """Return a snapshot of the cluster and the hosts before the first run."""
+    hosts = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+    return snapshot.cluster(project), hosts
+
+
+def test_a_preview_before_the_first_run_shows_what_will_be_made(
+    project: Project, before: Before
+) -> None:
+    done = project.command("preview")
+    assert done.returncode == 0, done.stdout
+    assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
+    assert "GPUs 0 → 32 (pool a100: 0 → 32, with gpu-1..4); validated: gpu-1..4" in done.stdout
+    assert "change: host gpu-1..2: preparation none → applied" in done.stdout
+    assert "objects: create " in done.stdout
+    assert len(done.stdout.splitlines()) < 40
+    assert not re.search(r"\$PATH|GPU\d{3}|^[{}]|drift: ", done.stdout, re.M)
+    assert snapshot.cluster(project) == before[0]
+
+
+def test_up_counts_all_declared_gpus(project: Project, before: Before) -> None:
+    validated, declared, changed = figures(project.up())
+    assert (validated, declared) == (32, 32)
+    assert changed > 10
+    assert (project.host_root("gpu-1") / DROP_IN).exists()
+
+
+def test_a_second_up_changes_nothing(project: Project) -> None:
+    files = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+    assert figures(project.up()) == (32, 32, 0)
+    assert files == {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+
+
+@pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
+def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
+    """The lines must work in a shell without our variables, after another stack was selected."""
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    os.utime(project.root / "requirements.lock", (0, 0))
+    done = project.command("up")
+    lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
+    assert lines[-1].endswith("&& pulumi preview"), done.stdout
+    assert len(lines) == (3 if shutil.which("kubectl") else 1)
+    assert project.pulumi("stack", "init", "another").returncode == 0
+    of_make = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    shell = {name: value for name, value in project.environment.items() if name not in of_make}
+    try:
+        for line in lines:
+            pasted = subprocess.run(
+                ["bash", "-c", line], cwd=project.root, env=shell, capture_output=True, text=True,
+                stdin=subprocess.DEVNULL, timeout=300, check=False,
+            )  # fmt: skip
+            assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+            named = project.stack if "pulumi" in line else "gpu-4" if "nodes" in line else ""
+            assert named in pasted.stdout
+    finally:
+        project.pulumi("stack", "rm", "another", "--yes")
+
+
+def test_a_machine_gets_one_document_and_a_person_the_engines_own_output(project: Project) -> None:
+    done = project.command("preview", JSON="1")
+    answer = json.loads(done.stdout[done.stdout.index("\n{") :])
+    assert (answer["command"], answer["succeeded"], answer["resources"]) == ("preview", True, [])
+    assert set(answer["steps"]) == {"same"}
+    assert (answer["version"], answer["outcome"]) == ("v1", "unchanged")
+    assert answer["gpus"] == {"before": 32, "after": 32}
+    again = project.command("preview", JSON="1").stdout
+    assert again[again.index("\n{") :] == done.stdout[done.stdout.index("\n{") :]
+    verbose = project.command("preview", VERBOSE="1")
+    assert "Previewing update" in verbose.stdout
+
+
+def test_the_stack_file_is_left_as_it_was(project: Project) -> None:
+    assert "encryptionsalt" not in project.file.read_text()
+
+
+def test_the_private_key_is_nowhere_in_clear(project: Project) -> None:
+    assert not PRIVATE.search(project.checkpoint())
+    for name in ("gpu-1", "gpu-2"):
+        root = project.host_root(name)
+        for path in (root / "var/lib/gpu-cluster").rglob("*"):
+            assert not path.is_file() or not PRIVATE.search(path.read_text(errors="replace"))
+
+
+def test_a_private_key_that_cannot_be_used_is_one_error_with_its_cure(
+    project: Project, tmp_path: Path
+) -> None:
+    for content, cause in ((None, "which can't be read"), ("canary", "found Invalid private key")):
+        path = tmp_path / f"key-{content}"
+        if content:
+            path.write_text(content)
+        done = project.pulumi("preview", GPU_CLUSTER_SSH_PRIVATE_KEY_FILE=str(path))
+        assert done.returncode != 0
+        told = done.stdout.rpartition("Diagnostics:")[2]
+        assert told.count(cause) == 1
+        assert "pulumi config set --secret" in told
+        assert "Traceback" not in done.stdout
+        assert "canary\n" not in done.stdout
+
+
+def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> None:
+    done = project.pulumi("preview", GPU_CLUSTER_INSPECTION="everything")
+    assert done.returncode != 0
+    assert "found 'everything'; wanted: all, cluster, hosts, off; cure: unset" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_no_temporary_file_outlives_a_run(project: Project) -> None:
+    scratch = toolchain.cache_dir() / "tmp" / project.stack
+    before = set(scratch.iterdir())  # Tests that kill an engine leave its temporary files.
+    assert project.command("preview").returncode == 0
+    assert project.pulumi("up", "--yes", "--skip-preview").returncode == 0
+    assert set(scratch.iterdir()) == before
+
+
+def test_the_state_serves_machines_that_keep_their_kubeconfig_elsewhere(
+    project: Project, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+    files = f"{elsewhere}{os.pathsep}{tmp_path / 'none'}"
+    preview = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=files)
+    assert preview.returncode == 0, preview.stdout
+    arguments = ("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    refresh = project.pulumi(*arguments, KUBECONFIG=files)
+    assert refresh.returncode == 0, refresh.stdout
+
+
+ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
+
+
+@pytest.fixture
+def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
+    """Make a kubeconfig for a user with the committed, read-only roles for previews."""
+    made = []
+    for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
+        namespace = declared["metadata"].get("namespace")
+        if namespace not in (None, "nvidia-device-plugin"):
+            continue  # Skip the Roles of platforms that this stack doesn't use.
+        kind, base = declared["kind"], "/apis/rbac.authorization.k8s.io"
+        place = f"namespaces/{namespace}/" if namespace else ""
+        subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+        binding = {
+            **declared,
+            "kind": f"{kind}Binding",
+            "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": base[6:], "kind": kind, "name": "reader"},
+            "subjects": [subject],
+        }
+        del binding["rules"]
+        role = {**declared, "metadata": {"name": "reader"}}
+        for resource, body in ((f"{kind.lower()}s", role), (f"{kind.lower()}bindings", binding)):
+            project.request("POST", f"{place}{resource}", base=base, body=body)
+            made.append((f"{place}{resource}/reader", base))
+    token = project.request(
+        "POST",
+        "namespaces/default/serviceaccounts/default/token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token["status"]["token"]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    yield path
+    for place, base in made:
+        project.request("DELETE", place, base=base)
+
+
+def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) -> None:
+    same = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=str(reader))
+    assert same.returncode == 0, same.stdout
+    assert "could not inspect everything" not in same.stdout
+    before = project.file.read_text()
+    project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=121))
+    changed = project.pulumi("preview", KUBECONFIG=str(reader))
+    project.file.write_text(before)
+    assert changed.returncode == 0, changed.stdout
+    assert re.search(r"^ +(~|\+-) *\d+ to (update|replace)", changed.stdout, re.M)
+
+
+def test_everything_simulated_is_marked(project: Project) -> None:
+    output = json.loads(project.pulumi("stack", "output", "--json").stdout)
+    for node in output["nodes"]:
+        assert (node["simulated"], node["computed"], node["deferred"]) == (8, 0, 0)
+        assert all(re.fullmatch(r"GPU-00000000-[0-9a-f-]{27}", uuid) for uuid in node["devices"])
+    assert len({uuid for node in output["nodes"] for uuid in node["devices"]}) == 32
+    assert output["gpus"] == {"declared": 32, "computed": 0, "simulated": 32, "deferred": 0}
+
+
+def test_validation_pods_are_gone_and_the_proof_stays_on_the_nodes(project: Project) -> None:
+    pods = project.request("GET", "namespaces/gpu-validation/pods")["items"]
+    assert pods == []
+    notes = project.request("GET", "nodes/gpu-1")["metadata"]["annotations"]
+    assert len(json.loads(notes["gpu-cluster/validation"])["devices"]) == 8
+
+
+def test_refresh_finds_no_difference(project: Project) -> None:
+    done = project.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_edit_changes_exactly_what_it_names(project: Project) -> None:
+    def relabel(cluster: Json) -> None:
+        cluster["pools"][0]["labels"] = {"nvidia.com/gpu": "true", "example.com/rack": "r1"}
+
+    project.edit(relabel)
+    preview = project.pulumi("preview", "--json")
+    assert preview.returncode == 0, preview.stdout
+    steps = json.loads(preview.stdout[preview.stdout.index("{") :])["steps"]
+    touched = {step["urn"].split("::")[-1] for step in steps if step["op"] != "same"}
+    assert touched == {"gpu-cluster-node-scheduling-a100"}
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
+    assert labels["example.com/rack"] == "r1"
+
+
+def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
+    project: Project,
+) -> None:
+    project.request(
+        "PATCH",
+        "nodes/gpu-3",
+        body={"metadata": {"labels": {"example.com/rack": None}}},
+        content_type="application/merge-patch+json",
+    )
+    preview = project.pulumi("preview")
+    assert re.search(
+        r"^ *drift: node gpu-3: label example.com/rack r1 → none$", preview.stdout, re.M
+    )
+    ours = project.command("preview")
+    assert "drift: node gpu-3: label example.com/rack r1 → none\n" in ours.stdout
+    assert "GPUs 32 as before; nothing is validated; nobody drained\n" in ours.stdout
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
+    assert labels["example.com/rack"] == "r1"
+    assert figures(project.up()) == (32, 32, 0)
+
+
+@pytest.mark.promise(
+    "A declared node that is not there, and a host at a wrong port, fail a preview of the embedded "
+    "cluster as they do at a site."
+)
+def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project) -> None:
+    kept, before = project.read(), snapshot.versions(project)
+    found = []
+    for change in (
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-4]", "gpu-9"]),
+        lambda cluster: cluster["hosts"][1].update(port=1),
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-3]"]),
+    ):
+        project.edit(change, hardware=False)
+        found.append(project.command("preview"))
+        project.write(kept, hardware=False)
+    missing, wrong, fewer = found
+    assert missing.returncode == 1
+    assert "node gpu-9: found no such node" in missing.stdout
+    assert wrong.returncode == 1
+    assert "host gpu-2: found Connection refused (127.0.0.1:" in wrong.stdout
+    assert fewer.returncode == 0, fewer.stdout
+    assert snapshot.versions(project) == before
+
+
+def destroy(project: Project, before: Before) -> None:
+    """Destroy the stack; compare all objects and files with those before the first run."""
+    done = project.pulumi("destroy", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout
+    objects, hosts = before
+    after = snapshot.cluster(project)
+    assert after.keys() == objects.keys()
+    assert {path: kept for path, kept in after.items() if kept != objects[path]} == {}
+    for name, files in hosts.items():
+        assert snapshot.host(project.host_root(name)) == files
+
+
+def test_destroy_leaves_cluster_and_hosts_as_they_were(project: Project, before: Before) -> None:
+    destroy(project, before)
+
+
+@pytest.mark.slow
+def test_the_operator_takes_the_plugins_place_and_back_and_leaves_nothing(
+    project: Project, before: Before
+) -> None:
+    def platform(name: str) -> None:
+        project.edit(lambda cluster: cluster.update(platform=name))
+        validated, declared, _ = figures(project.up())
+        assert (validated, declared) == (32, 32)
+
+    platform("gpu-operator")
+    daemon_sets = project.request("GET", "daemonsets", base="/apis/apps")["items"]
+    names = {item["metadata"]["name"] for item in daemon_sets}
+    assert "nvidia-device-plugin-daemonset" in names
+    assert "nvidia-device-plugin" not in names
+    platform("device-plugin")
+    destroy(project, before)
+
+
+def test_down_ends_every_process_and_leaves_no_mount(project: Project) -> None:
+    done = project.command("down")
+    assert done.returncode == 0, done.stdout
+    assert re.fullmatch(r"down: 0 resources removed, \d+ s", done.stdout.strip().splitlines()[-1])
+    needle = project.stack.encode()
+    running = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+        except OSError:
+            continue
+        if needle in words and int(path.name) != os.getpid():
+            running.append((path / "cmdline").read_bytes())
+    assert running == []
+    assert project.stack not in Path("/proc/mounts").read_text()

@@ -1,0 +1,106 @@
+"""Test that each command for users can be run twice with the same result.
+
+The commands are run by `make`, on an embedded cluster with simulated hosts, in a copy of the
+project that is a git repository.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands.environment import local_backend
+from tests.guard import own_name
+from tests.proofs.e2e.project import LIMIT, Project, started
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
+# Targets for users, in the order of the test; those that need the stack run while it is up.
+USERS = (
+    *("help", "env", "tools", "images", "sbom", "release", "audit"),
+    *("start", "preview", "comment", "up", "validate", "adopt", "probe-key", "preview-state"),
+    *("preview-secrets", "forget", "destroy", "down"),
+)
+# Targets for developers: tests, and files generated from the project.
+DEVELOPERS = re.compile(
+    r"test.*|promises|facts|roles|change-schema|fuzz|check|bench|lock|clean|house"
+)
+# Commands that fail when they are run a second time, with a part of their message.
+REFUSED = {"forget": "of which the state holds nothing"}
+# Commands that fail each time, with a part of their message; the probe is not on simulated hosts.
+NOT_READY = {"probe-key": "0 of 2 hosts run the probe"}
+
+
+def test_each_target_is_a_user_s_or_a_developer_s() -> None:
+    targets = TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8"))
+    users = {target for target in targets if not DEVELOPERS.fullmatch(target)}
+    assert users == set(USERS)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    project = Project.make(tmp_path, own_name("twice"))
+    for command in (
+        ("init", "--quiet"),
+        ("add", "."),
+        ("-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "-m", "All"),
+    ):
+        subprocess.run(["git", *command], cwd=project.root, check=True, timeout=60)
+        (project.root / ".git" / "info" / "exclude").write_text("venv\nvenv-audit\n")
+    complete = project.root / "venv-audit" / ".complete"
+    complete.parent.mkdir()
+    # An empty .complete file keeps `make` from downloading the programs for `make audit`.
+    complete.touch()
+    (tmp_path / "previews").mkdir()
+    project.environment |= {
+        "HOST": "gpu-2",
+        "GPU_CLUSTER_CHANGE": str(tmp_path / "change.json"),
+        "CHANGE": str(tmp_path / "change.json"),
+        "PREVIEW_BACKEND_URL": local_backend(tmp_path / "previews"),
+        "PREVIEW_PASSPHRASE": "previews",
+        "PROBE_KEY": str(tmp_path / "keys" / "probe"),
+        "GOPROXY": "off",
+        "GOFLAGS": "-mod=mod",
+    }
+    with started(project):  # Whatever fails, the cluster is removed at the end.
+        yield project
+
+
+def run(project: Project, target: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        # The copy's virtual environment is a link to a complete one, so `make` must not rebuild it.
+        ["make", "--silent", "--old-file=venv/.complete", target],
+        cwd=project.root,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+@pytest.mark.full
+@pytest.mark.promise("Each command of `make` that a user has can be run again, and ends alike.")
+def test_each_command_of_a_user_can_be_run_again(project: Project) -> None:
+    for target in USERS:
+        stack_file = project.file.read_bytes()
+        for again in (False, True):
+            done = run(project, target)
+            print(f"{target}: {done.returncode}", flush=True)
+            said = NOT_READY.get(target, REFUSED.get(target, "") if again else "")
+            assert (done.returncode != 0) == bool(said), done.stdout
+            assert said in done.stdout
+            assert "Traceback" not in done.stdout
+        if target == "adopt":
+            assert "nothing written" in done.stdout
+        if target in ("adopt", "preview-secrets"):
+            # Restore the stack file: only a cluster that is taken over keeps what `adopt` writes,
+            # and only the checkout of a preview keeps the placeholders for secrets.
+            project.file.write_bytes(stack_file)
+        assert project.file.read_bytes() == stack_file, target

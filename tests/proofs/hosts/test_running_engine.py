@@ -1,0 +1,184 @@
+"""The container engine that runs is configured and judged, not files or programs beside it.
+
+The daemons are real: containerd 1.6.20 of Debian, and where it is on this machine a newer one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import toolchain
+from components.hosts.observed.inspect import observe_hosts
+from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
+from tests.proofs.hosts import conftest, cri
+from tests.proofs.hosts.declared import runtime
+from tests.proofs.hosts.machine import Running, differences
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = runtime()
+BY_CLASS = runtime(RuntimeSettings(default_runtime=DefaultRuntime.RUNC))
+ROOT = "/etc/containerd/config.toml"
+KOPS = "/etc/containerd/config-kops.toml"
+UNIT = "/etc/systemd/system/containerd.service"
+CRI = 'plugins."io.containerd.grpc.v1.cri"'
+NEWER = "2.4"
+STARTS = "systemctl daemon-reload; systemctl restart containerd"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    """Yield one host for all tests; each test puts back what it changes."""
+    with conftest.temporary_cluster() as cluster:
+        yield conftest.start(cluster, "gpu-1", mode="namespaces")[0]
+
+
+@pytest.fixture
+def host(shared: Running) -> Iterator[Running]:
+    """Yield the host with Debian's own files and a running containerd."""
+    root = shared.read(ROOT)
+    yield shared
+    shared.undo(SCRIPT)
+    shared.run(f"rm -rf {UNIT} {KOPS} /etc/containerd/config.d /usr/local/bin/containerd")
+    shared.write(ROOT, root)
+    assert shared.run(STARTS).status == 0
+
+
+def runs(host: Running, flags: str) -> None:
+    """Let the unit start Debian's containerd with these flags."""
+    command = f"ExecStart=/usr/bin/containerd {flags}"
+    host.write(UNIT, f"[Service]\n{command}\n[Install]\nWantedBy=multi-user.target\n")
+    assert host.run(STARTS).status == 0
+
+
+def asked(host: Running) -> dict[str, Any]:
+    """Return the part on containers of what the running daemon says over CRI."""
+    answer: dict[str, Any] = cri.runtime_config(host.root / "run/containerd/containerd.sock")
+    return dict(answer["containerd"])
+
+
+def drift(host: Running) -> tuple[str, ...]:
+    facts = asyncio.run(observe_hosts([host.declared], host.key, 30))["gpu-1"]
+    assert facts.error == ""
+    return facts.drift.get("runtime", ())
+
+
+@pytest.mark.promise(
+    "The containerd that the unit runs is configured in the file that the unit names, whatever "
+    "other containerd or file the host has."
+)
+def test_the_units_program_and_file_are_configured(host: Running) -> None:
+    """The unit of kops has `-c` and its own file; a newer one may be first on PATH.
+
+    Sources: kubernetes/kops nodeup/pkg/model/containerd.go; NVIDIA/nvidia-container-toolkit#982.
+    """
+    host.write(KOPS, f"version = 2\n[{CRI}]\n  max_concurrent_downloads = 7\n")
+    newer = toolchain.ensure(f"containerd-{NEWER}")[f"containerd-{NEWER}"]
+    shutil.copyfile(newer.path, host.root / "usr/local/bin/containerd")
+    host.run("chmod 755 /usr/local/bin/containerd")
+    runs(host, f"-c {KOPS}")
+    before, untouched = host.tree(), host.read(ROOT)
+    first = host.apply(SCRIPT)
+    assert (first.errors, first.status) == ("", 0)
+    assert asked(host)["defaultRuntimeName"] == "nvidia"
+    assert asked(host)["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is True
+    said = "CRI at /run/containerd/containerd.sock: containerd 1.6.20"
+    assert first.output.splitlines()[-2].startswith(said)
+    assert host.read(ROOT) == untouched
+    assert host.read(KOPS).startswith("imports = ")
+    assert drift(host) == ()
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+    assert "nvidia" not in asked(host)["runtimes"]
+
+
+def test_a_unit_that_names_another_file_gets_that_one_configured(host: Running) -> None:
+    before = host.read(ROOT)
+    assert host.apply(SCRIPT).status == 0
+    host.write(KOPS, "version = 2\n")
+    runs(host, f"--config={KOPS}")
+    assert drift(host) == ("containerd",)
+    moved = host.apply(SCRIPT)
+    assert (moved.errors, moved.status) == ("", 0)
+    assert host.read(ROOT) == before
+    assert "nvidia" in asked(host)["runtimes"]
+    assert drift(host) == ()
+
+
+@pytest.mark.promise(
+    "The NVIDIA runtime counts as configured only if the running engine says so over its socket."
+)
+def test_a_daemon_whose_cri_does_not_load_is_no_success(host: Running) -> None:
+    """A default runtime that no table defines: the file loads, and CRI does not."""
+    text = f'version = 2\n[{CRI}.containerd]\n  default_runtime_name = "kata"\n'
+    host.write(ROOT, text)
+    host.run("systemctl restart containerd")
+    failed = host.apply(BY_CLASS)
+    assert failed.status == 1
+    assert "no CRI answers at /run/containerd/containerd.sock" in failed.errors
+    assert 'default_runtime_name = "kata"' in failed.errors
+    assert host.read(ROOT) == text
+
+
+IMPORTED = f'version = 2\n[{CRI}.registry]\n  config_path = "/etc/containerd/certs.d"\n'
+FILES = {
+    "comments between the imports": (
+        "version = 2\nimports = [\n  # registries, see [wiki]\n"
+        '  "/etc/containerd/config.d/registries.toml", # of the site\n]\n'
+    ),
+    "a bracket in a comment": (
+        'version = 2\nimports = ["/etc/containerd/config.d/*.toml"] # see [wiki]\n'
+    ),
+    "a relative import": "version = 2\nimports = ['config.d/registries.toml']\n",
+    "line ends of Windows": (
+        'version = 2\r\nimports = ["/etc/containerd/config.d/*.toml"]\r\n[debug]\r\nuid = 7\r\n'
+    ),
+    "comments between disabled plugins": (
+        "version = 2\ndisabled_plugins = [\n  # [docker] has no use for it\n"
+        "  'io.containerd.grpc.v1.cri', # off\n"
+        '  "io.containerd.internal.v1.restart",\n]\n'
+        'imports = ["/etc/containerd/config.d/*.toml"]\n'
+    ),
+    "dotted keys": (
+        'imports = ["/etc/containerd/config.d/*.toml"]\nversion = 2\n'
+        f'{CRI}.containerd.snapshotter = "native"\n'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_valid_files_are_taken_and_lose_nothing(host: Running, name: str) -> None:
+    """In containerd 1.x a drop-in's section hides those of other drop-ins, so ours repeats them."""
+    host.write(ROOT, FILES[name])
+    host.write("/etc/containerd/config.d/registries.toml", IMPORTED)
+    assert host.run("systemctl restart containerd").status == 0
+    before = host.tree()
+    done = host.apply(SCRIPT)
+    assert (done.errors, done.status) == ("", 0)
+    assert asked(host)["defaultRuntimeName"] == "nvidia"
+    registry = cri.runtime_config(host.root / "run/containerd/containerd.sock")["registry"]
+    assert registry["configPath"] == "/etc/containerd/certs.d"
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert drift(host) == ()
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+def test_a_change_of_what_the_drop_in_repeats_is_drift_and_comes_in(host: Running) -> None:
+    host.write(ROOT, FILES["a relative import"])
+    host.write("/etc/containerd/config.d/registries.toml", IMPORTED)
+    assert host.apply(SCRIPT).status == 0
+    host.write("/etc/containerd/config.d/registries.toml", IMPORTED.replace("certs", "mirrors"))
+    assert [line.partition(",")[0] for line in drift(host)] == [
+        "/etc/containerd/config.d/registries.toml"
+    ]
+    assert host.apply(SCRIPT).status == 0
+    registry = cri.runtime_config(host.root / "run/containerd/containerd.sock")["registry"]
+    assert registry["configPath"] == "/etc/containerd/mirrors.d"
+    assert drift(host) == ()

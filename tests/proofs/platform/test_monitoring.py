@@ -1,0 +1,261 @@
+"""Monitoring: alert rules checked by the real promtool, created objects, dashboard queries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import toolchain
+from components.desired.resolve import resolve
+from components.loading.loader import load
+from components.monitoring.component import MonitoringArgs
+from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard, objects
+from components.platforms.gpu_manager import values as gpu_manager
+from components.settings.cluster import Cluster
+from tests.proofs.e2e import snapshot
+from tests.proofs.e2e.project import Project, figures
+from tests.proofs.platform import ways
+from tests.proofs.platform.definitions import defined, definition
+from tests.proofs.platform.ways import ALL
+from tests.resolved import platform_of
+
+Json = dict[str, Any]
+
+
+def cluster(way: str = "device-plugin", **settings: Any) -> Cluster:
+    return load(ways.declared("x", way, monitoring=settings))
+
+
+def made(way: str, *groups: str, **settings: Any) -> dict[str, Json]:
+    desired = resolve(cluster(way, **settings), "x")
+    assert desired.monitoring is not None
+    args = MonitoringArgs(
+        monitoring=desired.monitoring, platform=desired.platform, groups=frozenset(groups)
+    )
+    return objects(args.monitoring, args.platform, prometheus=args.prometheus)
+
+
+def rules(way: str) -> Json:
+    desired = resolve(cluster(way), "x")
+    assert desired.monitoring is not None
+    return alert_groups(desired.monitoring, desired.platform)
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    return toolchain.ensure("promtool")["promtool"].path
+
+
+def run(promtool: Path, *arguments: str | Path) -> str:
+    done = subprocess.run(
+        [promtool, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+# Prometheus series, and the alerts that must fire after half an hour of them.
+CASES: dict[str, tuple[dict[str, str], set[str]]] = {
+    "healthy": ({}, set()),
+    "hardware-xid": (
+        {'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "0x20 79x20"},
+        {"GpuXidError"},
+    ),
+    "xid-long-ago": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "0x5 79x35"}, set()),
+    "program-xid": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "0x20 31x20"}, set()),
+    "ecc": (
+        {'DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{Hostname="n",gpu="0"}': "0x20 1x20"},
+        {"GpuEccUncorrectable"},
+    ),
+    "row-remap": (
+        {'DCGM_FI_DEV_ROW_REMAP_FAILURE{Hostname="n",gpu="0"}': "1x40"},
+        {"GpuRowRemapFailed"},
+    ),
+    "hot": ({'DCGM_FI_DEV_GPU_TEMP{Hostname="n",gpu="0"}': "92x40"}, {"GpuHot"}),
+    "throttled": (
+        {'DCGM_FI_DEV_THERMAL_VIOLATION{Hostname="n",gpu="0"}': "0+1000x40"},
+        {"GpuThermalThrottling"},
+    ),
+    "gpu-gone": (
+        {'kube_node_status_allocatable{resource="nvidia_com_gpu",node="gpu-2"}': "7x40"},
+        {"GpusBelowDeclared"},
+    ),
+    "plugin-down": (
+        {'kube_daemonset_status_number_unavailable{daemonset="nvidia-device-plugin"}': "1x40"},
+        {"GpuPluginDown"},
+    ),
+    "exporter-down": ({'up{job="dcgm-exporter"}': "0x40"}, {"GpuExporterDown"}),
+}
+
+# Prometheus series of a cluster without a problem.
+HEALTHY = {
+    'up{job="dcgm-exporter"}': "1x40",
+    **{
+        f'kube_node_status_allocatable{{resource="nvidia_com_gpu",node="gpu-{n}"}}': "8x40"
+        for n in (1, 2, 3)
+    },
+}
+
+
+@pytest.mark.full
+def test_the_real_promtool_takes_every_way_s_rules(promtool: Path, tmp_path: Path) -> None:
+    for way in ways.WAYS:
+        file = tmp_path / f"{way}.yaml"
+        file.write_text(yaml.safe_dump(rules(way)))
+        count = len(rules(way)["groups"][0]["rules"])
+        assert f"SUCCESS: {count} rules found" in run(promtool, "check", "rules", file)
+
+
+@pytest.mark.full
+def test_each_alert_is_raised_by_its_fault_and_by_nothing_else(
+    promtool: Path, tmp_path: Path
+) -> None:
+    declared = rules("device-plugin")
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(declared))
+    names = {rule["alert"] for rule in declared["groups"][0]["rules"]}
+    assert names == {name for _, raised in CASES.values() for name in raised}
+    cases = []
+    for series, raised in CASES.values():
+        cases.append(
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": values}
+                    for name, values in {**HEALTHY, **series}.items()
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}})',
+                        "eval_time": "30m",
+                        "exp_samples": [{"labels": "{}", "value": 1}] if name in raised else [],
+                    }
+                    for name in sorted(names)
+                ],
+            }
+        )
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": cases}))
+    assert "SUCCESS" in run(promtool, "test", "rules", file)
+
+
+@pytest.mark.full
+def test_a_share_that_takes_more_memory_than_it_asked_for_is_told(
+    promtool: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules("gpu-manager")))
+    pod = 'namespace="a",pod_name="p",container_name="c"'
+    used = f'container_gpu_memory_total{{{pod},gpu_memory="total"}}'
+    asked = f'container_request_gpu_memory{{{pod},req_of_gpu_memory="total"}}'
+    expression = 'count(ALERTS{alertname="GpuShareExceeded",alertstate="firing"})'
+    cases = [
+        {
+            "interval": "1m",
+            "input_series": [
+                {"series": used, "values": f"{mib}x40"},
+                {"series": asked, "values": "5120x40"},
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": expression,
+                    "eval_time": "30m",
+                    "exp_samples": [{"labels": "{}", "value": 1}] if mib > 5120 else [],
+                }
+            ],
+        }
+        for mib in (5000, 6000)
+    ]
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": cases}))
+    assert "SUCCESS" in run(promtool, "test", "rules", file)
+
+
+def test_prometheus_objects_are_made_where_their_definitions_are() -> None:
+    kinds = {"service-monitor", "share-monitor", "alerts"}
+    assert not kinds & made("gpu-manager").keys()
+    assert kinds <= made("gpu-manager", "monitoring.coreos.com").keys()
+    assert kinds <= made("gpu-manager", operatorObjects="always").keys()
+    never = made("gpu-manager", "monitoring.coreos.com", operatorObjects="never")
+    assert not kinds & never.keys()
+
+
+def test_the_operator_s_own_exporter_is_read_and_no_second_one_made() -> None:
+    result = made("gpu-operator-preinstalled", "monitoring.coreos.com")
+    assert "exporter" not in result
+    spec = result["service-monitor"]["spec"]
+    assert spec["selector"]["matchLabels"] == {"app": "nvidia-dcgm-exporter"}
+    assert spec["namespaceSelector"]["matchNames"] == ["gpu-operator"]
+
+
+def test_gpu_manager_is_scraped_at_its_own_path() -> None:
+    spec = made("gpu-manager", "monitoring.coreos.com")["share-monitor"]["spec"]
+    (endpoint,) = spec["endpoints"]
+    assert (endpoint["path"], endpoint["port"]) == ("/metric", "metrics")
+
+
+def test_the_dashboard_asks_only_for_what_is_collected() -> None:
+    collected = {name for name, _, _ in COUNTERS} | set(gpu_manager.METRICS)
+    collected |= {"kube_node_status_allocatable"}
+    for way in ways.WAYS:
+        panels = json.loads(dashboard(platform_of(cluster(way)).monitored))["panels"]
+        for panel in panels:
+            (target,) = panel["targets"]
+            assert any(name in target["expr"] for name in collected), target
+    panels = json.loads(dashboard(platform_of(cluster("gpu-manager")).monitored))["panels"]
+    text = json.dumps(panels)
+    assert all(name in text for name in gpu_manager.METRICS)
+
+
+def test_counters_are_written_as_the_exporter_reads_them() -> None:
+    lines = counters().splitlines()
+    assert len(lines) == len(COUNTERS)
+    assert all(line.count(",") >= 2 for line in lines)
+    assert len({line.split(",")[0] for line in lines}) == len(lines)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["device-plugin", "gpu-manager", "gpu-operator-preinstalled"])
+def test_what_watches_gpus_comes_up_stays_and_goes_without_a_trace(
+    project: Project, way: str
+) -> None:
+    group = "monitoring.coreos.com"
+    kinds = ("ServiceMonitor", "PrometheusRule")
+    before = snapshot.cluster(project)
+    project.write(ways.declared(project.stack, way, monitoring={}))
+    try:
+        # Without CRDs of Prometheus no such objects are created; the next run with CRDs adds them.
+        assert figures(project.up())[:2] == (ALL, ALL)
+        with defined(project, *(definition(group, "v1", kind, "Namespaced") for kind in kinds)):
+            assert figures(project.up())[2] > 0
+            assert figures(project.up()) == (ALL, ALL, 0)
+            _watches(project, made(way, group), group)
+            done = project.command("destroy")
+            assert done.returncode == 0, done.stdout
+    finally:
+        project.command("destroy")
+    assert snapshot.cluster(project) == before
+
+
+def _watches(project: Project, expected: dict[str, Json], group: str) -> None:
+    for plural, kind, base in (
+        ("configmaps", "ConfigMap", ""),
+        ("services", "Service", ""),
+        ("daemonsets", "DaemonSet", "/apis/apps"),
+        ("servicemonitors", "ServiceMonitor", f"/apis/{group}"),
+        ("prometheusrules", "PrometheusRule", f"/apis/{group}"),
+    ):
+        items = project.request("GET", f"namespaces/gpu-monitoring/{plural}", base=base)["items"]
+        names = {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
+        wanted = {e["metadata"]["name"] for e in expected.values() if e["kind"] == kind}
+        assert names == wanted
+        if kind == "DaemonSet":
+            assert all(item["status"]["numberReady"] == ways.NODES for item in items)

@@ -1,0 +1,63 @@
+"""Labels that the GPU Operator leaves on nodes are removed; other labels stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.desired.resolve import resolve
+from components.loading.loader import load
+from components.nodes import node_scheduling as scheduling
+from components.platforms.gpu_operator import operator_labels
+from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
+from components.platforms.requests import NodeKeysRequest
+from components.requests import PREVIOUS, write
+from tests.proofs.e2e.project import Project
+from tests.proofs.platform import ways
+from tests.proofs.platform.ways import look
+
+Json = dict[str, Any]
+
+# Labels as the operator and GPU feature discovery write them.
+LEFT = {
+    "nvidia.com/gpu.present": "true",
+    "nvidia.com/gpu.deploy.driver": "true",
+    "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
+    "nvidia.com/mig.config": "all-disabled",
+}
+
+
+def test_left_labels_go_and_those_of_others_and_ours_stay(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = look(project)
+    merge = {"content_type": "application/merge-patch+json"}
+    somebody = {"metadata": {"labels": {"nvidia.com/gpu.product": "kept"}}}
+    project.request("PATCH", "nodes/gpu-2", body=somebody, **merge)
+    request = NodeKeysRequest(
+        context=f"gpu-cluster-{project.stack}",
+        labels=tuple(NODE_LABELS),
+        annotations=tuple(NODE_ANNOTATIONS),
+    )
+    noted = project.ask(lambda _: operator_labels.note(request))
+    monkeypatch.setenv(PREVIOUS, write(noted))
+    left = {"metadata": {"labels": LEFT}}
+    for name in ("gpu-1", "gpu-2"):
+        project.request("PATCH", f"nodes/{name}", body=left, **merge)
+    # A device plugin stack, deployed meanwhile, manages one of these labels.
+    declared = load(ways.declared(project.stack, "device-plugin"))
+    pools = [*resolve(declared, "test").scheduling.pools]
+    project.ask(lambda _: scheduling.apply(pools[0]))
+
+    project.ask(lambda _: operator_labels.remove(request))
+    findings = look(project)
+    for name in ("gpu-1", "gpu-2"):
+        labels = findings[name][0]
+        assert {key for key in LEFT if key in labels} == {"nvidia.com/gpu.present"}
+    assert findings["gpu-2"][0]["nvidia.com/gpu.product"] == "kept"
+
+    project.ask(lambda _: scheduling.release(pools[0]))
+    nobody = {"metadata": {"labels": {"nvidia.com/gpu.product": None}}}
+    project.request("PATCH", "nodes/gpu-2", body=nobody, **merge)
+    assert look(project) == before

@@ -1,0 +1,213 @@
+"""Two bare Debian hosts, and a project that creates a cluster on them.
+
+Mocks: NVML and systemctl (`docs/real-parts.md`). The kubeadm addons CoreDNS and kube-proxy are
+disabled, because they need images from a registry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolchain
+from commands.environment import local_backend
+from lab.real import build, parts
+from lab.real.bare import image_registry, network, packages
+from lab.real.bare.machine import Machine
+from lab.real.bare.site import REGISTRY, REGISTRY_PORT, Site, running
+from lab.real.mock import Mock
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import namespaced, rootfs
+from tests.proofs.e2e.project import Project
+from tests.proofs.hosts import software
+from tests.proofs.hosts.machine import Declared, Running, differences, temporary_cluster
+
+MARKS = [
+    pytest.mark.full,
+    pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}"),
+    pytest.mark.skipif(
+        Path("/sys/fs/cgroup/cgroup.procs").exists(), reason="control groups of version 1 alone"
+    ),
+]
+"""Pytest markers of each test module that uses these hosts."""
+ADDRESSES = {"cp-1": "198.18.7.1", "gpu-1": "198.18.7.2"}
+ROLES = {"cp-1": "gpu-control-plane", "gpu-1": "gpu-worker"}
+ENDPOINT = f"{ADDRESSES['cp-1']}:6443"
+CONTEXT = "made-here"
+IGNORED = ("SystemVerification",)
+"""kubeadm's names of the preflight checks that a simulated host can't pass."""
+KUBELET = {
+    "failCgroupV1": False,
+    "failSwapOn": False,
+    "enforceNodeAllocatable": [],
+    "makeIPTablesUtilChains": False,
+    "localStorageCapacityIsolation": False,
+    "evictionHard": {"memory.available": "0%", "nodefs.available": "0%"},
+    "imageGCHighThresholdPercent": 100,
+}
+"""Settings of the kubelet that disable what Linux namespaces can't provide."""
+LIMIT = 1500
+COPIED = "upper/usr/libexec"
+"""Folder of the host's root that the overlay still lists after a file in it was created."""
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Stack:
+    """The hosts, and a project that declares them as a cluster."""
+
+    site: Site
+    project: Project
+    kubeconfig: Path
+    hosts: dict[str, Running]
+    before: dict[str, dict[str, str]]
+
+    def kubectl(self, arguments: str) -> Json:
+        """Run the real kubectl and return its JSON output."""
+        program = build.build_node()["kubectl"]
+        line = f"{program} --kubeconfig {self.kubeconfig} {arguments} -o json"
+        answer: Json = json.loads(self.site.run(line))
+        return answer
+
+    def tagged(self, version: str) -> dict[str, str]:
+        """Return the images that the static pods of a Kubernetes version must have, by name."""
+        kubeadm = build.build_kubernetes(version)["kubeadm"]
+        tags = image_registry.tags(kubeadm, version)
+        return {name: f"{REGISTRY}/{name}:{tags[name]}" for name in image_registry.STATIC_PODS}
+
+    def gpus(self) -> dict[str, str]:
+        """Return the number of GPUs that each node advertises."""
+        return {
+            node["metadata"]["name"]: node["status"]["allocatable"]["nvidia.com/gpu"]
+            for node in self.kubectl("get nodes")["items"]
+        }
+
+    def static_pods(self) -> dict[str, str]:
+        """Return the images of the running static pods on the control-plane host, by name."""
+        pods = self.kubectl("get pods -n kube-system")["items"]
+        return {
+            pod["metadata"]["name"].removesuffix("-cp-1"): pod["spec"]["containers"][0]["image"]
+            for pod in pods
+            if pod["spec"].get("nodeName") == "cp-1" and pod["status"]["phase"] == "Running"
+        }
+
+    def down(self) -> None:
+        """Run `make down` and check that the hosts have the same files as before."""
+        done = self.project.command("down")
+        assert done.returncode == 0, done.stdout
+        assert not self.kubeconfig.exists()
+        for name, host in self.hosts.items():
+            left = differences(self.before[name], software.lasting(host))
+            assert left.keys() <= {COPIED}
+
+
+@contextlib.contextmanager
+def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
+    """Start the hosts, before anything is installed, and yield them with the project.
+
+    Args:
+        folder: Folder of the project.
+        version: Kubernetes version that the project declares.
+    """
+    with temporary_cluster() as name:
+        if reason := namespaced.reason_against(name):
+            pytest.skip(f"hosts in namespaces: {reason}")
+        programs = build.build("mock", "plugin", "toolkit") | build.build_node()
+        ours = {
+            tool: found.path
+            for tool, found in toolchain.ensure(*image_registry.STATIC_PODS).items()
+        }
+        every = {parts.KUBELET: programs | ours}
+        if version != parts.KUBELET:
+            every[version] = {**ours, **build.build_kubernetes(version)}
+        root = rootfs.debian_root(lambda _: None)
+        _, public = simulated.client_key(name)
+        machines = [Machine(name, host, ADDRESSES[host], Mock(host)) for host in ROLES]
+        with (
+            image_registry.served(image_registry.images(programs, every)) as images,
+            software.serving("debian", packages.packages(root, programs, every)) as repository,
+            running(name, machines, programs, public) as site,
+        ):
+            site.serve(REGISTRY_PORT, images)
+            port = int(repository["apt"]["url"].rpartition(":")[2])
+            site.serve(port, port)
+            yield made(name, folder, site, declared(repository, version))
+
+
+def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
+    """Create the project."""
+    key, _ = simulated.client_key(name)
+    project = Project.make(folder, "made")
+    project.around, project.limit = site.at_the_desk, LIMIT
+    service = "10.96.0.1"  # The first address of the default service subnet.
+    (project.root / "cni.yaml").write_text(network.manifests(REGISTRY, service, ENDPOINT))
+    kubeconfig = folder / "kubeconfig"
+    project.environment |= {
+        "KUBECONFIG": str(kubeconfig),
+        "GPU_CHARTS": str(build.charts()),
+        "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
+        "PULUMI_BACKEND_URL": local_backend(folder / "state"),
+        "PULUMI_CONFIG_PASSPHRASE": "of a stack that goes with the test",
+    }
+    project.write(stack_file)
+    wanted = [Declared(host, 22, role, ADDRESSES[host]) for host, role in ROLES.items()]
+    hosts = {host.name: Running(name, host, key.read_text()) for host in wanted}
+    before = {host: software.lasting(running) for host, running in hosts.items()}
+    return Stack(site, project, kubeconfig, hosts, before)
+
+
+def declared(repository: Json, version: str) -> Json:
+    """Return the content of the stack file."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": CONTEXT},
+        "platform": "device-plugin",
+        "devicePlugin": {"version": parts.PLUGIN},
+        "registry": {"mirror": REGISTRY},
+        "validation": {"timeoutSeconds": 300},
+        "pools": [{"name": "all", "nodes": list(ROLES), "gpusPerNode": 8}],
+        "driver": {"source": "preinstalled"},
+        "packages": {"remove": True},
+        "runtime": {
+            "systemdCgroup": False,
+            "install": {
+                "packages": ["containerd"],
+                "repository": repository,
+                "sandboxImage": f"{REGISTRY}/{image_registry.SANDBOX}",
+            },
+            "toolkit": {"source": "package", "apt": repository["apt"], "removePackages": True},
+        },
+        "kubernetesPackages": {
+            "version": version,
+            "repository": repository,
+            "init": {
+                "endpoint": ENDPOINT,
+                "advertiseAddress": ADDRESSES["cp-1"],
+                "network": {"manifest": "cni.yaml"},
+                "protect": False,
+                "clusterConfiguration": {
+                    "imageRepository": REGISTRY,
+                    "dns": {"disabled": True},
+                    "proxy": {"disabled": True},
+                },
+                "kubeletConfiguration": KUBELET,
+                "nodeRegistration": {"ignorePreflightErrors": list(IGNORED)},
+            },
+        },
+        "hosts": [
+            {
+                "name": name,
+                "role": role,
+                "address": ADDRESSES[name],
+                "hostKey": simulated.host_public_key(name),
+            }
+            for name, role in ROLES.items()
+        ],
+    }

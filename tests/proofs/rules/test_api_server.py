@@ -1,0 +1,204 @@
+"""The rules about resources agree with a real API server, by server-side dry run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lab.benchmarks.api_server import running
+from policies.rules import Context, evaluate
+from tests.policies.rules.generate import GPU, KINDS, manifests, resources, wrapped
+from tests.proofs.rules import results
+
+ENFORCED = ("GPU001", "GPU002", "GPU003", "GPU008", "GPU009", "GPU010", "GPU027")
+"""The rules that the API server itself enforces in pods and pod templates."""
+FULL = 10_000
+PLURALS = {kind: f"{kind.lower()}s" for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[httpx.Client]:
+    """Run an API server with etcd and without controllers, and yield a client for it."""
+    with running("rules") as server:
+        yield server.client
+
+
+def answer_of(answer: httpx.Response) -> str:
+    """Return the API server's message if it rejects a request, or an empty text."""
+    assert answer.status_code in (200, 201, 400, 422), answer.text
+    return "" if answer.status_code < 300 else str(answer.json()["message"])
+
+
+def refused(client: httpx.Client, manifest: dict[str, Any]) -> str:
+    group = manifest["apiVersion"]
+    root = "/api/v1" if group == "v1" else f"/apis/{group}"
+    plural = PLURALS[manifest["kind"]]
+    url = f"{root}/namespaces/default/{plural}?dryRun=All&fieldValidation=Ignore"
+    return answer_of(client.post(url, json=manifest))
+
+
+def broken(manifest: dict[str, Any]) -> list[str]:
+    return [v.rule.id for v in evaluate(manifest, Context()) if v.rule.id in ENFORCED]
+
+
+def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
+    """Generate manifests until enough have been checked by both; every difference fails."""
+    kinds: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
+    taken = 0
+
+    @given(manifests())
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=seed,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    def agree(manifest: dict[str, Any]) -> None:
+        nonlocal taken
+        said, result = refused(api, manifest), broken(manifest)
+        assert bool(result) == bool(said), f"rules: {result}; API server: {said or 'taken'}"
+        kinds[manifest["kind"]] += 1
+        rejected.update(set(result))
+        taken += not said
+
+    agree()
+    cases = kinds.total()
+    return {
+        "cases": cases,
+        "agree": cases,
+        "taken": taken,
+        "kinds": dict(kinds),
+        "rules": {rule: {"rejected": rejected[rule], "accepted": taken} for rule in ENFORCED},
+    }
+
+
+def test_the_rules_agree_with_the_api_server(api: httpx.Client) -> None:
+    result = compare(api, int(os.environ.get("RULES_EXAMPLES", "300")), seed=True)
+    assert 50 <= result["taken"] <= result["cases"] - 50, f"too one-sided: {result}"
+
+
+@pytest.mark.full
+def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
+    """Hypothesis repeats no example, so a run may end with too few cases and is repeated."""
+    result: dict[str, Any] = compare(api, FULL, seed=False)
+    while result["cases"] < FULL:
+        more = compare(api, FULL - result["cases"] + 100, seed=False)
+        result = {
+            "cases": result["cases"] + more["cases"],
+            "agree": result["agree"] + more["agree"],
+            "taken": result["taken"] + more["taken"],
+            "kinds": dict(Counter(result["kinds"]) + Counter(more["kinds"])),
+            "rules": {
+                rule: dict(Counter(result["rules"][rule]) + Counter(more["rules"][rule]))
+                for rule in ENFORCED
+            },
+        }
+    result["rules"]["GPU011"] = ephemeral(api, 300)
+    results.store("api-server", result)
+    for rule, counts in result["rules"].items():
+        assert min(counts.values()) >= 100, f"{rule}: too few to show anything: {counts}"
+
+
+def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
+    """Test rule GPU011 with requests that add ephemeral containers to a running pod."""
+    base = wrapped("Pod", {"containers": [{"name": "a", "image": "a"}]})
+    created = api.post("/api/v1/namespaces/default/pods", json=base)
+    assert created.status_code in (201, 409), created.text
+    url = "/api/v1/namespaces/default/pods/a/ephemeralcontainers?dryRun=All"
+    counts = {"rejected": 0, "accepted": 0}
+
+    @given(resources() | st.just({}), st.integers(0, 10**6))
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None)
+    def agree(asked: dict[str, Any], number: int) -> None:
+        # The API server rejects an empty list of resources, too, but it requests nothing, so the
+        # rule ignores it.
+        listed = {part: dict.fromkeys(names, 1) for part, names in asked.items()}
+        given = {part: names for part, names in listed.items() if names}
+        env = [{"name": "N", "value": str(number)}]
+        container = {"name": "debug", "image": "a", "resources": given, "env": env}
+        patch = {"spec": {"ephemeralContainers": [container]}}
+        kind = "application/strategic-merge-patch+json"
+        said = answer_of(api.patch(url, json=patch, headers={"Content-Type": kind}))
+        pod = wrapped("Pod", {**base["spec"], **patch["spec"]})
+        rules = [v for v in evaluate(pod, Context()) if v.rule.id == "GPU011"]
+        assert bool(rules) == bool(said), f"{rules}; API server: {said or 'taken'}"
+        counts["rejected" if said else "accepted"] += 1
+
+    try:
+        agree()
+    finally:
+        api.delete("/api/v1/namespaces/default/pods/a?gracePeriodSeconds=0")
+    return counts
+
+
+def test_ephemeral_containers_get_no_devices(api: httpx.Client) -> None:
+    counts = ephemeral(api, 60)
+    assert min(counts.values()) >= 5, counts
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [("alpha.kubernetes.io/nvidia-gpu", True), ("nvidia.com/gpus", True), ("gpu", False)],
+)
+def test_a_wrong_name_is_not_always_refused(api: httpx.Client, name: str, taken: bool) -> None:
+    container = {"name": "a", "image": "a", "resources": {"limits": {name: 1}}}
+    manifest = wrapped("Pod", {"containers": [container]})
+    assert (refused(api, manifest) == "") == taken
+    assert "GPU014" in [v.rule.id for v in evaluate(manifest, Context())]
+
+
+def limited(client: httpx.Client, item: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the resources that a LimitRange gives to a pod that requests nothing."""
+    for url, body in (
+        ("", {"kind": "Namespace", "metadata": {"name": name}}),
+        (f"/{name}/serviceaccounts", {"kind": "ServiceAccount", "metadata": {"name": "default"}}),
+        (f"/{name}/limitranges", limit_range(item)),
+    ):
+        done = client.post(f"/api/v1/namespaces{url}", json={"apiVersion": "v1", **body})
+        assert done.status_code in (201, 409), done.text
+    pod = wrapped("Pod", {"containers": [{"name": "a", "image": "a"}]})
+    done = client.post(f"/api/v1/namespaces/{name}/pods?dryRun=All", json=pod)
+    if done.status_code == 403:
+        return {"refused": done.json()["message"]}
+    assert done.status_code == 201, done.text
+    return dict(done.json()["spec"]["containers"][0]["resources"])
+
+
+def limit_range(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "limits"},
+        "spec": {"limits": [item]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "harm"),
+    [
+        ({"type": "Container", "max": {GPU: 8}}, True),
+        ({"type": "Container", "default": {GPU: 1}}, True),
+        ({"type": "Container", "max": {GPU: 8}, "default": {GPU: "0"}}, False),
+        ({"type": "Pod", "max": {GPU: 8}}, True),
+        ({"type": "Container", "max": {"memory": "1Gi"}}, False),
+    ],
+)
+def test_a_limit_range_hands_out_gpus_where_the_rule_says_so(
+    api: httpx.Client, item: dict[str, Any], harm: bool, request: pytest.FixtureRequest
+) -> None:
+    name = f"limits-{request.node.callspec.indices['item']}"
+    got = limited(api, item, name)
+    handed = got.get("limits", {}).get(GPU, "0") != "0"
+    assert (handed or "refused" in got) == harm, got
+    rules = [v.rule.id for v in evaluate(limit_range(item), Context())]
+    assert rules == (["GPU012"] if harm else [])

@@ -1,0 +1,96 @@
+"""Fixtures with one embedded cluster for all simulator tests, in a temporary home and cache."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import toolchain
+from components.validation import validation
+from components.validation.component import priority_class
+from lab import simulator
+from lab.simulator.control_plane import TOOLS
+from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Running, declared, until
+from tests.proofs.simulator.validating import PRIORITIES, SPACES, Stack
+from tests.simulated import simulate
+
+USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return environment variables of a temporary home with a kubeconfig, and a temporary cache."""
+    # The tools come from the user's cache, where they are built only once.
+    tools = toolchain.ensure(*TOOLS)
+    folders = {str(tool.path.parent) for tool in tools.values()}
+    home = tmp_path_factory.mktemp("home")
+    (home / ".kube").mkdir()
+    (home / ".kube" / "config").write_text(USER_FILE)
+    return {
+        "PATH": os.pathsep.join([*sorted(folders), os.environ["PATH"]]),
+        "GPU_CLUSTER_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "HOME": str(home),
+        "KUBECONFIG": str(home / ".kube" / "config"),
+    }
+
+
+@contextmanager
+def lent(places: dict[str, str]) -> Iterator[None]:
+    """Set environment variables only inside this context, so that later tests aren't affected."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in places.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(places: dict[str, str]) -> Iterator[Path]:
+    """Set the environment of the temporary home and yield the home's path."""
+    with lent(places):
+        yield Path(places["HOME"])
+
+
+@pytest.fixture(scope="session")
+def shared(places: dict[str, str]) -> Iterator[Running]:
+    """Start the embedded cluster once for all tests."""
+    try:
+        with lent(places):
+            running = Running(simulate(CLUSTER, declared()))
+        yield running
+    finally:
+        with lent(places):
+            simulator.down(CLUSTER)
+
+
+@pytest.fixture
+def cluster(shared: Running) -> Iterator[Running]:
+    """Yield the cluster with its declared nodes; afterwards remove workloads and faults."""
+    simulate(CLUSTER, declared())
+    try:
+        yield shared
+    finally:
+        shared.clear()
+
+
+@pytest.fixture
+def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """Yield a cluster with the device plugin on three nodes, ready for validation."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
+    cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
+    cluster.request("POST", PRIORITIES, priority_class(NAMESPACE))
+    cluster.deploy_plugin()
+    made = Stack(cluster)
+    yield made
+    asyncio.run(validation.forget(made.document))
+    cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
+    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
+    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
+    until(
+        lambda: [item["metadata"]["name"] for item in cluster.items(SPACES)],
+        lambda names: NAMESPACE not in names,
+    )

@@ -1,0 +1,70 @@
+"""Nodes in maintenance are not changed or counted, keep their cordon, and may be missing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.desired.pool import PoolScheduling
+from components.desired.resolve import resolve
+from components.kubernetes.api import ClusterError
+from components.nodes import node_scheduling
+from components.settings.cluster import Cluster
+from components.validation import validation
+from lab.simulator import marks
+from tests.proofs.simulator.running import Running, declared
+from tests.proofs.simulator.validating import Stack, given
+
+pytestmark = pytest.mark.full
+
+NODE = "/api/v1/nodes/gpu-3"
+
+
+def resting(*names: str) -> Cluster:
+    return given("device-plugin", maintenance=list(names))
+
+
+def scheduling(cluster: Cluster) -> PoolScheduling:
+    return resolve(cluster, "test").scheduling.pools[0]
+
+
+def written(cluster: Running) -> Any:
+    """Return what was written on the node gpu-3, except by the simulated kubelet."""
+    node = cluster.node("gpu-3")
+    meta = node["metadata"]
+    notes = {k: v for k, v in meta["annotations"].items() if not k.startswith(marks.GPUS[:9])}
+    return meta["labels"], notes, node["spec"]
+
+
+def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> None:
+    asyncio.run(node_scheduling.apply(scheduling(declared())))
+    try:
+        stack.run()
+        stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": True}})
+        before = written(stack.cluster)
+        out = resting("gpu-3")
+        stack.document = stack.of(out, settings={"driver.version": "another"})
+        relabelled = replace(scheduling(out), labels={"nvidia.com/gpu": "true", "new": "1"})
+        asyncio.run(node_scheduling.apply(relabelled))
+        assert stack.cluster.node("gpu-1")["metadata"]["labels"]["new"] == "1"
+        assert set(stack.run()) == {"gpu-1", "gpu-2"}
+        assert stack.finding() is None
+        asyncio.run(validation.forget(stack.document))
+        asyncio.run(node_scheduling.release(relabelled))
+        assert "new" not in stack.cluster.node("gpu-1")["metadata"]["labels"]
+        assert written(stack.cluster) == before
+    finally:
+        stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": None}})
+        asyncio.run(validation.forget(stack.of(declared())))
+        asyncio.run(node_scheduling.release(scheduling(declared())))
+
+
+def test_a_node_in_maintenance_may_be_missing(stack: Stack) -> None:
+    stack.cluster.request("DELETE", NODE)
+    with pytest.raises(ClusterError, match="node gpu-3: found no such node"):
+        stack.run()
+    stack.document = stack.of(resting("gpu-3"))
+    assert set(stack.run()) == {"gpu-1", "gpu-2"}

@@ -1,0 +1,93 @@
+"""Helpers for a pool's validation on the embedded cluster and for fake GPU platforms."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from components.desired.resolve import resolve
+from components.desired.validation import PoolValidation
+from components.findings import lines
+from components.inspection.observed_cluster import deferrals, validation_difference
+from components.kubernetes.api import connect
+from components.loading.loader import load
+from components.nodes.inspect import pool_members
+from components.nodes.record import RECORD
+from components.nodes.startup_taint import has_startup_taint
+from components.settings.cluster import Cluster
+from components.validation import validation
+from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
+
+T = TypeVar("T")
+SPACES = "/api/v1/namespaces"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class Stack:
+    """Runs a pool's validation in the same way as the stack's Command."""
+
+    def __init__(self, cluster: Running) -> None:
+        self.cluster = cluster
+        self.document = self.of(declared())
+
+    def of(self, given: Cluster, **changes: Any) -> PoolValidation:
+        pool = resolve(given, "test").validation.pools[0]
+        return replace(pool, **{"timeout_seconds": 30, **changes})
+
+    def run(self, **changes: Any) -> dict[str, Json]:
+        """Validate the pool; return the program's output for each node."""
+        result = asyncio.run(validation.validate(replace(self.document, **changes)))
+        return {node["name"]: node for node in result["nodes"]}
+
+    def finding(self) -> str | None:
+        """Return the validation findings of an inspection as text, or None."""
+        return "; ".join(lines(self._inspected(validation_difference).findings)) or None
+
+    def deferrals(self) -> dict[str, str]:
+        """Map each node with deferred GPUs to a text that names the pods that use them."""
+        return self._inspected(deferrals)
+
+    def _inspected(self, inspect: Callable[..., Awaitable[T]]) -> T:
+        async def find() -> T:
+            async with connect(self.document.context) as client:
+                nodes = await client.list("nodes")
+                assert pool_members(nodes, self.document)
+                sets = await client.list("daemonsets", base="/apis/apps")
+                return await inspect(client, nodes, [self.document], sets)
+
+        return asyncio.run(find())
+
+    def record(self, node: str) -> Json:
+        kept: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
+        return kept
+
+    def closed(self) -> list[str]:
+        """Return the names of the nodes with the start-up taint, which awaits validation."""
+        nodes = self.cluster.items("/api/v1/nodes")
+        return sorted(node["metadata"]["name"] for node in nodes if has_startup_taint(node))
+
+    def pods(self) -> list[str]:
+        items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
+        return sorted(item["metadata"]["name"] for item in items)
+
+
+def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
+    """Return a configuration with another platform for the same nodes."""
+    pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
+    context = {"context": f"gpu-cluster-{CLUSTER}"}
+    document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
+    return load({**document, **sections})
+
+
+def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
+    """Create a DaemonSet whose pods make the simulator advertise a platform's GPUs."""
+    containers = [{"name": "server", "image": "x"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
+    body = {
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    cluster.request("POST", "/apis/apps/v1/namespaces/default/daemonsets", body)

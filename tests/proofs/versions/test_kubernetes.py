@@ -1,0 +1,108 @@
+"""Each supported Kubernetes version: deployed and removed with real control planes and kubelets.
+
+Versions after their end of support run too, but don't count in the summary line of `make
+test-versions`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from components.settings.support import ended
+from lab.real import build, parts
+from tests.guard import own_name
+from tests.proofs.e2e import snapshot
+from tests.proofs.e2e.project import Project, figures, started
+from tests.proofs.versions.count import ROOT
+from toolchain.pins import KUBERNETES_MODULES
+
+KUBELETS = ("tests/proofs/real/test_kubelet.py", "tests/proofs/real/test_bare_cluster.py")
+UPGRADE = ("tests/proofs/real/test_cluster_upgrade.py",)
+BEHAVIOURS = (
+    "tests/policies/admission/test_kubernetes_versions.py",
+    "tests/proofs/attacks/test_subresources.py::test_a_tenant_gives_his_claim_no_devices",
+)
+"""Tests of what the API servers of the versions do differently; the rest is in `KUBELETS`."""
+LIMIT = 3600
+"""Seconds for building a version's tools on a slow CPU, or for one of the other tests."""
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
+
+
+def _mark(version: str) -> pytest.MarkDecorator:
+    gone = ended("kubernetes", version, date.today())
+    return pytest.mark.versions("ended" if gone else "kubernetes", _minor(version))
+
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.parametrize(
+        "version", [pytest.param(each, marks=_mark(each)) for each in KUBERNETES_MODULES]
+    ),
+]
+
+
+real = pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}")
+
+
+def _python(version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "GPU_CLUSTER_KUBERNETES": version},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def test_the_stack_comes_up_stays_and_goes(version: str, tmp_path: Path) -> None:
+    built = _python(version, "toolchain")
+    assert built.returncode == 0, built.stdout
+    project = Project.make(tmp_path, own_name(f"kubernetes-{_minor(version).replace('.', '-')}"))
+    project.environment["GPU_CLUSTER_KUBERNETES"] = version
+    with started(project):
+        before = snapshot.cluster(project)
+        assert (
+            project.request("GET", "", base="/version", version="")["gitVersion"] == f"v{version}"
+        )
+        assert figures(project.up())[:2] == (32, 32)
+        assert figures(project.up()) == (32, 32, 0)
+        done = project.command("destroy")
+        assert done.returncode == 0, done.stdout
+        assert snapshot.cluster(project) == before
+        done = project.command("down")
+        assert done.returncode == 0, done.stdout
+
+
+def _passes(version: str, tests: tuple[str, ...]) -> None:
+    done = _python(version, "pytest", "-q", "-m", "", *tests)
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_the_policies_judge_what_the_versions_take_differently(version: str) -> None:
+    _passes(version, BEHAVIOURS)
+
+
+@real
+def test_kubelets_run_pods_with_gpus_in_a_cluster_made_by_kubeadm(version: str) -> None:
+    _passes(version, KUBELETS)
+
+
+@real
+def test_one_up_upgrades_a_cluster_from_the_version_before(version: str) -> None:
+    if not parts.before(version):
+        pytest.skip(f"no version before {version} is pinned")
+    _passes(version, UPGRADE)
