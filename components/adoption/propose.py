@@ -50,11 +50,13 @@ class Proposal:
         settings: Content of `gpu-cluster:cluster`, with camelCase keys.
         refused: Why the cluster's GPU software can't be taken over; empty if it can.
         notes: What a person should know or decide, one sentence each.
+        ours: Names of the nodes whose labels and taints a stack of this program already manages.
     """
 
     settings: Settings = field(default_factory=dict)
     refused: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    ours: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,7 @@ def propose(observed: ObservedCluster, context: str) -> Proposal:
         settings={key: value for key, value in sections.items() if value},
         refused=(*refused, *_refused_values(software), *_edited(software)),
         notes=tuple(_notes(observed, software, pools)),
+        ours=frozenset(node.name for node in observed.nodes if node.is_ours),
     )
 
 
@@ -213,6 +216,9 @@ def _is_secret(key: str) -> bool:
 
 def _adopted(software: _Software) -> Settings:
     release = software.release
+    if release is not None and release.is_ours:
+        # The stack installs it, or its stack file has the section already.
+        return {}
     if release is not None:
         kept = {
             "name": release.name,

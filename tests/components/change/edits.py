@@ -312,6 +312,13 @@ EDITS: dict[str, Edit] = {
 }
 
 
+def document_of(name: str) -> Document:
+    """Return the document of an edit."""
+    change = EDITS[name].change
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,))
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """Yield the text of each edit."""
     for name, edit in EDITS.items():

@@ -45,6 +45,7 @@ def test_the_image_has_the_c_libraries_of_the_drivers_program() -> None:
     needed = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
     libraries = {line.split()[0] for line in needed.splitlines() if "=>" in line}
     layer = image.parts({"probe": Path("/bin/true"), image.DRIVER_PROGRAM: Path("/bin/bash")})
-    names = tarfile.open(fileobj=io.BytesIO(layer)).getnames()
+    with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+        names = archive.getnames()
     assert libraries <= {Path(name).name for name in names}
     assert not [name for name in names if Path(name).name == image.DRIVER_PROGRAM]

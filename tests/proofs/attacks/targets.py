@@ -20,6 +20,12 @@ from command_provider.output import Redactor, visible
 import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
+from components.adoption import parse as adoption
+from components.adoption.observed import ObservedCluster
+from components.adoption.owners import Deliverers, owner_of
+from components.adoption.propose import PLUGIN, propose
+from components.adoption.read import observed_release, release_edits
+from components.adoption.stack_text import new_text
 from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
@@ -218,6 +224,33 @@ def nodes(listed: list[Json]) -> None:
         assert all(line.isprintable() for line in finding_lines(differing.findings))
 
 
+def cluster(given: Json) -> None:
+    """Check that settings are proposed for any running cluster, or an error names the object.
+
+    Args:
+        given: A Node (`node`), a DaemonSet (`set`), and a release's record (`release`) with the
+            manifest of that DaemonSet.
+    """
+    item, recorded = given["set"], given["release"]
+    owners = Deliverers(applications=(), helm_releases=(), addon_manager=True)
+
+    def read() -> None:
+        owner = owner_of(item, "DaemonSet", owners)
+        observed = ObservedCluster(
+            version="v1.36.3",
+            nodes=(adoption.node(given["node"]),),
+            workloads=(adoption.workload(item, "DaemonSet", PLUGIN, owner),),
+            releases=(observed_release(recorded, "nvdp", "kube-system"),),
+        )
+        release_edits(recorded["manifest"], {("DaemonSet", "nvdp"): item})
+        proposal = propose(observed, "test")
+        for line in (*map(str, proposal.refused), *map(printable, proposal.notes)):
+            assert line.isprintable()
+        assert parse_yaml(new_text(proposal.settings)).value
+
+    assert refusal(read, IllFormed).isprintable()
+
+
 def pods(given: Json) -> None:
     """Check that any pods, log and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
@@ -301,6 +334,7 @@ TARGETS: Mapping[str, Target] = {
     "manifest": Target(manifest, typed=True),
     "document": Target(document, typed=True),
     "nodes": Target(nodes, typed=True),
+    "cluster": Target(cluster, typed=True),
     "pods": Target(pods, typed=True),
     "amount": Target(amount),
     "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
