@@ -206,6 +206,8 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
     [
         ("half of the GPUs", ("gpus",)),
         ("a new label", ()),
+        ("a renamed pool", ()),
+        ("a pool split", ()),
         ("a label removed by hand", ("drift",)),
         ("the loaded driver goes down", ("disruptive",)),
         ("a node fewer, with a pod on it", ("gpus", "disruptive")),
