@@ -11,12 +11,23 @@ config=/etc/docker/daemon.json
 forward=/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf
 files="$config $forward"
 
+# Sets `engine_program` and `config` to those of the unit's daemon, and keeps its words.
+find_engine() {
+    find_running "$unit" dockerd
+    engine_program=${running_program:-$(command -v dockerd)}
+    config=$(flag config-file) || config=/etc/docker/daemon.json
+    files="$config $forward"
+    cp -- "$scratch/words" "$scratch/engine-words"
+    read_flags
+}
+
 require_engine() {
-    if ! have dockerd || ! have docker; then
+    find_engine
+    if [ -z "$engine_program" ] || ! have docker; then
         problem "no dockerd or no docker command" "Docker 20.10 or later" "install Docker"
         return 0
     fi
-    version=$(timeout 60 dockerd --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
+    version=$(timeout 60 "$engine_program" --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
     case ${version%%.*} in
         '' | 1 | 1[0-9]) problem "Docker ${version:-without a version}" "20.10 or later" "upgrade Docker" ;;
     esac
@@ -36,10 +47,11 @@ make_wanted() {
     make_folder "$config"
     make_folder "$forward"
     normal "$(original)" "$scratch/original.json" && normal "$root$config" "$scratch/current.json" || {
-        problem "$config that nvidia-ctk can't read: $(tail -n 1 "$scratch/toolkit")" \
+        problem "$config that is no JSON: $(tail -n 1 "$scratch/json-error")" \
             "a JSON object" "mend it (docker's log names the place)"
         return 0
     }
+    choose_written
     data_root_now
     choose_storage
     cdi=$GC_CDI
@@ -47,18 +59,21 @@ make_wanted() {
         # Docker has CDI since 25; in earlier versions devices come only from the nvidia runtime.
         2[0-4].*) cdi=false ;;
     esac
-    printf '%s' "$GC_DOCKER_MIRRORS" >"$scratch/mirrors"
     merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
         normal "$scratch/merged.json" "$scratch/drafts$config" ||
-        fail "can't merge $config: $(tail -n 1 "$scratch/toolkit")"
+        fail "can't merge $config: $(tail -n 1 "$scratch/json-error")"
     [ "$GC_DOCKER_FORWARD" = leave ] || printf '%s\n' '# gpu-cluster: Docker sets DROP, which stops pods (read at the next boot)' \
         '[Service]' "ExecStartPost=-$(command -v iptables) -w -P FORWARD ACCEPT" >"$scratch/drafts$forward"
 }
 
 check_wanted() {
     [ -f "$scratch/drafts$config" ] || return 0
-    if timeout 60 dockerd --help 2>&1 | grep -q -e --validate; then
-        timeout 60 dockerd --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
+    if timeout 60 "$engine_program" --help 2>&1 | grep -q -e --validate; then
+        set -- # With the unit's flags, because dockerd refuses what stands in both.
+        while IFS= read -r word; do
+            set -- "$@" "$word"
+        done <"$scratch/engine-words"
+        timeout 60 "$engine_program" "$@" --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
             problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
                 "correct runtime.docker, or $config"
     fi
@@ -85,7 +100,9 @@ judge_once() {
     found=$(docker_says '{{.DefaultRuntime}} {{.DockerRootDir}} {{.Driver}} {{range $name, $_ := .Runtimes}}{{$name}},{{end}}') ||
         return 1
     want_default=$(value_of default-runtime "$root$config")
+    want_default=${want_default:-$flag_default}
     want_driver=$(value_of storage-driver "$root$config")
+    want_driver=${want_driver:-$flag_storage}
     # shellcheck disable=SC2086 # words, split on purpose
     set -- $found
     case ,$4 in
@@ -94,6 +111,8 @@ judge_once() {
     esac
     [ "$1" = "${want_default:-runc}" ] && [ "$2" = "$data_to" ] && [ "$3" = "${want_driver:-$3}" ] ||
         { printf 'docker info shows %s\n' "$found" >"$scratch/judgement"; return 1; }
+    expect info "${want_default:-runc}"
+    answer="docker info: Docker $version has the runtimes ${4%,}, $1 by default, data in $2, storage driver $3"
 }
 
 after_start() {
@@ -143,6 +162,7 @@ leave_group() {
 }
 
 engine_view() {
+    find_engine
     if [ -f "$root$config" ]; then cat -- "$root$config" >"$1"; else : >"$1"; fi
 }
 
@@ -187,6 +207,17 @@ found_member() {
     drifted="$1 not in the group $2"
     case " $(id -nG "$1" 2>/dev/null) " in
         *" $2 "*) return 0 ;;
+    esac
+    return 1
+}
+
+# found_info DEFAULT: returns true if the running daemon has the runtime, and that default.
+found_info() {
+    # shellcheck disable=SC2034 # the probe prints this variable
+    drifted=docker
+    # shellcheck disable=SC2016 # a Go template's own variables
+    case $(timeout 5 docker info --format '{{.DefaultRuntime}} {{range $name, $_ := .Runtimes}}{{$name}},{{end}}' 2>/dev/null) in
+        "$1 nvidia,"* | "$1 "*,nvidia,*) return 0 ;;
     esac
     return 1
 }

@@ -9,37 +9,71 @@ case $GC_ENGINE in
     k3s) units="k3s k3s-agent" ;;
     *) units="rke2-server rke2-agent" ;;
 esac
-etc=/etc/rancher/$GC_ENGINE
-files=$etc/config.yaml.d/99-nvidia.yaml
+etc=/etc/rancher/$GC_ENGINE/config.yaml
+files=$etc.d/99-nvidia.yaml
 unit=
 
 require_engine() {
     have "$GC_ENGINE" || problem "no $GC_ENGINE" "$GC_ENGINE 1.28 or later" "install $GC_ENGINE"
-    for unit in $units; do
-        ! systemctl is-enabled --quiet "$unit" 2>/dev/null || break
-        ! systemctl is-active --quiet "$unit" 2>/dev/null || break
-        unit=
-    done
+    find_unit
     [ -n "$unit" ] || {
         unit=${units%% *}
         problem "none of the units $units" "$GC_ENGINE set up as server or agent" "join the host to its cluster first"
     }
-    data=$(cat "$root$etc/config.yaml" "$root$etc/config.yaml.d"/*.yaml 2>/dev/null |
-        sed -n 's/^data-dir:[[:space:]]*//p' | tr -d \"\' | tail -n 1)
-    generated=${data:-/var/lib/rancher/$GC_ENGINE}/agent/etc/containerd/config.toml
-    for template in "${generated%/*}"/*.tmpl; do
+    find_engine
+    other=$(flag container-runtime-endpoint || setting container-runtime-endpoint)
+    [ -z "$other" ] || problem "$GC_ENGINE with the container engine at $other" \
+        "its own containerd" "declare runtime.engine: containerd, or docker, for that engine"
+    for template in "$data"/agent/etc/containerd/*.tmpl; do
         [ -f "$root$template" ] || continue
         # shellcheck disable=SC2016 # a Go template's own text
         grep -q '{{ *template "base"' "$root$template" || grep -q 'nvidia' "$root$template" ||
             problem "$template, which hides the runtimes that $GC_ENGINE finds" \
                 'no template, or one that begins with {{ template "base" . }}' "remove or mend it"
     done
-    later=$(grep -l '^default-runtime:' "$root$etc/config.yaml.d"/*.yaml 2>/dev/null | sort | tail -n 1)
+    later=$(grep -l '^default-runtime:' "$root$etc.d"/*.yaml 2>/dev/null | sort | tail -n 1)
     case ${later##*/} in
         '' | 99-nvidia.yaml) ;;
         *) ! after "${later##*/}" 99-nvidia.yaml || problem "${later#"$root"}, which is read after ours" \
             "99-nvidia.yaml as the last word on default-runtime" "rename it" ;;
     esac
+}
+
+# Sets `unit` to the one of the host's units that is enabled or runs.
+find_unit() {
+    for unit in $units; do
+        ! systemctl is-enabled --quiet "$unit" 2>/dev/null || return 0
+        ! systemctl is-active --quiet "$unit" 2>/dev/null || return 0
+    done
+    unit=
+}
+
+# Sets `etc` to the configuration file and `data` to the data folder of the unit. The words come from
+# the unit, because K3s replaces those of its process, which may hold a token (k3s
+# pkg/cli/server/server.go, SetProcTitle). A flag counts before the file, and the file before a
+# variable.
+find_engine() {
+    find_running "$unit" "$GC_ENGINE"
+    words_of_unit "$unit" >"$scratch/words"
+    case $GC_ENGINE in k3s) prefix=K3S ;; *) prefix=RKE2 ;; esac
+    etc=$(flag config c || variable "${prefix}_CONFIG_FILE")
+    etc=${etc:-/etc/rancher/$GC_ENGINE/config.yaml}
+    files=$etc.d/99-nvidia.yaml
+    data=$(flag data-dir d || setting data-dir)
+    data=${data:-$(variable "${prefix}_DATA_DIR")}
+    data=${data:-/var/lib/rancher/$GC_ENGINE}
+}
+
+# setting NAME: prints a setting of the configuration file and its drop-ins; the last one counts.
+setting() {
+    cat "$root$etc" "$root$etc.d"/*.yaml 2>/dev/null |
+        sed -n "s/\r\$//; s/^[\"']\{0,1\}$1[\"']\{0,1\}:[[:space:]]*//p" |
+        sed "s/^\"\([^\"]*\)\".*/\1/; t; s/^'\([^']*\)'.*/\1/; t; s/[[:space:]]*\(#.*\)\{0,1\}\$//" | tail -n 1
+}
+
+# variable NAME: prints a variable of the unit.
+variable() {
+    sed -n "s/^$1=//p" "$scratch/environment" | tail -n 1
 }
 
 make_wanted() {
@@ -50,28 +84,37 @@ make_wanted() {
 
 # A toolkit that was installed after the daemon's start is only found at the daemon's next start.
 check_wanted() {
-    judge_generated || action=restart
+    judge_running || action=restart
 }
 
 needed_action() {
     action=restart
 }
 
-judge_generated() {
-    [ -f "$root$generated" ] && grep -q 'containerd\.runtimes\.["'\'']\{0,1\}nvidia["'\'']\{0,1\}\]' "$root$generated" &&
-        { [ "$GC_DEFAULT_RUNTIME" != nvidia ] ||
-            grep -q '^[[:space:]]*default_runtime_name *= *"nvidia"' "$root$generated"; }
-}
-
-judge_applied() {
-    # The daemon writes the file some time after its start.
-    again 60 0.5 judge_generated || {
-        printf '%s has no nvidia runtime as wanted\n' "$generated" >"$scratch/judgement"
-        return 1
+# Asks the containerd that the service has started, over the socket that its words name.
+judge_running() {
+    socket=$(child_words "$unit" containerd && flag address a)
+    socket=${socket:-/run/k3s/containerd/containerd.sock}
+    cri_answers "$socket" "$GC_DEFAULT_RUNTIME" 2>/dev/null && {
+        [ "$GC_DEFAULT_RUNTIME" = nvidia ] ||
+            ! grep -Fqx 'containerd.defaultRuntimeName "nvidia"' "$scratch/cri"
     }
 }
 
+judge_applied() {
+    # The service starts its containerd some time after its own start.
+    again 60 0.5 judge_running || {
+        printf 'the containerd of %s at %s has the runtimes %s, not nvidia as wanted\n' "$unit" "$socket" \
+            "$(runtimes_of "$scratch/cri")" >"$scratch/judgement"
+        return 1
+    }
+    expect runtime "$socket" "$GC_DEFAULT_RUNTIME"
+    answer="CRI at $socket: the containerd of $unit has the runtimes $(runtimes_of "$scratch/cri")"
+}
+
 engine_view() {
+    find_unit
+    find_engine
     cat -- "$root$files" >"$1" 2>/dev/null || : >"$1"
 }
 

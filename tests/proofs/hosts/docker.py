@@ -30,6 +30,7 @@ EARLIER = {
     "exec-opts": ["native.cgroupdriver=cgroupfs"],
     "max-concurrent-downloads": 7,
     "dns": [],
+    "max-concurrent-uploads": 9007199254740993,
 }
 
 
@@ -85,3 +86,18 @@ def changed_by_undo(changes: dict[str, tuple[str, str]]) -> dict[str, tuple[str,
         for path, change in changes.items()
         if not path.startswith("var/lib/docker") and path.rstrip("-") not in mine
     }
+
+
+REFUSING = """\
+#!/bin/sh
+# The daemon does not start with another folder for its data.
+! grep -q data-root /etc/docker/daemon.json || exit 1
+exec /usr/local/sbin/dockerd-real "$@"
+"""
+
+
+def refuse_data_root(host: Running) -> None:
+    """Let the daemon of the host refuse to start with another folder for its data."""
+    host.run("mv /usr/local/sbin/dockerd-apart /usr/local/sbin/dockerd-real")
+    host.write("/usr/local/sbin/dockerd-apart", REFUSING)
+    host.run("chmod 755 /usr/local/sbin/*")

@@ -22,12 +22,13 @@ monitor_path = "/usr/libexec/crio/conmon"
 """
 
 
-def install(host: Running, name: str, fake: str, unit: str) -> None:
-    """Install a fake program under a name and start it with a systemd unit."""
+def install(host: Running, name: str, fake: str, unit: str, words: str = "") -> None:
+    """Install a fake program under a name and start it with a systemd unit, with these words."""
     shutil.copyfile(FAKE_PROGRAMS / fake, host.root / f"usr/local/bin/{name}")
     host.write(
         f"/etc/systemd/system/{unit}.service",
-        f"[Service]\nExecStart=/usr/local/bin/{name}\n[Install]\n",
+        f"[Service]\nEnvironmentFile=-/etc/default/{unit}\n"
+        f"ExecStart=/usr/local/bin/{name} {words}\n[Install]\n",
     )
     host.run(f"chmod 755 /usr/local/bin/{name}; systemctl --no-reload enable --now {unit}")
     assert host.run(f"systemctl is-active {unit}").output == "active\n"

@@ -19,6 +19,7 @@ from tests.proofs.hosts.docker import (
     changed_by_undo,
     merged,
     pid,
+    refuse_data_root,
     says,
     script,
 )
@@ -51,7 +52,14 @@ def test_daemon_json_is_merged_and_comes_back(docker: Running) -> None:
         "https://earlier.example.org",
         "https://mirror.example.org",
     ]
-    for key in ("log-opts", "features", "exec-opts", "max-concurrent-downloads", "dns"):
+    for key in (
+        "log-opts",
+        "features",
+        "exec-opts",
+        "max-concurrent-downloads",
+        "dns",
+        "max-concurrent-uploads",
+    ):
         assert content[key] == EARLIER[key], key
     view = says(docker)
     assert view["DefaultRuntime"] == "nvidia"
@@ -89,14 +97,9 @@ def test_data_move_and_move_back(docker: Running, place: str) -> None:
     assert json.loads(docker.read(CONFIG)) == EARLIER
 
 
-@pytest.mark.refusal(by="real part")
 def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
     docker.write("/var/lib/docker/precious", "layers\n")
-    docker.write(
-        "/etc/systemd/system/docker.service",
-        UNIT.replace("dockerd-apart ", "dockerd-apart --data-root=/var/lib/docker "),
-    )
-    docker.run("systemctl restart docker")
+    refuse_data_root(docker)
     text = docker.read(CONFIG)
     failed = docker.apply(script(docker={"data_root": "/data/docker", "forward": "leave"}))
     assert failed.status == 1
@@ -105,6 +108,84 @@ def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
     assert docker.read("/var/lib/docker/precious") == "layers\n"
     assert not docker.exists("/data/docker")
     assert docker.run("systemctl is-active docker").output == "active\n"
+
+
+def flagged(host: Running, flags: str, **settings: Any) -> None:
+    """Start Docker with flags in its unit, and with these settings of the file."""
+    host.write(CONFIG, json.dumps(settings))
+    unit = UNIT.replace("dockerd-apart ", f"dockerd-apart {flags} ")
+    host.write("/etc/systemd/system/docker.service", unit)
+    done = host.run("systemctl daemon-reload; systemctl restart docker")
+    assert done.status == 0, done
+
+
+@pytest.mark.promise(
+    "What a flag of Docker's unit says is not repeated in daemon.json, with which Docker would not "
+    "start; a flag that says something else than declared is named before anything changes."
+)
+def test_flags_of_the_unit_are_kept(docker: Running) -> None:
+    """Units of docker-machine, kubespray and Docker's older guides set these by flags.
+
+    Sources: moby/moby issue 43493 (--graph), minikube pull request 16235 (storage-driver),
+    kubespray roles/container-engine/docker/templates/docker-options.conf.j2.
+    """
+    flagged(
+        docker,
+        "-s vfs --data-root=/data/docker --exec-opt native.cgroupdriver=cgroupfs"
+        " --registry-mirror=https://mirror.example.org --add-runtime"
+        " nvidia=/usr/bin/nvidia-container-runtime --default-runtime nvidia",
+    )
+    process, before = pid(docker), docker.read(CONFIG)
+    wanted = script(docker={"registry_mirrors": ("https://mirror.example.org",)})
+    done = docker.apply(wanted)
+    assert (done.status, done.errors) == (0, "")
+    assert "Docker's storage driver stays vfs: a flag in the unit docker says so" in done.output
+    assert json.loads(docker.read(CONFIG)) == {}
+    view = says(docker)
+    assert (view["DockerRootDir"], view["Driver"]) == ("/data/docker", "vfs")
+    assert view["DefaultRuntime"] == "nvidia"
+    assert pid(docker) == process
+    assert docker.apply(wanted).output.splitlines()[-1] == "changed=0"
+    assert docker.undo(wanted).status == 0
+    assert docker.read(CONFIG) == before
+
+
+FLAGS: dict[str, tuple[dict[str, Any], str]] = {
+    "--data-root=/var/lib/docker": ({"docker": {"data_root": "/data/docker"}}, "--data-root="),
+    "--default-runtime runc": ({}, "--default-runtime=runc"),
+    "--add-runtime kata=/usr/bin/kata": ({}, "--add-runtime=kata=/usr/bin/kata"),
+    "--registry-mirror https://other.example.org": (
+        {"docker": {"registry_mirrors": ("https://mirror.example.org",)}},
+        "runtime.docker.registryMirrors: https://mirror.example.org",
+    ),
+}
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_a_flag_that_says_otherwise_is_named_before_a_change(docker: Running, flags: str) -> None:
+    settings, told = FLAGS[flags]
+    flagged(docker, flags)
+    process, text = pid(docker), docker.read(CONFIG)
+    refused = docker.apply(script(**settings))
+    assert refused.status == 1
+    assert f"found the flag {flags.split(maxsplit=1)[0].partition('=')[0]}=" in refused.errors
+    assert told in refused.errors
+    assert "nothing was changed on this host" in refused.errors
+    assert (pid(docker), docker.read(CONFIG)) == (process, text)
+
+
+def test_the_file_that_the_unit_names_is_merged(docker: Running) -> None:
+    other = "/etc/docker/site.json"
+    docker.write(other, '{"max-concurrent-downloads": 9}')
+    flagged(docker, f"--config-file {other}")
+    wanted = script(docker={"forward": "leave"})
+    done = docker.apply(wanted)
+    assert (done.status, done.errors) == (0, "")
+    assert "nvidia" in docker.read(other)
+    assert docker.read(CONFIG) == "{}"
+    assert says(docker)["DefaultRuntime"] == "nvidia"
+    assert docker.undo(wanted).status == 0
+    assert docker.read(other) == '{"max-concurrent-downloads": 9}'
 
 
 @pytest.mark.refusal(by="real part")
@@ -132,7 +213,11 @@ def test_a_setting_that_is_no_longer_declared_goes(docker: Running) -> None:
 
 
 BROKEN: dict[str, tuple[str | None, dict[str, Any], str]] = {
-    "no JSON": ('{"log-level": "info",}', {}, "that nvidia-ctk can't read"),
+    "no JSON": (
+        '{"log-level": "info",}',
+        {},
+        "/etc/docker/daemon.json that is no JSON: no key at character 22",
+    ),
     "files in the new place": (None, {"data_root": "/etc/ssh"}, "files in /etc/ssh"),
     "a disk that can't carry the data": (
         None,

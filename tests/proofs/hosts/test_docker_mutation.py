@@ -16,12 +16,14 @@ import pytest
 from components.hosts.steps import every
 from tests.proofs.hosts.declared import step
 from tests.proofs.hosts.docker import (
+    APART,
     CONFIG,
     EARLIER,
     UNIT,
     changed_by_undo,
     merged,
     pid,
+    refuse_data_root,
     says,
     script,
 )
@@ -107,9 +109,7 @@ def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
 def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
     """Return whether old files and data are restored if Docker doesn't start with the new ones."""
     host.write("/var/lib/docker/precious", "layers\n")
-    host.write(
-        UNIT_FILE, UNIT.replace("dockerd-apart ", "dockerd-apart --data-root=/var/lib/docker ")
-    )
+    refuse_data_root(host)
     text = host.read(CONFIG)
     try:
         failed = host.apply(mutant(MOVED))
@@ -122,17 +122,36 @@ def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
             and host.run("systemctl is-active docker").output == "active\n"
         )
     finally:
-        host.write(UNIT_FILE, UNIT)
+        host.run("mv /usr/local/sbin/dockerd-real /usr/local/sbin/dockerd-apart")
 
 
 def judges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script fails if Docker starts but ignores the new settings."""
+    """Return whether the script fails if Docker starts and reads another file at that path."""
     host.write("/etc/docker/other.json", "{}")
-    other = "dockerd-apart --config-file=/etc/docker/other.json "
-    host.write(UNIT_FILE, UNIT.replace("dockerd-apart ", other))
+    hidden = f"mount --bind /etc/docker/other.json {CONFIG} && exec /usr/sbin/dockerd"
+    host.write("/usr/local/sbin/dockerd-apart", APART.replace("exec /usr/sbin/dockerd", hidden))
     try:
         failed = host.apply(mutant(script(docker={"forward": "leave"})))
         return failed.status == 1 and "docker info shows" in failed.errors
+    finally:
+        host.write("/usr/local/sbin/dockerd-apart", APART)
+
+
+def keeps_flags(host: Running, mutant: Callable[[str], str]) -> bool:
+    """Return whether flags of the unit are kept out of the file, and other ones refused."""
+    ours = "--add-runtime nvidia=/usr/bin/nvidia-container-runtime --default-runtime nvidia"
+    wanted = mutant(script(docker={"forward": "leave"}))
+    try:
+        host.write(UNIT_FILE, UNIT.replace("dockerd-apart ", f"dockerd-apart {ours} "))
+        host.run("systemctl restart docker")
+        kept = host.apply(wanted)
+        host.undo(wanted)
+        other = UNIT.replace("dockerd-apart ", "dockerd-apart --add-runtime kata=/usr/bin/kata ")
+        host.write(UNIT_FILE, other)
+        host.write(CONFIG, "{}")
+        host.run("systemctl restart docker")
+        refused = host.apply(wanted)
+        return kept.status == 0 and "found the flag --add-runtime=kata" in refused.errors
     finally:
         host.write(UNIT_FILE, UNIT)
 
@@ -143,10 +162,11 @@ CHECKS: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
             *("make_wanted", "docker_says", "after_start", "forward_policy", "forward_back"),
             *("leave_group", "engine_off", "original", "normal", "merge_json", "needed_action"),
             *("changed_keys", "value_of", "data_root_now", "choose_storage"),
-            "existing_part",
+            *("existing_part", "find_engine", "choose_written"),
         ),
         merges,
     ),
+    **dict.fromkeys(("read_flags", "has_word", "by_unit"), keeps_flags),
     **dict.fromkeys(("before_files", "move_data", "settled", "remove_data", "engine_view"), moves),
     **dict.fromkeys(("require_engine", "check_wanted", "same_device"), refuses),
     "files_back": comes_back,
@@ -166,7 +186,7 @@ def clean(host: Running) -> None:
     )
 
 
-@pytest.mark.parametrize("check", [merges, moves, refuses, comes_back, judges])
+@pytest.mark.parametrize("check", [merges, moves, refuses, comes_back, judges, keeps_flags])
 def test_an_emptied_function_of_docker_is_seen(
     docker: Running, check: Callable[[Running, Callable[[str], str]], bool]
 ) -> None:
@@ -185,5 +205,5 @@ def test_every_function_of_docker_has_a_check() -> None:
         for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
     # The inspection runs the functions of this set; test_docker.py checks them.
-    probed = {"found_member", "found_forward"}
+    probed = {"found_member", "found_forward", "found_info"}
     assert functions - {"smi_in_container"} - probed == CHECKS.keys()

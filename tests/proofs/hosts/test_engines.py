@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from components.settings.hosts.runtime import DefaultRuntime, Engine, RuntimeSettings
+from tests.proofs.hosts import cri
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.engines import CRIO_DROPIN, install
 from tests.proofs.hosts.machine import Running, differences
@@ -85,6 +86,7 @@ def test_a_later_file_of_cri_o_is_refused(crio: Running) -> None:
     assert differences(before, crio.tree(times=True)) == {}
 
 
+K3S_SOCKET = "/run/k3s/containerd/containerd.sock"
 RANCHER = {
     Engine.K3S: ("k3s", "k3s-agent"),
     Engine.RKE2: ("rke2", "rke2-server"),
@@ -103,7 +105,8 @@ def test_k3s_and_rke2_get_the_default_runtime_and_no_template(
     wanted = of(engine)
     first = host.apply(wanted)
     assert (first.status, first.errors) == (0, "")
-    assert first.output.splitlines()[-2] == f"+ {unit} restarted"
+    said = f"CRI at {K3S_SOCKET}: the containerd of {unit} has the runtimes nvidia runc"
+    assert first.output.splitlines()[-3:-1] == [f"+ {unit} restarted", said]
     assert host.read(f"/etc/rancher/{name}/config.yaml.d/99-nvidia.yaml").endswith(
         "default-runtime: nvidia\n"
     )
@@ -163,5 +166,46 @@ def test_a_toolkit_that_came_later_makes_k3s_restart(host: Running) -> None:
     by_class = of(Engine.K3S, default_runtime=DefaultRuntime.RUNC)
     done = host.apply(by_class)
     toolkit = "+ /etc/nvidia-container-runtime/config.toml"
-    assert done.output.splitlines() == [toolkit, "+ k3s restarted", "changed=2"]
+    said = f"CRI at {K3S_SOCKET}: the containerd of k3s has the runtimes nvidia runc"
+    assert done.output.splitlines() == [toolkit, "+ k3s restarted", said, "changed=2"]
     assert host.apply(by_class).output == "changed=0\n"
+
+
+DATA = {
+    "a flag": ("server --data-dir /data/k3s", {}),
+    "a flag with a value behind": ("server -d /data/k3s --config=/etc/k3s.yaml", {}),
+    "a variable": ("server", {"/etc/default/k3s": "K3S_DATA_DIR=/data/k3s\n"}),
+    "the file": ("server", {"/etc/rancher/k3s/config.yaml": "data-dir: /data/k3s\n"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "K3s and RKE2 are judged by what their own containerd answers, wherever their data lie."
+)
+@pytest.mark.parametrize("name", DATA)
+def test_k3s_with_another_data_folder_is_judged_by_its_containerd(host: Running, name: str) -> None:
+    """Sources: docs.k3s.io, "k3s server" (--data-dir, --config, K3S_DATA_DIR), "Configuration"."""
+    words, files = DATA[name]
+    for path, text in files.items():
+        host.write(path, text)
+    install(host, "k3s", "k3s", "k3s", words)
+    host.run("systemctl disable --now containerd")
+    done = host.apply(of(Engine.K3S))
+    assert (done.errors, done.status) == ("", 0)
+    assert "default_runtime_name" in host.read("/data/k3s/agent/etc/containerd/config.toml")
+    answer = cri.runtime_config(host.root / K3S_SOCKET[1:])["containerd"]
+    assert answer["defaultRuntimeName"] == "nvidia"
+    drop_in = "/etc/k3s.yaml.d" if "/etc/k3s.yaml" in words else "/etc/rancher/k3s/config.yaml.d"
+    assert host.exists(f"{drop_in}/99-nvidia.yaml")
+    assert host.apply(of(Engine.K3S)).output == "changed=0\n"
+    assert host.undo(of(Engine.K3S)).status == 0
+    assert not host.exists(f"{drop_in}/99-nvidia.yaml")
+
+
+@pytest.mark.full
+def test_k3s_with_an_engine_of_its_host_is_named(host: Running) -> None:
+    install(host, "k3s", "k3s", "k3s", "agent --container-runtime-endpoint /run/x.sock")
+    refused = host.apply(of(Engine.K3S))
+    assert "found k3s with the container engine at /run/x.sock" in refused.errors
+    assert "nothing was changed on this host" in refused.errors

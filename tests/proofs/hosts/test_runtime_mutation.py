@@ -25,6 +25,9 @@ REFUSED = (
 )
 
 
+HIDDEN = "found no nvidia runtime in the merged configuration"
+
+
 def brings_nvidia(host: Running, script: str) -> bool:
     """Return whether the script adds the nvidia runtime, and its undo restores all files."""
     before = host.tree()
@@ -56,13 +59,13 @@ def brings_nvidia(host: Running, script: str) -> bool:
 
 
 def refuses_hidden_settings(host: Running, script: str) -> bool:
-    """Return whether the script fails, and changes nothing, if another drop-in would lose."""
+    """Return whether the script fails, and changes nothing, if a later drop-in hides ours."""
     root = host.read(ROOT)
     host.write(ROOT, REFUSED[0])
-    host.write("/etc/containerd/conf.d/10-site.toml", REFUSED[1])
+    host.write("/etc/containerd/conf.d/99-site.toml", REFUSED[1])
     try:
         refused = host.apply(script)
-        return refused.status == 1 and "hide" in refused.errors and not host.exists(DROPIN)
+        return refused.status == 1 and HIDDEN in refused.errors and not host.exists(DROPIN)
     finally:
         host.run("rm -r /etc/containerd/conf.d")
         host.write(ROOT, root)
@@ -100,12 +103,12 @@ CHECKS: dict[str, Callable[[Running, str], bool]] = {
             *("make_root", "make_texts", "make_wanted", "dump", "put_in_place", "service_on"),
             *("restart_unit", "mark_pending", "place", "keep", "restore"),
             *("needed_action", "service_settled", "remember_service", "make_folder", "differs"),
+            *("find_engine", "find_socket", "top_level", "trial", "choose_source"),
         ),
         brings_nvidia,
     ),
     "check_texts": refuses_hidden_settings,
     "check_wanted": refuses_hidden_settings,
-    "trial": refuses_hidden_settings,
     "refuse_problems": refuses_hidden_settings,
     "put_back": comes_back,
 }

@@ -130,7 +130,7 @@ def judges(host: Running, mutant: Callable[[str], str]) -> bool:
     host.run("sed -i 's/^default=.*/default=/' /usr/local/bin/k3s")
     try:
         failed = host.apply(mutant(DEFAULT))
-        return failed.status == 1 and "has no nvidia runtime as wanted" in failed.errors
+        return failed.status == 1 and "not nvidia as wanted" in failed.errors
     finally:
         install(host, "k3s", "k3s", "k3s")
 
@@ -148,7 +148,9 @@ def undoes_without_restart(host: Running, mutant: Callable[[str], str]) -> bool:
 K3S: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
     "require_engine": refuses_template,
     "check_wanted": finds_a_later_toolkit,
-    "judge_generated": finds_a_later_toolkit,
+    "judge_running": finds_a_later_toolkit,
+    "find_unit": brings_default,
+    "find_engine": refuses_template,
     "make_wanted": brings_default,
     "needed_action": drops_default,
     "judge_applied": judges,

@@ -4,8 +4,8 @@
 # Sets data_from to the folder of the daemon's data, and data_to to the desired folder.
 data_root_now() {
     data_from=$(value_of data-root "$scratch/current.json")
-    data_from=${data_from:-/var/lib/docker}
-    data_to=$GC_DOCKER_DATA_ROOT
+    data_from=${data_from:-${flag_data:-/var/lib/docker}}
+    data_to=${flag_data:-$GC_DOCKER_DATA_ROOT}
     [ -n "$data_to" ] || data_to=$(value_of data-root "$scratch/original.json")
     data_to=${data_to:-/var/lib/docker}
 }
@@ -21,6 +21,11 @@ existing_part() {
 choose_storage() {
     storage=
     [ "$GC_DOCKER_STORAGE" = overlay2 ] || return 0
+    case $flag_storage in
+        '') ;;
+        overlay2) return 0 ;;
+        *) note "Docker's storage driver stays $flag_storage: a flag in the unit docker says so" && return 0 ;;
+    esac
     current=$(docker_says '{{.Driver}}')
     below=$(stat -f -c %T "$root$(existing_part "$data_to")" 2>/dev/null)
     if [ -n "$current" ] && [ "$current" != overlay2 ] && [ -n "$(timeout 60 docker images -q 2>/dev/null | head -n 1)" ]; then

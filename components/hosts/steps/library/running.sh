@@ -2,9 +2,10 @@
 # nothing about the program that runs. Sources: systemctl(1), show; systemd.service(5), "Command
 # lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
 
-# find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program` to the
-# path of the daemon that runs, or that the unit starts. Writes the daemon's words to the file
-# `words`, one a line: of the process, or of the unit as long as it does not run.
+# find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program`
+# to the path of the daemon that runs, or that the unit starts. Writes the daemon's words to the
+# file `words`, one a line: of the process, or of the unit as long as it does not run.
+# shellcheck disable=SC2034 # callers read these variables
 find_running() {
     pid='' running_program=
     : >"$scratch/words"
@@ -21,6 +22,22 @@ find_running() {
     path=$(sed -n 's/^ExecStart={ path=\([^ ;]*\) ;.*/\1/p' "$scratch/shown" | tail -n 1)
     [ "${path##*/}" != "$2" ] || running_program=$path
     words_of_unit "$1" >"$scratch/words"
+}
+
+# child_words UNIT DAEMON: writes the words of a daemon that the service has started; fails if there
+# is none.
+child_words() {
+    main=$(systemctl show --property=MainPID "$1" 2>/dev/null)
+    main=${main#MainPID=}
+    # shellcheck disable=SC2013 # paths without spaces
+    for status in $(grep -l "^PPid:[[:space:]]*${main:-0}\$" "$root"/proc/[0-9]*/status 2>/dev/null); do
+        path=$(readlink "${status%/status}/exe" 2>/dev/null)
+        path=${path% (deleted)}
+        [ "${path##*/}" = "$2" ] || continue
+        tr '\000' '\n' <"${status%/status}/cmdline" | sed 1d >"$scratch/words"
+        return 0
+    done
+    return 1
 }
 
 # words_of_unit UNIT: prints the words of the unit's last command but the program, one a line, with
@@ -54,39 +71,61 @@ words_of_unit() {
 # those of the unit and its drop-ins, then those of the files that it names.
 unit_environment() {
     systemctl show --property=Environment --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
-    # A value with spaces stands in quotes.
-    sed -n 's/^Environment=//p' "$scratch/variables" | awk '
-        {
-            for (at = 1; at <= length($0); at++) {
-                letter = substr($0, at, 1)
-                if (letter == "\\") { word = word substr($0, ++at, 1); continue }
-                if (letter == "\"") { quoted = !quoted; continue }
-                if (letter == " " && !quoted) { if (word != "") print word; word = ""; continue }
-                word = word letter
-            }
-            if (word != "") print word
-        }'
+    sed -n 's/^Environment=//p' "$scratch/variables" | assignments
     sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p' "$scratch/variables" |
         while IFS= read -r variables; do
-            sed -n 's/\r$//; s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)"\(.*\)"[[:space:]]*$/\1\2/p; t
-                s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)'\''\(.*\)'\''[[:space:]]*$/\1\2/p; t
-                s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p' "$root$variables" 2>/dev/null
+            file_variables "$root$variables"
         done
 }
 
-# flag LONG [SHORT]: prints the last value of a flag among the words, whether it is joined by "=" or
-# the next word; fails if the flag is not there. A flag without a value prints an empty line.
-flag() {
+# assignments: prints the words of standard input, one a line, without their quotes.
+assignments() {
+    awk '
+        {
+            word = quote = ""
+            for (at = 1; at <= length($0); at++) {
+                letter = substr($0, at, 1)
+                if (letter == "\\" && quote != "\047") word = word substr($0, ++at, 1)
+                else if (letter == quote) quote = ""
+                else if (quote == "" && (letter == "\"" || letter == "\047")) quote = letter
+                else if (letter == " " && quote == "") { if (word != "") print word; word = "" }
+                else word = word letter
+            }
+            if (word != "") print word
+        }'
+}
+
+# file_variables FILE: prints the variables of a file for EnvironmentFile.
+file_variables() {
+    sed -n 's/\r$//; s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)"\(.*\)"[[:space:]]*$/\1\2/p; t
+        s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)'\''\(.*\)'\''[[:space:]]*$/\1\2/p; t
+        s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p' "$1" 2>/dev/null
+}
+
+# flags LONG [SHORT]: prints each value of a flag among the words, one a line, whether it is joined
+# by "=", by nothing (a short flag), or the next word; fails if the flag is not there. A flag without
+# a value prints an empty line. LONG is an extended regular expression.
+flags() {
     awk -v long="$1" -v short="${2-}" '
-        wanted { value = /^-/ ? "" : $0; wanted = 0; if (value != "") next }
+        function end() { if (wanted) print ""; wanted = 0 }
+        wanted && !/^-/ { print; wanted = 0; next }
+        { end() }
         {
             name = $0
             sub(/=.*/, "", name)
-            if (name !~ "^--?" long "$" && (short == "" || name != "-" short)) next
-            found = 1
-            value = ""
-            if (name == $0) wanted = 1
-            else value = substr($0, length(name) + 2)
+            if (name ~ "^--?(" long ")$" || (short != "" && name == "-" short)) {
+                found = 1
+                if (name == $0) wanted = 1
+                else print substr($0, length(name) + 2)
+            } else if (short != "" && $0 ~ "^-" short "[^=]") {
+                found = 1
+                print substr($0, 3)
+            }
         }
-        END { if (!found) exit 1; print value }' "$scratch/words"
+        END { end(); exit !found }' "$scratch/words"
+}
+
+# flag LONG [SHORT]: prints the last value of a flag.
+flag() {
+    flags "$@" >"$scratch/flag" && tail -n 1 "$scratch/flag"
 }
