@@ -337,12 +337,5 @@ def main() -> None:
     TOLD.write_text(f"# What a preview says about each edit of edits.py.\n{text}")
 
 
-def document_of(name: str) -> Document:
-    """Return the document of an edit."""
-    change = EDITS[name].change
-    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
-    return Document(stack="dev", outcome=outcome, clusters=(change,))
-
-
 if __name__ == "__main__":
     main()
