@@ -144,8 +144,8 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         host,
         f"GPU {shortened(list(gone), NAMED)} that does not answer the driver",
         "GPUs that answer, and are on the bus",
-        "drain its node and reboot the host; look for Xid 79 (fallen off the bus) in `dmesg` and at "
-        "the GPU's power and seat; if it stays away, declare it in unhealthyDevices",
+        "drain its node and reboot the host; look for Xid 79 (fallen off the bus) in `dmesg` and "
+        "at the GPU's power and seat; if it stays away, declare it in unhealthyDevices",
         Severity.WARNING if enough else Severity.ERROR,
     )
 
