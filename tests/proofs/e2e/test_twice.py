@@ -23,7 +23,7 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
     *("start", "preview", "comment", "up", "validate", "adopt", "probe-key", "preview-state"),
-    *("preview-secrets", "forget", "destroy", "down"),
+    *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # Targets for developers: tests, and files generated from the project.
 DEVELOPERS = re.compile(
