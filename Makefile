@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate adopt env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview validate adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -66,6 +66,10 @@ preview: $(VENV) ## show what `make up` would change, judged by the policy pack;
 .PHONY: adopt
 adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
 	@CONTEXT='$(CONTEXT)' $(RUN) commands.adopt
+
+.PHONY: leave
+leave: $(VENV) ## hand the cluster back, all of it goes on working: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
+	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) commands.leave
 
 .PHONY: down
 down: $(VENV) ## destroy the stack, stop cluster and hosts

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from commands import preview
@@ -26,23 +28,26 @@ from policies.faults import ConfigError, Fault, FaultError, InputError
 from policies.printable import printable
 
 Json = dict[str, Any]
+OF_HOSTS = ("driver", "runtime")
 
 
-def differing(declared: Mapping[str, Any], proposed: Mapping[str, Any]) -> Json:
+def differing(declared: Mapping[str, Any], proposal: Proposal) -> Json:
     """Return the sections of a proposal that differ from those of a stack file.
 
-    A pool keeps the name and the other settings of the declared pool with the same nodes.
-    Other sections keep the settings that the proposal doesn't have.
+    A pool keeps the name and the other settings of the declared pool with the same nodes, and all
+    its settings if the stack already manages these nodes. Declared settings of hosts stay.
 
     Args:
         declared: Content of `gpu-cluster:cluster` in the stack file.
-        proposed: Settings that describe the cluster.
+        proposal: Settings that describe the cluster.
     """
     found: Json = {}
-    for key, value in proposed.items():
+    for key, value in proposal.settings.items():
         now = declared.get(key)
         if key == "pools" and isinstance(now, list):
-            value = [_pool(pool, now) for pool in value]
+            value = [_pool(pool, now, proposal.ours) for pool in value]
+        elif key in OF_HOSTS and isinstance(now, Mapping):
+            value = {**value, **now}
         elif key != "adopted" and isinstance(value, Mapping) and isinstance(now, Mapping):
             value = {**now, **value}
         if now != value:
@@ -50,10 +55,12 @@ def differing(declared: Mapping[str, Any], proposed: Mapping[str, Any]) -> Json:
     return found
 
 
-def _pool(proposed: Mapping[str, Any], declared: Sequence[Any]) -> Json:
+def _pool(proposed: Mapping[str, Any], declared: Sequence[Any], ours: frozenset[str]) -> Json:
     nodes = _nodes(proposed)
     for pool in declared:
         if isinstance(pool, Mapping) and nodes and _nodes(pool) == nodes:
+            if nodes <= ours:
+                return dict(pool)
             same = {"name": pool["name"], "nodes": pool["nodes"]}
             return {**pool, **proposed, **same}
     return dict(proposed)
@@ -88,15 +95,13 @@ def write(stack: Stack, proposal: Proposal) -> list[str]:
         changed = dict(proposal.settings)
         after = new_text(proposal.settings)
     else:
-        changed = differing(settings_of(before), proposal.settings)
+        changed = differing(settings_of(before), proposal)
         after = with_sections(before, changed)
-    draft = file.with_name(f".{file.name}.adopted")
-    try:
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".adopt-") as folder:
+        draft = Path(folder) / file.name
         draft.write_text(after, encoding="utf-8")
         load_stack_file(draft)
         draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
     return [*changed]
 
 
@@ -144,7 +149,7 @@ def run(name: str, answer: Answer) -> None:
     # The settings of a stack are read once, so the changed file needs another object.
     adopted = Stack(name)
     with adopted.unsalted():
-        preview.run(adopted, answer)
+        preview.show(preview.run(adopted))
     print(f"next: make up STACK={name}, which takes the cluster over and restarts no pod of it")
 
 

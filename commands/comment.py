@@ -17,7 +17,7 @@ from typing import NoReturn
 from commands.forges import github, gitlab
 from commands.forges.forge import Forge, ForgeError, publish
 from components.change.comment import MARK, Origin, is_silent, mark, outdated, rendered
-from components.change.document import Document
+from components.change.document import Document, Outcome
 from policies.printable import printable
 
 CHANGE = "change.json"
@@ -25,6 +25,9 @@ CHANGE = "change.json"
 GITHUB = "https://api.github.com"
 _HEAD = re.compile(r"[A-Za-z0-9_.-]{1,100}:[^\s:?*\[\\^~]{1,250}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
+LOST = "the job failed before its preview began; its log says why"
+"""Cause of a failed preview that left no document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ class Request:
         change: Path of the document.
         job: Job of a GitLab pipeline that writes the document.
         stack: Name of the stack that the document must be about. Empty: any.
+        lost: Whether a missing document means that the preview failed.
+        optional: Whether a missing document means that there was no preview.
     """
 
     forge: str
@@ -49,6 +54,8 @@ class Request:
     change: Path
     job: str
     stack: str
+    lost: bool
+    optional: bool
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Request:
@@ -61,12 +68,14 @@ class Request:
             head=get("HEAD", ""),
             origin=Origin(
                 commit=commit if _COMMIT.fullmatch(commit) else "",
-                base=base if _COMMIT.fullmatch(base) else "",
+                base=base if _BRANCH.fullmatch(base) else "",
                 run=get("RUN", ""),
             ),
             change=Path(get("CHANGE") or CHANGE),
             job=get("JOB", "") or f"preview {get('STACK', 'dev')}",
             stack=get("STACK", ""),
+            lost=get("EXPECTED") == "true" and get("CONCLUSION") == "failure",
+            optional=bool(get("CONCLUSION")),
         )
 
 
@@ -100,6 +109,8 @@ def _fail(text: str) -> NoReturn:
 
 
 def _read(request: Request) -> Document:
+    if request.lost and not request.change.exists():
+        return Document(stack=request.stack, outcome=Outcome.FAILED, cause=LOST)
     try:
         return _document(request.stack, request.change.read_bytes())
     except ValueError as error:
@@ -119,6 +130,9 @@ def _number(text: str) -> int:
 
 
 def _at_github(request: Request, environment: Mapping[str, str]) -> None:
+    if request.optional and not request.lost and not request.change.exists():
+        print("comment: no preview of this stack; nothing to do")
+        return
     repository = environment.get("GITHUB_REPOSITORY", "")
     address = environment.get("GITHUB_API_URL") or GITHUB
     with github.client(address, environment.get("GITHUB_TOKEN", "")) as client:

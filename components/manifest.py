@@ -12,13 +12,9 @@ from typing import Any
 
 import pulumi
 
+from components.kubernetes.labels import MANAGER
+
 Json = dict[str, Any]
-
-MANAGER = "pulumi.com/patchFieldManager"
-"""Annotation that sets the field manager of a server-side apply.
-
-Source: pulumi-kubernetes v4.25.0, provider/pkg/provider/provider.go, `fieldManagerName`.
-"""
 
 
 def token(api_version: str, kind: str) -> str:

@@ -72,6 +72,7 @@ class ObservedNode:
         engine: Container engine and its version, such as `containerd://2.2.9`.
         system: Name of the operating system.
         provider: Cloud that made the node, such as `aws`; empty for a machine of the site.
+        is_ours: True if a stack of this program already manages the node's labels and taints.
     """
 
     name: str
@@ -85,6 +86,7 @@ class ObservedNode:
     engine: str = ""
     system: str = ""
     provider: str = ""
+    is_ours: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +100,6 @@ class ObservedWorkload:
         namespace: Namespace of the object.
         managed_by: Owner of the object.
         release: Namespace and name of the Helm release that the object names as its own, or None.
-        image: Image of the first container.
-        runtime_class: RuntimeClass of the pods; empty if they have none.
-        scheduled: Number of pods that the object should have.
         manifest: The object without what the API server adds.
     """
 
@@ -110,9 +109,6 @@ class ObservedWorkload:
     namespace: str
     managed_by: ManagedBy = NOBODY
     release: tuple[str, str] | None = None
-    image: str = ""
-    runtime_class: str = ""
-    scheduled: int = 0
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -147,6 +143,7 @@ class ObservedRelease:
         defaults: Values of the chart.
         managed_by: Owner of the release: Helm itself, or software that runs Helm.
         edits: Fields that somebody changed past Helm.
+        is_ours: True if a stack of this program already manages the release.
     """
 
     name: str
@@ -158,6 +155,7 @@ class ObservedRelease:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     managed_by: ManagedBy = NOBODY
     edits: tuple[Edit, ...] = ()
+    is_ours: bool = False
 
     def __str__(self) -> str:
         """Return the release as `release namespace/name`."""

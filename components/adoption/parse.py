@@ -9,7 +9,9 @@ from typing import Any
 from components.adoption.observed import Edit, ManagedBy, ObservedNode, ObservedWorkload
 from components.kubernetes import grammar
 from components.kubernetes.api import Json
+from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import helm_release
+from components.nodes.applied import PREFIX
 from components.settings.nodes.taint import Effect, Taint
 
 # Prefixes of labels that Kubernetes, NVIDIA's software and Node Feature Discovery write.
@@ -19,7 +21,7 @@ _REPORTED = re.compile(
 )
 # Labels of the same prefixes that people write: NVIDIA's documentation tells them to.
 _WRITTEN = re.compile(
-    r"nvidia\.com/(gpu|gpu\.deploy\..+|gpu\.workload\.config|mig\.config|device-plugin\.config)"
+    r"nvidia\.com/(gpu|gpu\.workload\.config|device-plugin\.config)"
     r"|node-role\.kubernetes\.io/.+|node-restriction\.kubernetes\.io/.+",
     re.DOTALL,
 )
@@ -32,6 +34,7 @@ _TRANSIENT = re.compile(
     re.DOTALL,
 )
 _RESOURCES = re.compile(r"(nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?|tencent\.com/vcuda-core)")
+_EFFECTS = frozenset(map(str, Effect))
 _COUNT = re.compile(r"[0-9]{1,6}")
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
@@ -54,7 +57,7 @@ _NOTES = (
     "deprecated.daemonset.template.generation",
     "deployment.kubernetes.io/revision",
     "kubectl.kubernetes.io/last-applied-configuration",
-    "pulumi.com/patchFieldManager",
+    MANAGER,
 )
 _AMOUNT = re.compile(r"(?P<number>[0-9]{1,15})(?P<unit>m|Ki|Mi|Gi|Ti|k|M|G|T)?")
 _UNITS = {
@@ -71,7 +74,7 @@ def node(item: Json) -> ObservedNode:
     """
     metadata, status = item["metadata"], item.get("status") or {}
     labels = {str(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
-    written = {key: value for key, value in labels.items() if _is_written(key)}
+    written = {key: value for key, value in labels.items() if _is_written(key, value)}
     info = status.get("nodeInfo") or {}
     return ObservedNode(
         name=grammar.node(metadata["name"]),
@@ -88,10 +91,17 @@ def node(item: Json) -> ObservedNode:
         engine=str(info.get("containerRuntimeVersion") or ""),
         system=str(info.get("osImage") or ""),
         provider=_provider(item),
+        is_ours=any(key.startswith(PREFIX) for key in metadata.get("annotations") or {}),
     )
 
 
-def _is_written(key: str) -> bool:
+def _is_written(key: str, value: str) -> bool:
+    """Return True if people or unknown programs set a label, and False if known software does.
+
+    The GPU Operator sets its labels `nvidia.com/gpu.deploy.…` to true; people set them to false.
+    """
+    if key.startswith("nvidia.com/gpu.deploy."):
+        return value == "false"
     return bool(_WRITTEN.fullmatch(key)) or not _REPORTED.fullmatch(key)
 
 
@@ -102,10 +112,10 @@ def _address(addresses: Iterable[Json]) -> str:
 
 def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
     for taint in taints:
-        key = str(taint["key"])
-        if not _TRANSIENT.fullmatch(key):
+        key, effect = str(taint["key"]), taint.get("effect")
+        if effect in _EFFECTS and not _TRANSIENT.fullmatch(key):
             yield Taint.model_construct(
-                key=key, value=str(taint.get("value") or ""), effect=Effect(taint["effect"])
+                key=key, value=str(taint.get("value") or ""), effect=Effect(effect)
             )
 
 
@@ -126,7 +136,6 @@ def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> Observe
     Raises:
         IllFormed: The name or the namespace is invalid.
     """
-    pod, status = item["spec"]["template"]["spec"], item.get("status") or {}
     return ObservedWorkload(
         what=what,
         kind=kind,
@@ -134,9 +143,6 @@ def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> Observe
         namespace=grammar.namespace(item["metadata"]["namespace"]),
         managed_by=managed_by,
         release=release_of(item),
-        image=str(pod["containers"][0]["image"]),
-        runtime_class=str(pod.get("runtimeClassName") or ""),
-        scheduled=int(status.get("desiredNumberScheduled") or status.get("replicas") or 0),
         manifest=declared(item, kind),
     )
 

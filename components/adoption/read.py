@@ -25,7 +25,13 @@ from components.kubernetes import grammar
 from components.kubernetes.api import Client, Json, Refused
 from components.kubernetes.gather import gather
 from components.kubernetes.managers import daemon_set
-from components.release.helm_record import decode_release, expected, secrets_of, status_of
+from components.release.helm_record import (
+    NOTED,
+    decode_release,
+    expected,
+    secrets_of,
+    status_of,
+)
 
 GPU_OPERATOR = "NVIDIA's GPU Operator"
 _OPERATOR_IMAGE = "gpu-operator"
@@ -155,6 +161,7 @@ async def _release(
     return replace(
         release,
         managed_by=next(others, by_helm),
+        is_ours=NOTED in (records[-1]["metadata"].get("annotations") or {}),
         edits=release_edits(str(recorded.get("manifest") or ""), members),
     )
 

@@ -7,8 +7,9 @@ code span or a code block, where neither Markdown, HTML, mentions, nor GitLab's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from components.change.document import (
     ClusterChange,
@@ -16,12 +17,14 @@ from components.change.document import (
     Document,
     Loss,
     NodeChange,
+    Numbers,
     Outcome,
     PodChange,
     Problem,
+    Resource,
     Statement,
 )
-from components.change.names import counted, listed, ranges
+from components.change.names import and_more, counted, listed, ranges
 from components.change.text import (
     is_validation,
     loss_text,
@@ -31,16 +34,20 @@ from components.change.text import (
     statement_text,
     told_apart,
 )
-from policies.printable import printable, printable_lines, shortened
+from policies.printable import printable, printable_lines
+
+T = TypeVar("T")
 
 LIMIT = 60_000
 """Largest comment in bytes. GitHub takes 65,536 characters (its answer 422, "Body is too long"),
 GitLab 1,000,000 (GitLab documentation, "Application limits", comments).
 """
-ROWS = (1000, 300, 100, 30, 10, 3, 0)
+ROWS = (300, 100, 30, 10, 3, 0)
 """Numbers of rows per list that are tried until the comment fits `LIMIT`."""
 PODS = 10
 """Maximum number of pods that are named above the folded details."""
+STATEMENTS = 5
+"""Maximum number of differences that are listed above the folded details."""
 WAVES = 5
 """Maximum number of waves that are listed above the folded details."""
 LONGEST = 300
@@ -58,7 +65,8 @@ class Origin:
 
     Attributes:
         commit: Commit that was previewed. Empty: unknown.
-        base: Commit that the stack was brought up with before. Empty: the real stack.
+        base: Commit or branch that was brought up on an embedded cluster before. Empty: the
+            preview is of the real stack.
         run: Address of the run's page. Empty: none.
     """
 
@@ -95,7 +103,7 @@ def _plain(stack: str) -> str:
 def labels(document: Document) -> tuple[str, ...]:
     """Return the labels of a change."""
     clusters = document.clusters
-    counts = [pool.gpus for cluster in clusters for pool in cluster.pools]
+    counts = [cluster.gpus for cluster in clusters]
     wanted = {
         "gpus": any(each.before is not None and each.before != each.after for each in counts),
         "disruptive": any(
@@ -244,7 +252,7 @@ def _pods(cluster: ClusterChange) -> str:
     for loss in Loss:
         found = [pod for pod in cluster.pods if pod.loss is loss]
         if found:
-            named = shortened([*map(_pod, found)], PODS)
+            named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
             parts.append(f"**{loss_text(loss, len(found))}**: {named}")
     if parts:
         return "; ".join(parts)
@@ -287,66 +295,99 @@ def _drained(nodes: Sequence[NodeChange]) -> str:
 def _difference_words(found: Iterable[Statement]) -> str:
     every = list(found)
     texts = [
-        f"{each.subject} {code(listed(each.names))}: {code(statement_text(each))}" for each in every
+        f"{each.subject} {code(listed(each.names))}: {code(statement_text(each))}"
+        for each in every[:STATEMENTS]
     ]
-    return shortened(texts, 5)
+    return ", ".join(texts) + and_more(len(every), STATEMENTS)
 
 
-def _folded(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> str:
-    """Return a folded table; rows beyond the maximum are only counted."""
+def _folded(
+    title: str,
+    head: Sequence[str],
+    items: Sequence[T],
+    row: Callable[[T], Sequence[str]],
+    most: int,
+) -> Iterator[str]:
+    """Yield a folded table of items; items beyond the maximum are only counted."""
+    if not items:
+        return
     lines = [
         f"| {' | '.join(head)} |",
         f"|{' --- |' * len(head)}",
-        *(f"| {' | '.join(row)} |" for row in rows[:most]),
+        *(f"| {' | '.join(row(item))} |" for item in items[:most]),
     ]
-    more = f"\n\nand {len(rows) - most} more" if len(rows) > most else ""
-    body = "\n".join(lines) if most else "too many to list here"
-    return (
-        f"<details><summary>{title} ({len(rows)})</summary>\n\n{body}{more if most else ''}\n\n"
-        "</details>"
-    )
+    more = f"\n\nand {len(items) - most} more" if len(items) > most else ""
+    body = "\n".join(lines) + more if most else "too many to list here"
+    yield f"<details><summary>{title} ({len(items)})</summary>\n\n{body}\n\n</details>"
 
 
 def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
-    pools = [
-        [code(pool.pool), code(name), str("?" if n.before is None else n.before), str(n.after)]
+    amounts = [
+        (pool.pool, name, found)
         for pool in cluster.pools
-        for name, n in [("GPUs", pool.gpus), *((each.name, each) for each in pool.resources)]
+        for name, found in [("GPUs", pool.gpus), *((each.name, each) for each in pool.resources)]
     ]
-    if any(row[2] != row[3] for row in pools):
-        yield _folded(
-            "GPUs by pool and resource", ("pool", "resource", "before", "after"), pools, most
-        )
+    if any(found.before != found.after for _, _, found in amounts):
+        head: tuple[str, ...] = ("pool", "resource", "before", "after")
+        yield from _folded("GPUs by pool and resource", head, amounts, _amount, most)
     if len(cluster.pods) > PODS:
-        pods = [
-            [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), pod.loss.value]
-            for pod in cluster.pods
-        ]
-        yield _folded("Pods", ("namespace", "pod", "node", "GPUs", "what happens"), pods, most)
-    if nodes := list(_node_rows(cluster.nodes)):
-        yield _folded("Nodes", ("nodes", "pool", "GPUs", "what happens"), nodes, most)
+        head = ("namespace", "pod", "node", "GPUs", "what happens")
+        yield from _folded("Pods", head, cluster.pods, _pod_row, most)
+    head = ("nodes", "pool", "GPUs", "what happens")
+    yield from _folded("Nodes", head, _same_nodes(cluster.nodes), _node_row, most)
+    head = ("what", "names", "difference")
     for title, found in (
         ("Changes", cluster.changes),
         ("Drift", cluster.drift),
         ("Due", cluster.due),
     ):
-        rows = [
-            [each.subject, code(listed(each.names, 20)), code(statement_text(each))]
-            for each in found
-        ]
-        if rows:
-            yield _folded(title, ("what", "names", "difference"), rows, most)
-    if cluster.warnings:
-        rows = [[_at(each), code(each.text, 1000)] for each in cluster.warnings]
-        yield _folded("Warnings", ("line", "text"), rows, most)
+        yield from _folded(title, head, found, _statement_row, most)
+    title = "Files on hosts that may be written"
+    yield from _folded(title, ("hosts", "file"), cluster.files, _file_row, most)
+    yield from _folded("Warnings", ("line", "text"), cluster.warnings, _problem_row, most)
+
+
+def _amount(item: tuple[str, str, Numbers]) -> list[str]:
+    pool, name, found = item
+    before = "?" if found.before is None else str(found.before)
+    return [code(pool), code(name), before, str(found.after)]
+
+
+def _pod_row(pod: PodChange) -> list[str]:
+    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), pod.loss.value]
+
+
+def _statement_row(statement: Statement) -> list[str]:
+    names = code(listed(statement.names, 20))
+    return [statement.subject, names, code(statement_text(statement))]
+
+
+def _file_row(statement: Statement) -> list[str]:
+    return [code(listed(statement.names, 20)), code(statement.what)]
+
+
+def _problem_row(problem: Problem) -> list[str]:
+    return [_at(problem), code(problem.text, 1000)]
+
+
+def _rule_row(problem: Problem) -> list[str]:
+    return [code(problem.rule), _at(problem), code(problem.text, 1000)]
+
+
+def _resource_row(resource: Resource) -> list[str]:
+    details = "<br>".join(map(code, resource.details))
+    return [resource.operation, code(resource.type), code(resource.name), details]
 
 
 def _at(problem: Problem) -> str:
     return code(f"{problem.file}:{problem.line}") if problem.line else ""
 
 
-def _node_rows(nodes: Iterable[NodeChange]) -> Iterator[list[str]]:
-    """Yield one row for all nodes to which the same happens."""
+Same = tuple[str, str, str, tuple[str, ...]]
+"""Pool, GPUs and what happens, with the names of all nodes to which the same happens."""
+
+
+def _same_nodes(nodes: Iterable[NodeChange]) -> list[Same]:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for node in nodes:
         pool = node.pool or "none"
@@ -360,8 +401,12 @@ def _node_rows(nodes: Iterable[NodeChange]) -> Iterator[list[str]]:
             "validated" if node.validated else "",
         ]
         groups.setdefault((pool, gpus, ", ".join(filter(None, happens))), []).append(node.node)
-    for (pool, gpus, said), names in groups.items():
-        yield [code(", ".join(ranges(names)), 1000), code(pool), gpus, said or "changed"]
+    return [(*key, tuple(names)) for key, names in groups.items()]
+
+
+def _node_row(same: Same) -> list[str]:
+    pool, gpus, happens, names = same
+    return [code(", ".join(ranges(names)), 1000), code(pool), gpus, happens or "changed"]
 
 
 def _rules(document: Document, most: int) -> Iterator[str]:
@@ -369,27 +414,21 @@ def _rules(document: Document, most: int) -> Iterator[str]:
     if broken:
         yield "**Mandatory rules are violated:**\n\n" + block("\n".join(map(_placed, broken[:20])))
     advice = [rule for rule in document.rules if not rule.mandatory]
-    if advice:
-        rows = [[code(rule.rule), _at(rule), code(rule.text, 1000)] for rule in advice]
-        yield _folded("Advice of the rules", ("rule", "line", "text"), rows, most)
+    yield from _folded("Advice of the rules", ("rule", "line", "text"), advice, _rule_row, most)
 
 
 def _engine(document: Document, most: int) -> Iterator[str]:
     if lines := list(object_lines(document)):
         yield block("\n".join(lines))
-    rows = [
-        [each.operation, code(each.type), code(each.name), "<br>".join(map(code, each.details))]
-        for each in document.resources
-    ]
-    if rows:
-        yield _folded("The engine's resources", ("operation", "type", "name", "change"), rows, most)
+    head = ("operation", "type", "name", "change")
+    yield from _folded("The engine's resources", head, document.resources, _resource_row, most)
 
 
 def _footer(document: Document, origin: Origin) -> str:
     parts = ["This comment is updated with each push."]
     if origin.base:
         parts.append(
-            f"Simulated: {code(origin.base[:12])} was brought up on an embedded cluster with the "
+            f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
             f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there."
         )
     elif origin.commit:

@@ -42,10 +42,16 @@ class Direction(StrEnum):
 
 
 class Loss(StrEnum):
-    """What happens to a pod: it is evicted from its node, or its GPU is no longer advertised."""
+    """What happens to a pod.
+
+    - `evicted`: the pod is evicted from its node.
+    - `loses-gpu`: nothing of the stack advertises the pod's GPU any more.
+    - `undeclared-gpu`: the pods of its node hold more GPUs than the stack file declares then.
+    """
 
     EVICTED = "evicted"
     LOSES_GPU = "loses-gpu"
+    UNDECLARED_GPU = "undeclared-gpu"
 
 
 class Outage(StrEnum):

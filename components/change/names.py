@@ -52,6 +52,11 @@ def listed(names: Iterable[str], most: int = MOST) -> str:
     return shortened(ranges(names), most)
 
 
+def and_more(number: int, most: int) -> str:
+    """Return how many names of a list are left out, such as ` and 3 more`; empty if none is."""
+    return f" and {number - most} more" if number > most else ""
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural if needed."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

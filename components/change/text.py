@@ -23,7 +23,7 @@ from components.change.document import (
     Statement,
     VersionChange,
 )
-from components.change.names import counted, listed
+from components.change.names import and_more, counted, listed
 from policies.printable import printable, shortened
 
 NOTHING = "none"
@@ -32,6 +32,8 @@ UNKNOWN = "?"
 """Sign for a number that was not inspected."""
 PREPARATION = re.compile(r".*-host-preparation-(.+)")
 """Names of the resources that prepare a host; the name of the host follows."""
+FILES = 3
+"""Maximum number of files that one line names; further files are only counted."""
 PODS = 4
 """Maximum number of pods that one line names; further pods are only counted."""
 STATEMENTS = 12
@@ -51,6 +53,7 @@ def lines(cluster: ClusterChange) -> list[str]:
         *cluster.notes,
         *map(version_line, cluster.versions),
         *statement_lines("change", told_apart(cluster)),
+        *file_lines(cluster),
         *statement_lines("drift", cluster.drift),
         *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
         *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
@@ -200,7 +203,8 @@ def pod_lines(cluster: ClusterChange) -> Iterator[str]:
     for loss in Loss:
         found = [pod for pod in cluster.pods if pod.loss is loss]
         if found:
-            yield f"{loss_text(loss, len(found))}: {shortened([*map(pod_text, found)], PODS)}"
+            named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
+            yield f"{loss_text(loss, len(found))}: {named}"
 
 
 def loss_text(loss: Loss, number: int) -> str:
@@ -208,6 +212,8 @@ def loss_text(loss: Loss, number: int) -> str:
     pods = counted(number, "pod")
     if loss is Loss.EVICTED:
         return f"{pods} evicted"
+    if loss is Loss.UNDECLARED_GPU:
+        return f"{pods} {'holds' if number == 1 else 'hold'} GPUs that are not declared any more"
     return f"{pods} {'loses its GPUs' if number == 1 else 'lose their GPUs'}"
 
 
@@ -268,6 +274,15 @@ def object_lines(document: Document) -> Iterator[str]:
     for operation, kinds in found.items():
         each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         yield printable(f"objects: {operation} {each}")
+
+
+def file_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield the files that the run may write on hosts, one line for the same hosts."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for each in cluster.files:
+        found.setdefault(each.names, []).append(printable(each.what))
+    for names, paths in found.items():
+        yield f"files on {listed(names)}: {shortened(paths, FILES)}"
 
 
 def is_validation(statement: Statement) -> bool:

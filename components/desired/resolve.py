@@ -312,7 +312,9 @@ class _Resolver:
         """Return the MIG layouts of the pools with GPUs."""
         own = self.cluster.scheduling.nodes
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
-        divided = self.platform.layouts
+        # The layouts of a platform that was taken over stay as they are.
+        adopted = self.platform.installation.is_adopted
+        divided = None if adopted else self.platform.layouts
         return DesiredMigLayouts(
             manager=self.layouts_manager,
             maintenance=tuple(sorted(self.cluster.nodes_in_maintenance)),

@@ -17,10 +17,13 @@ from components.findings import Finding, Findings, Kind, Subject
 from components.host_facts import HostFacts
 from components.hosts.kubeadm.scripts import init_script, join_script
 from components.hosts.phases import prepare_script, runtime_script
-from components.hosts.script import Declaration
+from components.hosts.script import Declaration, words
+from components.hosts.steps import every
 
 STEPS = "STEPS"
 """Name of the setting that lists the declared steps."""
+STEP = "step "
+"""Beginning of a finding about a whole step; the step's name follows."""
 OTHERS = "others"
 """Name of the script file with the steps that a host does not declare."""
 UNKNOWN_HASH = f"sha256:{'0' * 64}"
@@ -137,6 +140,52 @@ def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
         yield _drift(host, what, seen)
 
 
+def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the configuration files that a run may write on a host because of edits, sorted.
+
+    Args:
+        host: The host.
+        found: Findings about the host.
+    """
+    steps, owners = every(), dict(_owners(host))
+    changed: set[str] = set()
+    for finding in found:
+        if finding.kind is not Kind.CHANGE:
+            continue
+        if finding.what in PHASES.values():
+            changed |= {
+                name
+                for name, step in steps.items()
+                if PHASES[step.phase.value] == finding.what
+                and (not step.engines or host.sections.runtime.engine in step.engines)
+                and (step.given(host) is not None or not finding.first)
+            }
+        elif finding.what.startswith(STEP):
+            changed.add(finding.what.removeprefix(STEP))
+        elif owner := owners.get(finding.what) or owners.get(finding.what.split(" ")[0]):
+            changed.add(owner)
+    written = {path for name in changed & steps.keys() for path in steps[name].writes}
+    return tuple(sorted(written))
+
+
+def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
+    """Yield the step of each setting that a host records, by the words of a finding."""
+    for name, step in every().items():
+        if step.engines and host.sections.runtime.engine not in step.engines:
+            continue
+        given = step.given(host)
+        if given is not None:
+            for setting in words(given.settings, {**given.lists, **given.kept}):
+                yield _setting(setting), name
+                yield _setting(setting.partition(".")[0]), name
+
+
+def _setting(name: str) -> str:
+    """Return a recorded setting in words: `SYSCTL.vm.swappiness` becomes `sysctl vm.swappiness`."""
+    head, _, key = name.partition(".")
+    return " ".join(filter(None, (head.lower().replace("_", " "), key)))
+
+
 def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> Iterator[Finding]:
     """Yield the desired settings that differ from the settings last applied to the host."""
     kept, wanted = seen.settings[phase], declaration.settings
@@ -145,9 +194,7 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
         if name == STEPS:
             yield from _steps(host, was.split(), now.split())
         elif was != now:
-            head, _, key = name.partition(".")
-            what = " ".join(filter(None, (head.lower().replace("_", " "), key)))
-            yield _finding(Kind.CHANGE, host, what, was, now)
+            yield _finding(Kind.CHANGE, host, _setting(name), was, now)
     before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
     for name in sorted(before.keys() & after.keys()):
         if not after[name] & before[name]:
@@ -161,10 +208,10 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
 def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
     for name in before:
         if name not in after:
-            yield _finding(Kind.CHANGE, host, f"step {name}", "applied", "not declared")
+            yield _finding(Kind.CHANGE, host, f"{STEP}{name}", "applied", "not declared")
     for name in after:
         if name not in before:
-            yield _finding(Kind.CHANGE, host, f"step {name}", "", "applied")
+            yield _finding(Kind.CHANGE, host, f"{STEP}{name}", "", "applied")
 
 
 def _files(lines: Iterable[str]) -> dict[str, set[str]]:

@@ -78,6 +78,7 @@ class Step:
         files: Files relative to `steps/`, without `.sh`, in order. Empty: only the step's own file.
         disrupts: Settings whose change disrupts the pods of the host's node.
         engines: Container engines that the step is for. Empty: all hosts.
+        writes: Configuration files that the step may place or edit, without files of packages.
         judge: Returns faults of a host: facts that contradict its declaration or will do harm.
     """
 
@@ -87,6 +88,7 @@ class Step:
     files: tuple[str, ...] = ()
     disrupts: tuple[str, ...] = ()
     engines: tuple[Engine, ...] = ()
+    writes: tuple[str, ...] = ()
     judge: Callable[[DesiredHost, HostFacts], Iterable[Fault]] = _nothing
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from components.change.document import Loss
 from components.findings import Finding, Findings, Kind
 from components.hosts.difference import HostDifference
 from components.nodes.difference import PoolGpus, SchedulingDifference
@@ -26,12 +27,12 @@ class PodLoss:
     Attributes:
         node: Node that the pod runs on.
         pod: The pod.
-        evicted: Whether the pod is evicted. If not, its GPUs are no longer advertised.
+        loss: What happens to the pod.
     """
 
     node: str
     pod: PodOnNode
-    evicted: bool = False
+    loss: Loss
 
 
 @dataclass(frozen=True, kw_only=True)

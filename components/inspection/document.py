@@ -25,6 +25,7 @@ from components.desired.host import DesiredHost
 from components.desired.resolve import Desired
 from components.findings import Finding, Kind, Subject
 from components.hosts.compatibility import version
+from components.hosts.difference import files
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
 from components.inspection.losses import IN_CONTAINER, PLATFORM
@@ -78,6 +79,7 @@ def cluster_change(name: str, desired: Desired, inspection: Inspection) -> Clust
         pods=tuple(_pods(difference)),
         gaps=tuple(_gaps(desired, inspection, nodes)),
         versions=tuple(_versions(desired, inspection, nodes)),
+        files=tuple(_files(desired, difference)),
         changes=_statements(difference.of(Kind.CHANGE)),
         drift=_statements(difference.of(Kind.DRIFT)),
         due=_statements(difference.of(Kind.DUE)),
@@ -94,6 +96,17 @@ def blockers(difference: Difference) -> Iterator[str]:
     yield from plan.blockers(difference.rollout)
     for name in difference.layouts.names:
         yield from plan.blocked(name, difference.layouts.view(name))
+
+
+def _files(desired: Desired, difference: Difference) -> Iterator[Statement]:
+    """Yield the configuration files that the run may write, each with its hosts."""
+    found: dict[str, list[str]] = {}
+    for host in desired.hosts:
+        own = [each for each in difference.hosts.findings if each.name == host.name]
+        for path in files(host, own):
+            found.setdefault(path, []).append(host.name)
+    for path, names in sorted(found.items()):
+        yield Statement(subject="host", names=tuple(map(printable, names)), what=path)
 
 
 def _notes(difference: Difference) -> Iterator[str]:
@@ -226,9 +239,12 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
     for lost in difference.losses:
         pod = lost.pod
         if (pod.namespace, pod.name) not in named:
-            loss = Loss.EVICTED if lost.evicted else Loss.LOSES_GPU
             yield PodChange(
-                namespace=pod.namespace, name=pod.name, node=lost.node, gpus=pod.gpus, loss=loss
+                namespace=pod.namespace,
+                name=pod.name,
+                node=lost.node,
+                gpus=pod.gpus,
+                loss=lost.loss,
             )
 
 

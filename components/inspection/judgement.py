@@ -17,6 +17,7 @@ from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
 from components.inspection.difference import Difference
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
+from components.inspection.misfits import misfits
 from components.inspection.observed_cluster import ClusterSeen
 from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
@@ -83,6 +84,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         for finding in validate_host(host, facts[host.name])
     ]
     findings += judge_all(desired.platform.site.driver, desired.hosts, facts)
+    findings += misfits(desired, cluster.kernels)
     findings += hardware.warnings(facts)
     findings += _unreached(desired.registries, desired.hosts, facts)
     findings += _gone(desired.newcomers, facts, cluster.nodes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from components.change.document import Loss
 from components.desired.pool import PoolScheduling
 from components.findings import Kind
 from components.inspection.difference import Difference, PodLoss
@@ -166,12 +167,13 @@ def losses(
         evicted = not_tolerating(listed, risk.taints)
         if risk.drained:
             evicted = tuple(map(pod_on_node, to_evict(listed)))
-        found += [PodLoss(node=name, pod=pod, evicted=True) for pod in evicted]
+        found += [PodLoss(node=name, pod=pod, loss=Loss.EVICTED) for pod in evicted]
         holders = (*with_gpus(listed), *of_claims(claims, name))
         if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
             gone = {(pod.namespace, pod.name) for pod in evicted}
+            loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
             found += [
-                PodLoss(node=name, pod=pod)
+                PodLoss(node=name, pod=pod, loss=loss)
                 for pod in holders
                 if (pod.namespace, pod.name) not in gone
             ]

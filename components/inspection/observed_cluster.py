@@ -42,6 +42,7 @@ class ClusterSeen:
         cordoned: Nodes that an earlier run of this program left cordoned.
         unschedulable: Nodes of the pools that somebody else cordoned.
         members: Labels of each pool's nodes.
+        kernels: Kernel of each node.
         scheduling: Differences of nodes' labels and taints.
         validation: Nodes that must be validated.
         platform: Differences of the GPU platform.
@@ -59,6 +60,7 @@ class ClusterSeen:
     cordoned: tuple[str, ...] = ()
     unschedulable: tuple[str, ...] = ()
     members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
+    kernels: Mapping[str, str] = field(default_factory=dict)
     scheduling: SchedulingDifference | None = None
     validation: ValidationDifference = field(default_factory=ValidationDifference)
     platform: PlatformDifference = field(default_factory=PlatformDifference)
@@ -198,6 +200,12 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
             for pool, listed in members.items()
         },
         unschedulable=tuple(cordoned_by_others(every)),
+        kernels={
+            _name(node): str(
+                (node.get("status", {}).get("nodeInfo") or {}).get("kernelVersion", "")
+            )
+            for node in nodes
+        },
     )
 
 

@@ -1,6 +1,11 @@
-"""Labels that this program sets; each label is defined once."""
+"""Labels and annotations of the objects that this program creates; each is defined once."""
 
 from __future__ import annotations
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 """Label of every object that this program creates."""
+MANAGER = "pulumi.com/patchFieldManager"
+"""Annotation that sets the field manager of a server-side apply.
+
+Source: pulumi-kubernetes v4.25.0, provider/pkg/provider/provider.go, `fieldManagerName`.
+"""

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from components.base.address import canonical
 from components.loading import (
+    validate_adopted,
     validate_driver,
     validate_kubeadm_cluster,
     validate_maintenance,
@@ -42,6 +43,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from validate_maintenance.validate(sections)
     yield from validate_kubeadm_cluster.validate(sections)
     yield from validate_tests.validate(sections)
+    yield from validate_adopted.validate(sections)
     if sections.platform is not None:
         yield from named(sections.platform).validate_settings(sections)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.base.model import Model
+from components.settings.adopted import AdoptedSettings
 from components.settings.device_plugin import DevicePluginSettings
 from components.settings.dra import DraSettings
 from components.settings.driver_installer import DriverInstallerSettings
@@ -21,6 +22,7 @@ from components.settings.nodes.scheduling import SchedulingSettings
 from components.settings.validation import ValidationSettings
 
 SECTIONS: Mapping[str, type[Model]] = {
+    "adopted": AdoptedSettings,
     "dra": DraSettings,
     "gpu_manager": GpuManagerSettings,
     "kubernetes_packages": KubernetesPackagesSettings,

@@ -21,6 +21,9 @@ Json = dict[str, Any]
 #: deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
 PLUGIN_NAME = "nvidia-device-plugin"
 OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
+#: Label `name` of the device plugin's pods in its published manifest (NVIDIA/k8s-device-plugin
+#: v0.17.1, deployments/static/nvidia-device-plugin.yml).
+STATIC_PLUGIN = "nvidia-device-plugin-ds"
 
 #: Labels of other pods that wait for the controller: gpu-manager, the DRA driver and the driver
 #: installer.
@@ -263,7 +266,7 @@ def stages() -> list[Json]:
             unready,
             _match('.metadata.labels["app.kubernetes.io/name"]', "NotIn", PLUGIN_NAME),
             _match(".metadata.labels.app", "NotIn", OPERATOR_PLUGIN_APP),
-            _match(f'.metadata.labels["{MANAGER_KEY}"]', "NotIn", MANAGER),
+            _match(f'.metadata.labels["{MANAGER_KEY}"]', "NotIn", MANAGER, STATIC_PLUGIN),
             _match(f'.metadata.labels["{DRA_KEY}"]', "NotIn", DRA),
             _match(f'.metadata.labels["{INSTALLER}"]', "DoesNotExist"),
         ),

@@ -36,6 +36,10 @@ def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{path.stem}.{name}", job
 
 
+def jobs_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from workflow(path)["jobs"].items()
+
+
 def steps() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, job in jobs():
         for number, step in enumerate(job.get("steps", []), start=1):
@@ -53,7 +57,9 @@ def by_name(value: str) -> str:
 
 def test_the_workflows_are_there() -> None:
     names = [path.stem for path in FILES]
-    assert names == ["analysis", "audit", "check", "deploy", "facts", "preview", "release"]
+    assert names == [
+        "analysis", "audit", "check", "comment", "deploy", "facts", "preview", "release",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -92,7 +98,19 @@ def test_permissions_are_none_at_the_top_and_named_in_each_job(path: Path) -> No
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
-    assert not {"pull_request_target", "workflow_run"} & set(workflow(path)["on"])
+    """A workflow that starts after a preview checks out nothing but the default branch."""
+    events = set(workflow(path)["on"])
+    assert "pull_request_target" not in events
+    assert ("workflow_run" in events) == (path.stem == "comment")
+    if path.stem != "comment":
+        return
+    for _, job in jobs_of(path):
+        checkouts = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
+        assert [step["with"] for step in checkouts] == [{"persist-credentials": False}]
+        assert [step["run"] for step in job["steps"] if "run" in step] == ["make comment"]
+        assert "secrets." not in str(job)
+        (download,) = [s for s in job["steps"] if "download-artifact" in s.get("uses", "")]
+        assert download["with"]["path"] == "change", "no file of the checkout can be replaced"
 
 
 @pytest.mark.parametrize("name", JOBS, ids=by_name)
@@ -124,14 +142,48 @@ def test_every_stack_file_is_previewed() -> None:
     stacks = {path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml")}
     assert set(PREVIEW["jobs"]["embedded"]["strategy"]["matrix"]["stack"]) == stacks
     ours = PREVIEW["jobs"]["preview"]["strategy"]["matrix"]["stack"]
-    assert set(re.findall(r'"(\w+)"', ours)) == stacks
+    assert set(re.findall(r'"(\w+)"', ours)) == stacks - {"dev"}
+    commented = JOBS["comment.comment"]["strategy"]["matrix"]["include"]
+    assert {each["stack"] for each in commented} == stacks
 
 
-def test_one_comment_for_each_stack_by_pulumis_action() -> None:
-    (step,) = [s for _, s in steps() if s.get("uses", "").startswith("pulumi/actions@")]
-    assert step["with"]["command"] == "preview"
-    assert (step["with"]["comment-on-pr"], step["with"]["edit-pr-comment"]) == (True, True)
-    assert step["with"]["policyPacks"] == "components/guardrails/pack"
+@pytest.mark.promise(
+    "A pull request, also from a fork, gets a comment without any credential: what it changes of "
+    "the base, on an embedded cluster."
+)
+def test_a_preview_of_the_base_and_the_change_leaves_a_document_and_another_workflow_comments() -> (
+    None
+):
+    embedded = PREVIEW["jobs"]["embedded"]["steps"]
+    base, _, up, head, preview, upload = embedded
+    assert base["with"]["ref"] == "${{ github.event.pull_request.base.ref }}"
+    assert "ref" not in head["with"]
+    assert (up["run"], preview["run"]) == ("make up", "make start preview")
+    assert base["if"] == up["if"] == "matrix.stack == 'dev'"
+    assert upload["if"].startswith("always()")
+    assert preview["env"] == {"GPU_CLUSTER_CHANGE": upload["with"]["path"]}
+    (comment,) = [step for step in JOBS["comment.comment"]["steps"] if "run" in step]
+    (download,) = [s for s in JOBS["comment.comment"]["steps"] if "download" in s.get("uses", "")]
+    assert comment["env"]["CHANGE"] == f"{download['with']['path']}/{upload['with']['path']}"
+    assert download["with"]["name"] == "change-${{ matrix.stack }}"
+    for job in PREVIEW["jobs"].values():
+        assert job["permissions"] == {"contents": "read"}
+
+
+GITLAB = dict(yaml_file.read(ROOT / ".gitlab-ci.yml").value)
+
+
+def test_at_gitlab_only_the_default_branch_runs_beside_the_token() -> None:
+    previews, comments = GITLAB["preview dev"], GITLAB["comments"]
+    assert previews["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}]
+    (rule,) = comments["rules"]
+    assert "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH" in rule["if"]
+    assert '$CI_PIPELINE_SOURCE == "schedule"' in rule["if"]
+    assert comments["script"] == ["make comment"]
+    assert (comments["variables"]["JOB"], comments["variables"]["PULL"]) == ("preview dev", "all")
+    assert "TOKEN" not in str(previews)
+    assert previews["artifacts"]["when"] == "always"
+    assert previews["variables"]["GPU_CLUSTER_CHANGE"].endswith(previews["artifacts"]["paths"][0])
 
 
 @pytest.mark.parametrize("name", ["preview.preview", "preview.embedded", "deploy.deploy"])

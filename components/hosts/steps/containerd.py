@@ -38,4 +38,8 @@ STEP = Step(
     ),
     disrupts=("GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH", "GC_CDI"),
     judge=_judge,
+    writes=(
+        "/etc/containerd/config.toml",
+        "/etc/containerd/conf.d/99-nvidia.toml",
+    ),
 )

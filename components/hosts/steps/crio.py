@@ -32,4 +32,5 @@ STEP = Step(
     files=("library/engine_plain", "crio"),
     disrupts=("GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH"),
     judge=_judge,
+    writes=("/etc/crio/crio.conf.d/99-nvidia.toml",),
 )

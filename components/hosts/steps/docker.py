@@ -49,4 +49,5 @@ STEP = Step(
         "GC_DOCKER_FORWARD",
     ),
     judge=_judge,
+    writes=("/etc/docker/daemon.json",),
 )

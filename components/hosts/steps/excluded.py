@@ -11,4 +11,9 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings={"GC_EXCLUDED": ",".join(left_out)}) if left_out else None
 
 
-STEP = Step(given=_given, after="nouveau", disrupts=("GC_EXCLUDED",))
+STEP = Step(
+    given=_given,
+    after="nouveau",
+    disrupts=("GC_EXCLUDED",),
+    writes=("/etc/modprobe.d/gpu-cluster-excluded.conf",),
+)

@@ -29,4 +29,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings)
 
 
-STEP = Step(given=_given, after="sysctl")
+STEP = Step(given=_given, after="sysctl", writes=("/etc/security/limits.d/99-gpu-cluster.conf",))

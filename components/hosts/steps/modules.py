@@ -11,4 +11,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings={"GC_MODULES": " ".join(modules)}) if modules else None
 
 
-STEP = Step(given=_given, after="swap")
+STEP = Step(given=_given, after="swap", writes=("/etc/modules-load.d/gpu-cluster.conf",))

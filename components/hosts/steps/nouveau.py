@@ -22,4 +22,9 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield fault(host, found, "the NVIDIA driver alone", cure, Severity.WARNING)
 
 
-STEP = Step(given=_given, after="firewall", judge=_judge)
+STEP = Step(
+    given=_given,
+    after="firewall",
+    judge=_judge,
+    writes=("/etc/modprobe.d/gpu-cluster-blacklist.conf",),
+)

@@ -17,4 +17,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": own})
 
 
-STEP = Step(given=_given, after="modules")
+STEP = Step(given=_given, after="modules", writes=("/etc/sysctl.d/zz-gpu-cluster.conf",))

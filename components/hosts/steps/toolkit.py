@@ -89,4 +89,5 @@ STEP = Step(
     phase=Phase.RUNTIME,
     disrupts=("GC_DEFAULT_RUNTIME", "GC_DEVICES_BY_ENVIRONMENT", "GC_TOOLKIT_PACKAGES"),
     judge=_judge,
+    writes=("/etc/nvidia-container-runtime/config.toml",),
 )

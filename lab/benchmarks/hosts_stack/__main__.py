@@ -26,7 +26,7 @@ document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
 key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 desired = resolve(cluster, pulumi.get_stack())
-hosts_differ = inspect(desired, key, {}).difference.hosts
+hosts_differ = inspect("hosts", desired, key, {}).difference.hosts
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])

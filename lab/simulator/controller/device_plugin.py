@@ -29,6 +29,7 @@ LOOK = 0.25
 #: combine different keys with "or".
 SELECTORS = (
     f"app.kubernetes.io/name={stages.PLUGIN_NAME}",
+    f"name={stages.STATIC_PLUGIN}",
     f"app in ({stages.OPERATOR_PLUGIN_APP},nvidia-container-toolkit-daemonset)",
     marks.VALIDATION,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from commands.adopt import differing
 from components.adoption import parse
 from components.adoption.observed import (
     ManagedBy,
@@ -14,9 +16,11 @@ from components.adoption.observed import (
     ObservedRelease,
 )
 from components.adoption.owners import Deliverers, owner_of
-from components.adoption.propose import OPERATOR, PLUGIN, Proposal, propose
+from components.adoption.propose import KUBESPRAY, OPERATOR, PLUGIN, Proposal, propose
 from components.adoption.read import observed_release, release_edits
+from components.desired.resolve import resolve
 from components.loading.loader import load
+from policies.faults import ConfigError
 
 Json = dict[str, Any]
 HELM = ManagedBy(kind=ManagerKind.HELM, name="nvdp", namespace="kube-system")
@@ -345,3 +349,93 @@ def test_a_cluster_without_gpu_software_gets_the_platform() -> None:
     proposal = propose(cluster(machine("gpu-1")), "prod")
     assert "adopted" not in proposal.settings
     assert load(proposal.settings).platform == "device-plugin"
+
+
+ADOPTED = {"release": {"name": "nvdp", "namespace": "kube-system", "version": "0.17.1"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"platform": "dra"}, "adopted.release"),
+        ({"devicePlugin": {"extraValues": {"podAnnotations": {"a": "b"}}}}, "devicePlugin.extra"),
+        ({"devicePlugin": {"version": "0.20.0"}}, "devicePlugin.version"),
+        ({"adopted": {"release": ADOPTED["release"], "objects": [{"kind": "Pod"}]}}, "adopted"),
+        ({"adopted": {}}, "adopted"),
+        ({"adopted": {"objects": [{"apiVersion": "v1", "kind": "Pod"}]}}, "adopted.objects[0]"),
+        (
+            {"pools": [{"name": "a", "nodes": ["n"], "gpusPerNode": 8,
+                        "unhealthyDevices": {"n": {"index": [1]}}}]},
+            "pools[0].unhealthyDevices",
+        ),
+    ],
+)  # fmt: skip
+def test_what_contradicts_adopted_software_is_refused(changes: Json, place: str) -> None:
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": "c"},
+        "platform": "device-plugin",
+        "adopted": ADOPTED,
+        "pools": [{"name": "a", "nodes": ["n"], "gpusPerNode": 8}],
+        **changes,
+    }
+    with pytest.raises(ConfigError) as caught:
+        load(document)
+    assert any(fault.place.startswith(place) for fault in caught.value.faults)
+
+
+def test_adopted_software_adds_no_label_and_no_image() -> None:
+    desired = resolve(load(propose(by_helm(), "prod").settings), "prod")
+    (pool,) = desired.scheduling.pools
+    assert (pool.labels, pool.taints, pool.startup_taint) == ({}, (), False)
+    assert [space.name for space in desired.namespaces] == ["gpu-validation"]
+    assert str(desired.presence.release) == "release kube-system/nvdp"
+    assert desired.platform.installation.values == {"gfd": {"enabled": True}}
+
+
+DECLARED: Json = {
+    "version": "v1",
+    "kubernetes": {"context": "prod", "clusterIdentifier": "x"},
+    "platform": "device-plugin",
+    "driver": {"source": "package", "version": "595.91.07"},
+    "pools": [{"name": "mine", "nodes": ["gpu-1", "gpu-2", "gpu-3", "gpu-4"], "gpusPerNode": 4}],
+}
+
+
+def test_only_what_differs_is_written_and_declared_names_stay() -> None:
+    written = differing(DECLARED, propose(by_helm(), "prod"))
+    assert set(written) == {"adopted", "pools"}
+    (pool,) = written["pools"]
+    assert (pool["name"], pool["gpusPerNode"]) == ("mine", 8)
+    assert pool["nodes"] == DECLARED["pools"][0]["nodes"]
+    assert differing({**DECLARED, **written}, propose(by_helm(), "prod")) == {}
+
+
+def test_what_a_stack_manages_already_is_left_to_its_file() -> None:
+    observed = by_helm()
+    managed = replace(
+        observed,
+        nodes=tuple(replace(node, is_ours=True) for node in observed.nodes),
+        releases=tuple(replace(each, is_ours=True) for each in observed.releases),
+    )
+    assert differing(DECLARED, propose(managed, "prod")) == {}
+
+
+def test_a_plugin_of_kubespray_is_kept_and_one_of_gke_is_refused() -> None:
+    # kubespray, roles/container_engine_accelerator/nvidia_gpu: the manifest has the label of an
+    # addon manager, which a cluster of kubespray doesn't run.
+    labels = {"k8s-app": "nvidia-gpu-device-plugin", "addonmanager.kubernetes.io/mode": "Reconcile"}
+    item = plugin(name="nvidia-gpu-device-plugin", labels=labels)
+    for managed, refused in ((False, False), (True, True)):
+        owner = owner_of(item, "DaemonSet", Deliverers(addon_manager=managed))
+        workload = parse.workload(item, "DaemonSet", KUBESPRAY, owner)
+        proposal = propose(cluster(machine("gpu-1"), workloads=(workload,)), "prod")
+        assert bool(proposal.refused) is refused
+        assert proposal.settings["adopted"]["objects"]
+
+
+def test_what_hosts_have_is_named_and_they_are_left_alone() -> None:
+    labels = {"nvidia.com/cuda.driver-version.full": "580.95.05"}
+    proposal = propose(by_manifest(machine("gpu-1", labels=labels)), "prod")
+    assert any("containerd 2.2.9, driver 580.95.05" in note for note in proposal.notes)
+    assert load(proposal.settings).hosts == ()

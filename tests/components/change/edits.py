@@ -9,13 +9,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from components.change.document import ClusterChange, Document, Outcome
+from components.change.text import lines
 from components.host_facts import HostFacts
-from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod, told
+from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod
 
 Json = dict[str, Any]
 TOLD = Path(__file__).with_name("told.yaml")
@@ -43,10 +46,15 @@ class Edit:
         self.meets(world)
         return world
 
+    @cached_property
+    def change(self) -> ClusterChange:
+        """Return what a run would change."""
+        return self.world.change(self.after)
+
     @property
     def text(self) -> str:
         """Return what the terminal says about the edit."""
-        return told(self.world, self.after)
+        return "\n".join(lines(self.change))
 
 
 def _new(number: int) -> Callable[[World], None]:
@@ -302,6 +310,13 @@ EDITS: dict[str, Edit] = {
         _pods(pod("::error::\x1b[2Jx/@everyone <img>", "gpu-4", 8)),
     ),
 }
+
+
+def document_of(name: str) -> Document:
+    """Return the document of an edit."""
+    change = EDITS[name].change
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -35,6 +35,8 @@ from components.change.document import (
     schema,
 )
 from components.change.lines import StackFile, located
+from components.hosts.script import FOLDER
+from components.hosts.steps import every
 from components.inspection.document import cluster_change
 from tests.components.change.world import DRIVER, World, base, desired_of, pod
 
@@ -203,6 +205,35 @@ def test_a_chart_that_goes_up_or_down_says_so() -> None:
         assert found == (expected if direction else [])
 
 
+@pytest.mark.promise("A preview refuses a driver that is known not to fit the kernel or CUDA.")
+@pytest.mark.parametrize(
+    ("kernel", "driver", "image", "found"),
+    [
+        ("6.8.0-60-generic", "595.91.07", "", ""),
+        ("4.4.0-1", "595.91.07", "", "driver 595.91.07 on kernel 4.4.0-1, needs Linux 4.15"),
+        ("6.8.0-60-generic", "570.172.08", "13.0.1", "driver 570.172.08 for CUDA 13.0.1"),
+        ("6.8.0-60-generic", "580", "13.0.1", ""),
+        ("6.8.0-60-generic", "570", "13.0.1", "driver 570 for CUDA 13.0.1"),
+        ("6.15.2", "575.51.02", "", "known not to build since Linux 6.15"),
+    ],
+)
+def test_versions_that_do_not_fit_each_other_are_refused(
+    kernel: str, driver: str, image: str, found: str
+) -> None:
+    branch = {} if "." in driver else {"precompiled": True}
+    section = {"source": "operator", "version": driver, **branch}
+    operator = edited(platform="gpu-operator", driver=section, hosts=[])
+    if image:
+        name = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{image}"
+        operator["validation"] = {"image": name}
+    world = World.of(operator)
+    for node in world.nodes.values():
+        node["status"]["nodeInfo"]["kernelVersion"] = kernel
+    faults = [fault.text for fault in world.change(operator).faults]
+    assert len(faults) == bool(found), faults
+    assert all(found in text for text in faults)
+
+
 def test_another_platform_tells_that_gpus_are_gone_in_between() -> None:
     world = World.of(base())
     world.pods = [pod("train-0", "gpu-4", 8)]
@@ -211,6 +242,50 @@ def test_another_platform_tells_that_gpus_are_gone_in_between() -> None:
     assert (gap.gpus, gap.at_most, gap.nodes) == (32, 32, ("gpu-1", "gpu-2", "gpu-3", "gpu-4"))
     assert "device-plugin is removed before gpu-operator is installed" in gap.why
     assert [each.name for each in change.pods] == ["train-0"]
+
+
+def test_pods_that_hold_more_than_is_declared_then_are_named() -> None:
+    world = World.of(base())
+    world.pods = [pod("a", "gpu-1", 3), pod("b", "gpu-1", 2), pod("c", "gpu-2", 4)]
+    change = world.change(pool(gpusPerNode=4))
+    assert [(each.name, each.loss) for each in change.pods] == [
+        ("a", Loss.UNDECLARED_GPU),
+        ("b", Loss.UNDECLARED_GPU),
+    ]
+
+
+@pytest.mark.promise("A preview names the configuration files on hosts that a run may write.")
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ({"system": {"sysctl": {"vm.swappiness": "1"}}}, ("/etc/sysctl.d/zz-gpu-cluster.conf",)),
+        ({"system": {"swapOff": False}}, ("/etc/fstab",)),
+        (
+            {"system": {"modules": ["overlay", "br_netfilter", "nf_conntrack"]}},
+            ("/etc/modules-load.d/gpu-cluster.conf",),
+        ),
+        (
+            {"runtime": {"devicesByEnvironment": True}},
+            ("/etc/nvidia-container-runtime/config.toml",),
+        ),
+        ({"validation": {"timeoutSeconds": 121}}, ()),
+    ],
+)
+def test_files_on_hosts_that_change_are_named(sections: Json, expected: tuple[str, ...]) -> None:
+    change = World.of(base()).change(edited(**sections))
+    assert tuple(each.what for each in change.files) == expected
+    assert all(each.names == ("gpu-1", "gpu-2") for each in change.files)
+
+
+def test_a_step_says_only_files_that_its_scripts_name() -> None:
+    for name, step in every().items():
+        files = [FOLDER / f"{each}.sh" for each in step.files]
+        shared = (FOLDER / "library").glob("*.sh")
+        text = "".join(each.read_text() for each in [*files, *shared])
+        for path in step.writes:
+            folder, _, file = path.rpartition("/")
+            assert file in text, (name, path)
+            assert folder.rpartition("/")[2] in text, (name, path)
 
 
 def test_change_drift_and_due_stay_apart() -> None:

@@ -17,9 +17,8 @@ from commands.forges import github, gitlab
 from commands.forges.forge import ATTEMPTS, Forge, ForgeError, Note, publish
 from components.change.comment import LABELS, Origin, mark
 from components.change.document import ClusterChange, Document, Outcome, Problem
-from tests.components.change.edits import EDITS
+from tests.components.change.edits import document_of
 from tests.components.change.forges import OPERATIONS, Fake, served
-from tests.components.change.test_comment import document_of
 
 AUTHORS = {"github": "github-actions[bot]", "gitlab": "bot"}
 FORGES = sorted(AUTHORS)
@@ -253,7 +252,9 @@ def environment(fake: Fake, path: Path, **more: str) -> dict[str, str]:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    for name in ("STACK", "PULL", "HEAD", "COMMIT", "BASE", "FORGE", "RUN", "JOB"):
+    for name in (
+        "STACK", "PULL", "HEAD", "COMMIT", "BASE", "FORGE", "RUN", "JOB", "EXPECTED", "CONCLUSION",
+    ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -265,10 +266,10 @@ def test_the_command_keeps_the_comment(
 ) -> None:
     path = tmp_path / "change.json"
     path.write_text(document_of(HALF).write())
-    run(monkeypatch, environment(fake, path, PULL="12", COMMIT="a" * 40, BASE="b" * 40))
+    run(monkeypatch, environment(fake, path, PULL="12", COMMIT="a" * 40, BASE="main"))
     assert capsys.readouterr().out == "comment: created\n"
     assert "32 → 16" in fake.comments[0]["body"]
-    assert "Simulated: `bbbbbbbbbbbb`" in fake.comments[0]["body"]
+    assert "Simulated: `main`" in fake.comments[0]["body"]
 
 
 @pytest.mark.parametrize(
@@ -292,6 +293,22 @@ def test_what_the_command_cannot_use_is_named(
     with served(Fake("github")) as fake, pytest.raises(SystemExit) as raised:
         run(monkeypatch, environment(fake, path, **{"PULL": "12", **variables}))
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "conclusion", "comments"),
+    [("true", "failure", 1), ("true", "success", 0), ("", "failure", 0), ("true", "cancelled", 0)],
+)
+def test_a_preview_that_left_no_document_has_failed_or_never_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: str, conclusion: str, comments: int
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with served(Fake("github")) as fake:
+        more = {"STACK": "dev", "EXPECTED": expected, "CONCLUSION": conclusion}
+        run(monkeypatch, environment(fake, tmp_path / "change.json", PULL="12", **more))
+        assert len(fake.comments) == comments
+        if comments:
+            assert "the job failed before its preview began" in fake.comments[0]["body"]
 
 
 def test_without_a_forge_the_comment_is_printed(
@@ -330,12 +347,6 @@ def test_a_note_has_the_stack_and_the_labels_of_its_first_line_alone() -> None:
     other = Note(number=1, body="<!-- gpu-cluster change: stack=dev labels=gpus,admin -->")
     assert other.labels == {"gpus"}
     assert Note(number=1, body="a talk").stack == ""
-
-
-def test_every_edit_fits_a_comment() -> None:
-    for name in EDITS:
-        body = comment.body_of(document_of(name), Origin())
-        assert body is None or len(body.encode()) < 65_536
 
 
 DESCRIPTIONS = os.environ.get("FORGES_OPENAPI", "")

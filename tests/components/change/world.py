@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from components.change.document import ClusterChange
-from components.change.text import lines
 from components.desired.resolve import Desired, resolve
 from components.findings import Finding
 from components.host_facts import HostFacts
@@ -259,8 +258,3 @@ def facts_of(desired: Desired, name: str) -> HostFacts:
         settings={phase: each.settings for phase, each in phases.items()},
         steps={phase: tuple(b.line for b in each.bundles) for phase, each in phases.items()},
     )
-
-
-def told(world: World, document: Json) -> str:
-    """Return the terminal's text about an edit."""
-    return "\n".join(lines(world.change(document)))

@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import date
-from typing import Any
 
 import pytest
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.judgement import Seen, judged
 from components.loading.loader import load
-from policies.faults import Severity
+from tests.components.inspection.ended import DAY, told
 from tests.fixtures.documents import document
-from tests.resolved import platform_of
 
-DAY = date(2026, 11, 26)
 GOOD = HostFacts(os="ubuntu", os_version="26.04", containerd="2.3.7", driver="595.91.07")
-
-
-def told(
-    facts: dict[str, HostFacts] | None = None,
-    kubernetes: str = "v1.36.3",
-    nodes: dict[str, str] | None = None,
-    today: date = DAY,
-    **sections: Any,
-) -> list[str]:
-    """Return the warnings about hosts, the Kubernetes version and the drivers in node labels."""
-    labels = [{HOSTNAME: name, DRIVER: driver} for name, driver in (nodes or {}).items()]
-    declared = load(document(**sections))
-    found = list(
-        outlived(
-            platform_of(declared).site,
-            resolve(declared, "dev").hosts,
-            facts or {},
-            kubernetes,
-            {"a100": labels},
-            today,
-        )
-    )
-    assert {fault.severity for fault in found} <= {Severity.WARNING}
-    return [str(fault) for fault in found]
 
 
 @pytest.mark.promise(

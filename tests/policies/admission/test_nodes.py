@@ -10,7 +10,7 @@ from policies.admission.manifests import manifests
 from policies.facts.floors import Floor, Software, floors, parse
 from policies.rules import Context, Severity
 from tests.policies.admission.cluster import Answer, Json, apply, create, edit
-from tests.policies.facts.borders import name
+from tests.policies.facts.borders import just_below, name
 
 LABEL = "nvidia.com/cuda.driver-version.full"
 DRIVERS = [entry for entry in floors() if entry.part is Software.DRIVER]
@@ -27,16 +27,6 @@ def said_of(api: httpx.Client, driver: str) -> str:
     assert said.taken, said.text
     assert said.rules <= {"GPU072"}
     return said.text
-
-
-def just_below(entry: Floor) -> str:
-    """Return the last version below a security floor: 580.159.02 for 580.159.03."""
-    numbers = [*entry.fixed.split("."), "0"][:3]
-    for place in reversed(range(len(numbers))):
-        if int(numbers[place]):
-            last = f"{int(numbers[place]) - 1:0{len(numbers[place])}}"
-            return ".".join([*numbers[:place], last, *("99" for _ in numbers[place + 1 :])])
-    raise AssertionError(entry.fixed)
 
 
 @pytest.mark.promise(

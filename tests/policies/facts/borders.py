@@ -1,4 +1,4 @@
-"""Names of tests of security floors."""
+"""Names of tests of security floors, and the versions just below a floor."""
 
 from __future__ import annotations
 
@@ -7,3 +7,13 @@ from policies.facts.floors import Floor
 
 def name(entry: Floor) -> str:
     return f"{entry.bulletin}-{entry.part}-{entry.branch}"
+
+
+def just_below(entry: Floor) -> str:
+    """Return the last version below a security floor: 580.159.02 for 580.159.03."""
+    numbers = [*entry.fixed.split("."), "0"][:3]
+    for place in reversed(range(len(numbers))):
+        if int(numbers[place]):
+            last = f"{int(numbers[place]) - 1:0{len(numbers[place])}}"
+            return ".".join([*numbers[:place], last, *("99" for _ in numbers[place + 1 :])])
+    raise AssertionError(entry.fixed)

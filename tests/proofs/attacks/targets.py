@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,7 +21,18 @@ from command_provider.output import Redactor, visible
 import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
+from commands.annotations import of_github, of_gitlab
+from components.adoption import parse as adoption
+from components.adoption.observed import ObservedCluster
+from components.adoption.owners import Deliverers, owner_of
+from components.adoption.propose import PLUGIN, propose
+from components.adoption.read import observed_release, release_edits
+from components.adoption.stack_text import new_text
 from components.base.yaml_file import parse as parse_yaml
+from components.change.comment import LIMIT, MARK, outdated, rendered
+from components.change.document import Document
+from components.change.text import lines as change_lines
+from components.change.text import object_lines
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.findings import lines as finding_lines
@@ -218,6 +230,33 @@ def nodes(listed: list[Json]) -> None:
         assert all(line.isprintable() for line in finding_lines(differing.findings))
 
 
+def cluster(given: Json) -> None:
+    """Check that settings are proposed for any running cluster, or an error names the object.
+
+    Args:
+        given: A Node (`node`), a DaemonSet (`set`), and a release's record (`release`) with the
+            manifest of that DaemonSet.
+    """
+    item, recorded = given["set"], given["release"]
+    owners = Deliverers(applications=(), helm_releases=(), addon_manager=True)
+
+    def read() -> None:
+        owner = owner_of(item, "DaemonSet", owners)
+        observed = ObservedCluster(
+            version="v1.36.3",
+            nodes=(adoption.node(given["node"]),),
+            workloads=(adoption.workload(item, "DaemonSet", PLUGIN, owner),),
+            releases=(observed_release(recorded, "nvdp", "kube-system"),),
+        )
+        release_edits(recorded["manifest"], {("DaemonSet", "nvdp"): item})
+        proposal = propose(observed, "test")
+        for line in (*map(str, proposal.refused), *map(printable, proposal.notes)):
+            assert line.isprintable()
+        assert parse_yaml(new_text(proposal.settings)).value
+
+    assert refusal(read, IllFormed).isprintable()
+
+
 def pods(given: Json) -> None:
     """Check that any pods, log and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
@@ -267,6 +306,26 @@ def shown(text: str) -> None:
     assert samples.is_safe(visible(text).replace("\t", " "))
 
 
+def change(value: Any) -> None:
+    """Read a change document, as the artifact of a pull request has it, and write its comment."""
+    text = json.dumps(value)
+    if refusal(lambda: Document.read(text), ValueError):
+        return
+    document = Document.read(text)
+    assert Document.read(document.write()) == document
+    body = rendered(document)
+    for each in (body, outdated(body)):
+        assert len(each.encode()) <= LIMIT
+        assert samples.is_safe(each.replace("\n", " "))
+        assert sum(MARK.match(line) is not None for line in each.splitlines()) == 1
+        assert not any(line.startswith("/") for line in each.splitlines())
+    assert all(re.fullmatch("::(error|warning) [^\n]*", line) for line in of_github(document))
+    told = [*object_lines(document)]
+    told += [line for cluster in document.clusters for line in change_lines(cluster)]
+    assert all(samples.is_safe(line) for line in told)
+    of_gitlab(document)
+
+
 @dataclass(frozen=True)
 class Target:
     """One parser to fuzz.
@@ -301,8 +360,10 @@ TARGETS: Mapping[str, Target] = {
     "manifest": Target(manifest, typed=True),
     "document": Target(document, typed=True),
     "nodes": Target(nodes, typed=True),
+    "cluster": Target(cluster, typed=True),
     "pods": Target(pods, typed=True),
     "amount": Target(amount),
     "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
     "shown": Target(shown, typed=True),
+    "change": Target(change),
 }

@@ -16,9 +16,54 @@ from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.platform import ways
 
 Json = dict[str, Any]
-CHARTS = Path(__file__).parents[2] / "lab" / "simulator" / "charts"
+CHARTS = Path(__file__).parents[3] / "lab" / "simulator" / "charts"
 SECONDS = 120
+NAMES = ["gpu-1", "gpu-2", "gpu-3"]
 TAINT = {"key": "gpu-team", "value": "ml", "effect": "NoSchedule"}
+EVERYWHERE = [{"operator": "Exists"}]
+# The plugin's published manifest: NVIDIA/k8s-device-plugin v0.17.1,
+# deployments/static/nvidia-device-plugin.yml.
+PLUGIN = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": "kube-system"},
+    "spec": {
+        "selector": {"matchLabels": {"name": "nvidia-device-plugin-ds"}},
+        "updateStrategy": {"type": "RollingUpdate"},
+        "template": {
+            "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
+            "spec": {
+                "tolerations": [
+                    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+                ],
+                "priorityClassName": "system-node-critical",
+                "containers": [
+                    {
+                        "name": "nvidia-device-plugin-ctr",
+                        "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
+                        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
+                        "securityContext": {
+                            "allowPrivilegeEscalation": False,
+                            "capabilities": {"drop": ["ALL"]},
+                        },
+                        "volumeMounts": [
+                            {
+                                "name": "device-plugin",
+                                "mountPath": "/var/lib/kubelet/device-plugins",
+                            }
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "device-plugin",
+                        "hostPath": {"path": "/var/lib/kubelet/device-plugins"},
+                    }
+                ],
+            },
+        },
+    },
+}
 
 
 def kubeconfig(project: Project) -> Path:
@@ -81,7 +126,59 @@ def adopt(project: Project, **environment: str) -> str:
     return done.stdout
 
 
-NAMES = ["gpu-1", "gpu-2", "gpu-3"]
+def install(
+    project: Project, folder: Path, release: str, chart: str, values: Json, namespace: str
+) -> None:
+    """Install a chart as another person does, with Helm."""
+    helm = Helm(folder, kubeconfig(project))
+    try:
+        helm.install(release, CHARTS / chart, values, namespace)
+    finally:
+        helm.close()
+
+
+def generations(project: Project, namespace: str) -> dict[str, int]:
+    """Return how often the specification of each DaemonSet was changed."""
+    url = f"namespaces/{namespace}/daemonsets"
+    found = project.request("GET", url, base="/apis/apps")["items"]
+    return {item["metadata"]["name"]: item["metadata"]["generation"] for item in found}
+
+
+def notes_on_nodes(project: Project) -> set[str]:
+    """Return the annotations and field managers of this program on nodes."""
+    found = set()
+    for node in project.request("GET", "nodes")["items"]:
+        metadata = node["metadata"]
+        managers = [entry["manager"] for entry in metadata.get("managedFields", [])]
+        names = [*metadata.get("annotations", {}), *managers]
+        found |= {name for name in names if name.startswith(("gpu-cluster/", "gpu-cluster-"))}
+    return found
+
+
+def hand_back(project: Project, **part: str) -> str:
+    """Run `make leave`, which must succeed; return its last line."""
+    done = project.command("leave", **part)
+    assert done.returncode == 0, done.stdout
+    return done.stdout.strip().splitlines()[-1]
+
+
+def taken_over_and_left(project: Project, namespace: str, end: str) -> None:
+    """Take the cluster over, run again, and destroy or leave the stack; nothing of it restarts."""
+    await_gpus(project, NAMES, 8)
+    before = pods(project, namespace), generations(project, namespace)
+    marked = nodes(project)
+    adopt(project)
+    assert figures(project.up())[:2] == (24, 24)
+    assert (pods(project, namespace), generations(project, namespace)) == before
+    taints = {name: taints for name, (_, taints) in nodes(project).items()}
+    assert taints == {name: taints for name, (_, taints) in marked.items()}
+    assert figures(project.up()) == (24, 24, 0)
+    assert "nothing written" in adopt(project)
+    done = project.command(end)
+    assert done.returncode == 0, done.stdout
+    assert (pods(project, namespace), generations(project, namespace)) == before
+    assert nodes(project) == marked
+    assert notes_on_nodes(project) == set()
 
 
 @pytest.mark.slow
@@ -96,27 +193,102 @@ def test_a_release_under_another_name_in_kube_system_is_taken_over_in_place(
     values = {
         "gfd": {"enabled": True},
         "podAnnotations": {"example.com/owner": "ml"},
-        "tolerations": [{"operator": "Exists"}],
-        "nfd": {"worker": {"tolerations": [{"operator": "Exists"}]}},
+        "tolerations": EVERYWHERE,
+        "nfd": {"worker": {"tolerations": EVERYWHERE}},
     }
-    helm = Helm(tmp_path, kubeconfig(foreign))
-    try:
-        helm.install("nvdp", CHARTS / "nvidia-device-plugin", values, "kube-system")
-    finally:
-        helm.close()
-    await_gpus(foreign, NAMES, 8)
-    before, marked = pods(foreign, "kube-system"), nodes(foreign)
-    print(adopt(foreign))
-    print(foreign.file.read_text())
-    assert pods(foreign, "kube-system") == before
-    assert figures(foreign.up())[:2] == (24, 24)
-    assert pods(foreign, "kube-system") == before
-    assert {name: taints for name, (_, taints) in nodes(foreign).items()} == {
-        name: taints for name, (_, taints) in marked.items()
+    install(foreign, tmp_path, "nvdp", "nvidia-device-plugin", values, "kube-system")
+    taken_over_and_left(foreign, "kube-system", "destroy")
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make adopt` and `make up` take over a device plugin that a plain manifest made: no pod "
+    "restarts, and `make leave` hands it back."
+)
+def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
+    foreign.request(
+        "POST",
+        "namespaces/kube-system/daemonsets",
+        base="/apis/apps",
+        body=PLUGIN,
+        params={"fieldManager": "kubectl-create"},
+    )
+    taken_over_and_left(foreign, "kube-system", "leave")
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make adopt` and `make up` take over a GPU Operator that Helm installed with a generated "
+    "name, as Cloud Native Stack does: no pod restarts, and `make leave` hands it back."
+)
+def test_an_operator_with_a_generated_name_is_taken_over_in_place(
+    foreign: Project, tmp_path: Path
+) -> None:
+    space, values = "nvidia-gpu-operator", {"driver": {"enabled": False}}
+    install(foreign, tmp_path, "gpu-operator-1764150000", "gpu-operator", values, space)
+    taken_over_and_left(foreign, space, "leave")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Project]:
+    """Yield a project with four GPU nodes in two pools, two of them hosts, that is up."""
+    project = Project.make(tmp_path, f"leave-{os.getpid()}")
+    declared = project.declared()
+    declared["pools"] = [
+        {"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, "labels": {"team": "ml"}},
+        {"name": "spare", "nodes": ["gpu-4"], "gpusPerNode": 8},
+    ]
+    project.write(declared)
+    with started(project):
+        assert figures(project.up())[:2] == (32, 32)
+        yield project
+
+
+def files(project: Project, host: str) -> dict[str, bytes]:
+    """Return the contents of a host's files in /etc, by path."""
+    root = project.host_root(host) / "etc"
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink()
     }
-    assert figures(foreign.up()) == (24, 24, 0)
-    assert "nothing written" in adopt(foreign)
-    done = foreign.command("destroy")
-    assert done.returncode == 0, done.stdout
-    assert pods(foreign, "kube-system") == before
-    assert nodes(foreign) == marked
+
+
+def backups(project: Project, host: str) -> bool:
+    return (project.host_root(host) / "var/lib/gpu-cluster").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`make leave` hands back a pool, hosts or the whole stack: pods, releases, labels, taints and "
+    "files on hosts stay; state, annotations and backups are removed."
+)
+def test_a_stack_is_left_in_parts_and_as_a_whole(own: Project) -> None:
+    space = "nvidia-device-plugin"
+    before, marked = pods(own, space), nodes(own)
+    held = {host: files(own, host) for host in ("gpu-1", "gpu-2")}
+    assert before
+    assert backups(own, "gpu-1")
+
+    assert "pool spare handed back: 1 nodes" in hand_back(own, POOL="spare")
+    assert [pool["name"] for pool in own.read()["pools"]] == ["a100"]
+    assert figures(own.up())[:2] == (24, 24)
+    assert (pods(own, space), nodes(own)) == (before, marked)
+
+    assert "1 hosts" in hand_back(own, HOSTS="gpu-2")
+    assert not backups(own, "gpu-2")
+    assert figures(own.up())[:2] == (24, 24)
+    assert files(own, "gpu-2") == held["gpu-2"]
+
+    assert "the whole stack handed back: 3 nodes, 1 hosts" in hand_back(own)
+    assert (pods(own, space), nodes(own)) == (before, marked)
+    assert {host: files(own, host) for host in held} == held
+    assert not backups(own, "gpu-1")
+    assert notes_on_nodes(own) == set()
+    (made,) = [
+        item
+        for item in own.request("GET", "namespaces")["items"]
+        if item["metadata"]["name"] == space
+    ]
+    assert made["metadata"]["labels"].get("app.kubernetes.io/managed-by") is None
+    assert not [*(own.state / ".pulumi" / "stacks").rglob(f"{own.stack}.json")]

@@ -22,11 +22,13 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 # Targets for users, in the order of the test; those that need the stack run while it is up.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
-    *("start", "preview", "up", "validate", "probe-key", "preview-state", "preview-secrets"),
-    *("forget", "destroy", "down"),
+    *("start", "preview", "comment", "up", "validate", "adopt", "probe-key", "preview-state"),
+    *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # Targets for developers: tests, and files generated from the project.
-DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|check|bench|lock|clean|house")
+DEVELOPERS = re.compile(
+    r"test.*|promises|facts|roles|change-schema|fuzz|check|bench|lock|clean|house"
+)
 # Commands that fail when they are run a second time, with a part of their message.
 REFUSED = {"forget": "of which the state holds nothing"}
 # Commands that fail each time, with a part of their message; the probe is not on simulated hosts.
@@ -56,6 +58,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
     (tmp_path / "previews").mkdir()
     project.environment |= {
         "HOST": "gpu-2",
+        "GPU_CLUSTER_CHANGE": str(tmp_path / "change.json"),
+        "CHANGE": str(tmp_path / "change.json"),
         "PREVIEW_BACKEND_URL": local_backend(tmp_path / "previews"),
         "PREVIEW_PASSPHRASE": "previews",
         "PROBE_KEY": str(tmp_path / "keys" / "probe"),
@@ -93,8 +97,10 @@ def test_each_command_of_a_user_can_be_run_again(project: Project) -> None:
             assert (done.returncode != 0) == bool(said), done.stdout
             assert said in done.stdout
             assert "Traceback" not in done.stdout
-        if target == "preview-secrets":
-            # Restore the stack file: only the checkout of a preview keeps the placeholders for
-            # secrets.
+        if target == "adopt":
+            assert "nothing written" in done.stdout
+        if target in ("adopt", "preview-secrets"):
+            # Restore the stack file: only a cluster that is taken over keeps what `adopt` writes,
+            # and only the checkout of a preview keeps the placeholders for secrets.
             project.file.write_bytes(stack_file)
         assert project.file.read_bytes() == stack_file, target

@@ -21,9 +21,7 @@ from components.hosts.preflight import validate_host
 from components.inspection.extent import Extent
 from components.inspection.judgement import Seen
 from components.inspection.observe import observe as inspection
-from components.loading.loader import load
-from components.settings.cluster import Cluster
-from components.settings.hosts.host import Host, Role
+from components.settings.hosts.host import Role
 from components.settings.hosts.system import SystemSettings
 from components.ssh.keys import fingerprint
 from lab.simulator import hosts as simulated
@@ -33,6 +31,7 @@ from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare, runtime
 from tests.proofs.hosts.machine import Declared, Running, differences, start
+from tests.proofs.hosts.sound import GOOD, declared, declared_with
 from toolchain import pins
 
 
@@ -215,44 +214,6 @@ def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> N
 def test_unknown_and_odd_lines_are_passed_over() -> None:
     facts = parse(["", "odd", "new=1", "nvidia_devices=many", "drift=prepare", "os=debian"])
     assert (facts.os, facts.nvidia_devices) == ("debian", 0)
-
-
-def declared(**driver: str) -> tuple[Cluster, Host]:
-    return declared_with(driver=driver)
-
-
-def declared_with(**sections: object) -> tuple[Cluster, Host]:
-    cluster = load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "test"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-            "hosts": [
-                {
-                    "name": "gpu-1",
-                    "address": "127.0.0.1",
-                    "hostKey": simulated.host_public_key("gpu-1"),
-                }
-            ],
-            **sections,
-        }
-    )
-    return cluster, cluster.hosts[0]
-
-
-GOOD = HostFacts(
-    os="debian",
-    os_version="12",
-    arch="x86_64",
-    kernel="6.1.0-18-amd64",
-    nvidia_devices=8,
-    driver="595.91.07",
-    containerd="1.6.20~ds1",
-    toolkit="1.20.0",
-    cgroup=2,
-    disk_free_mib=50_000,
-)
 
 
 def test_a_good_host_has_no_findings() -> None:

@@ -25,6 +25,8 @@ from tests.proofs.e2e.project import Project, figures, started
 from tests.toolchain.plugins import rig
 
 PLUGIN = "pulumi-resource-kubernetes"
+NAMED = os.environ.get("GPU_CLUSTER_NEXT_PLUGIN", "")
+"""Path of a Kubernetes plugin, 4.29.0 or later, with which the recovery is tested too."""
 PROGRAM = """
 import os
 import pulumi
@@ -75,7 +77,7 @@ class Site:
     """A project whose engine connects to a plugin process of the test.
 
     Attributes:
-        plugin: `pinned` or `next`.
+        plugin: `pinned`, `next`, or `named` for the plugin of `NAMED`.
         project: The project, with two nodes, guardrails and a quota.
         provider: The plugin process.
     """
@@ -152,10 +154,17 @@ HEALS: tuple[Callable[[Site], None], ...] = (
     params=[
         pytest.param("pinned", marks=pytest.mark.full),
         pytest.param("next", marks=pytest.mark.versions("next plugin")),
+        pytest.param(
+            "named",
+            marks=[
+                pytest.mark.full,
+                pytest.mark.skipif(not NAMED, reason="no plugin in GPU_CLUSTER_NEXT_PLUGIN"),
+            ],
+        ),
     ]
 )
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """Start a site with the pinned plugin or with the next one."""
+    """Start a site with the pinned plugin, with the next one, or with the one of `NAMED`."""
     made = Project.make(tmp_path, own_name("next"))
     declared = made.declared() | {
         "hosts": [],
@@ -166,7 +175,8 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         },
     }
     made.write(declared)
-    executable = toolchain.ensure(PLUGIN)[PLUGIN].path
+    named = request.param == "named"
+    executable = Path(NAMED) if named else toolchain.ensure(PLUGIN)[PLUGIN].path
     with started(made):
         made.request("POST", "namespaces", body=TEAM)
         environment = made.shell_environment()

@@ -1,0 +1,253 @@
+"""Program of `make leave STACK=…`: hand a cluster back, or a part of it; it goes on working.
+
+Releases, objects, labels, taints and files on hosts stay. The state, the annotations on nodes and
+the backups on hosts are removed. POOL=name hands back the nodes of one pool, HOSTS=gpu-[1-2] these
+hosts; both take them out of the stack file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation
+
+from commands.contexts import require_context
+from commands.engine import select
+from commands.lab import embedded_cluster
+from commands.left import Resources, name_of, of_host, without
+from commands.stack import Stack
+from commands.watched import Answer, answering
+from components.adoption import leave
+from components.adoption.leave import Handed
+from components.adoption.stack_text import settings_of, with_sections
+from components.desired.host import DesiredHost
+from components.desired.resolve import Desired, resolve
+from components.kubernetes.api import connect
+from components.platforms.base import RUNTIME_CLASS
+from components.platforms.requests import Expected, HelmRelease
+from components.secrets import KEY_FILE
+from components.settings.nodes.node_range import expand
+from policies.faults import Fault, FaultError
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+PREFIX = "kubernetes:"
+VALIDATION = "-validation-"
+"""Part of the names of resources that only serve the validation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InCluster:
+    """Objects of a state that stand in the cluster.
+
+    Attributes:
+        releases: Helm releases.
+        kept: Objects that stay.
+        deleted: Objects that only serve the stack.
+    """
+
+    releases: tuple[HelmRelease, ...]
+    kept: tuple[Expected, ...]
+    deleted: tuple[Expected, ...]
+
+
+def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
+    """Return the cluster's objects in a state."""
+    releases: list[HelmRelease] = []
+    kept: list[Expected] = []
+    deleted: list[Expected] = []
+    for resource in resources:
+        kind, outputs = resource["type"], resource.get("outputs") or {}
+        if kind == RELEASE:
+            name, namespace = outputs["name"], outputs["namespace"]
+            releases.append(HelmRelease(name=name, namespace=namespace))
+            kept.append(Expected("node.k8s.io/v1", "RuntimeClass", "", RUNTIME_CLASS))
+        elif kind.startswith(PREFIX) and "metadata" in outputs:
+            metadata = outputs["metadata"]
+            item = Expected(
+                outputs["apiVersion"],
+                outputs["kind"],
+                metadata.get("namespace") or "",
+                metadata["name"],
+            )
+            only_ours = VALIDATION in name_of(resource["urn"])
+            (deleted if only_ours else kept).append(item)
+    return InCluster(releases=tuple(releases), kept=tuple(kept), deleted=tuple(deleted))
+
+
+def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
+    """Return the URNs of the Commands of one pool: its labels and its validation."""
+    ends = (f"-node-scheduling-{pool}", f"-validation-{pool}")
+    return [each["urn"] for each in resources if name_of(each["urn"]).endswith(ends)]
+
+
+def handed(desired: Desired, pools: Collection[str] = ()) -> Handed:
+    """Return what a stack hands back on its nodes."""
+    managers = {
+        pool.manager for pool in desired.scheduling.pools if not pools or pool.pool in pools
+    }
+    if not pools:
+        managers.add(desired.layouts.manager)
+    return Handed(stack=desired.stack, managers=frozenset(managers), pools=frozenset(pools))
+
+
+async def leave_cluster(context: str, given: Handed, objects: InCluster) -> list[str]:
+    """Hand the cluster back; return the names of the nodes.
+
+    Raises:
+        ClusterError: The API server refused a change.
+        FaultError: A run left nodes in the middle of a change.
+    """
+    async with connect(context) as client:
+        if faults := leave.unready(await client.list("nodes"), given):
+            raise FaultError(*faults)
+        nodes = await leave.leave_nodes(client, given)
+        await leave.leave_releases(client, objects.releases)
+        await leave.leave_objects(client, objects.kept)
+        await leave.delete_objects(client, objects.deleted)
+    return nodes
+
+
+def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
+    """Remove records and backups from hosts, in parallel.
+
+    Raises:
+        FaultError: A host can't be reached, or refuses.
+    """
+
+    async def every() -> list[str]:
+        return list(await asyncio.gather(*(leave.leave_host(host, private_key) for host in hosts)))
+
+    problems = dict(zip(hosts, asyncio.run(every()), strict=True)) if hosts else {}
+    faults = [
+        Fault(
+            f"host {host.name}",
+            problem,
+            "a login, to remove the stack's records and backups",
+            "see that it answers; `make forget HOST=…` for a host that is gone for good",
+        )
+        for host, problem in problems.items()
+        if problem
+    ]
+    if faults:
+        raise FaultError(*faults)
+
+
+def private_key_of(selected: automation.Stack) -> str:
+    """Return the stack's SSH private key, from its configuration or from the key file."""
+    settings = selected.get_all_config()
+    if key := settings.get("gpu-cluster:sshPrivateKey"):
+        return str(key.value)
+    path = os.environ.get(KEY_FILE)
+    return Path(path).read_text(encoding="utf-8") if path else ""
+
+
+def take_out(stack: Stack, pool: str, hosts: Collection[str]) -> None:
+    """Take a pool or hosts out of the stack file, which is left as it was if it has neither."""
+    text = stack.file.read_text(encoding="utf-8")
+    settings = settings_of(text)
+    pools = [each for each in settings["pools"] if each.get("name") != pool]
+    listed = [each for each in settings.get("hosts", []) if each.get("name") not in hosts]
+    sections = {"pools": pools, "hosts": listed or None}
+    stack.file.write_text(with_sections(text, sections), encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What is handed back: a pool, hosts, or everything if both are empty."""
+
+    pool: str = ""
+    hosts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the part as text."""
+        named = [f"pool {self.pool}"] if self.pool else []
+        return " and ".join([*named, *(["hosts"] if self.hosts else [])]) or "the whole stack"
+
+    @property
+    def is_all(self) -> bool:
+        """Return True if the whole stack is handed back."""
+        return not self.pool and not self.hosts
+
+
+def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
+    """Return the part that POOL or HOSTS names.
+
+    Raises:
+        FaultError: The stack has no such pool or host, or nothing would be left of it.
+    """
+    pool, text = environment.get("POOL", ""), environment.get("HOSTS", "")
+    parts = filter(None, map(str.strip, text.split(",")))
+    hosts = tuple(name for part in parts for name in expand(part))
+    pools = [each.name for each in stack.cluster.pools]
+    known = {host.name for host in stack.cluster.hosts}
+    if pool and (pool not in pools or len(pools) == 1):
+        found = "the only pool" if pool in pools else "no such pool"
+        raise FaultError(
+            Fault(
+                f"POOL={pool}",
+                found,
+                f"one of several pools: {', '.join(pools)}",
+                "leave POOL out to hand back everything",
+            )
+        )
+    if strange := sorted(set(hosts) - known):
+        raise FaultError(
+            Fault(f"HOSTS={text}", f"no host {strange[0]}", "hosts of the stack file", "correct it")
+        )
+    return Part(pool=pool, hosts=hosts)
+
+
+def run(stack: Stack, part: Part, answer: Answer) -> None:
+    """Hand back a part of the stack, or all of it.
+
+    Raises:
+        FaultError: Something could not be handed back; what was, stays so, and the state is kept.
+    """
+    require_context(stack)
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
+    desired, selected = resolve(stack.cluster, stack.name), select(stack)
+    exported = selected.export_stack()
+    resources: Resources = (exported.deployment or {}).get("resources", [])
+    hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
+    leave_hosts(hosts, private_key_of(selected) if hosts else "")
+    nodes: list[str] = []
+    if not part.hosts:
+        objects = in_cluster(resources if part.is_all else [])
+        given = handed(desired, [part.pool] if part.pool else [])
+        nodes = asyncio.run(leave_cluster(desired.context, given, objects))
+    answer["nodes"], answer["hosts"] = nodes, [host.name for host in hosts]
+    if part.is_all:
+        selected.workspace.remove_stack(stack.name, force=True, preserve_config=True)
+    elif exported.deployment is not None:
+        gone = of_pool(resources, part.pool) if part.pool else []
+        gone += [urn for host in part.hosts for urn in of_host(resources, host)]
+        kept = {**exported.deployment, "resources": without(resources, gone)}
+        selected.import_stack(automation.Deployment(exported.version, kept))
+        take_out(stack, part.pool, part.hosts)
+
+
+def main() -> None:
+    """Hand back the stack that `STACK` names, or a part; exit with 1 if that fails."""
+    stack = Stack.current()
+    with answering("leave") as answer, stack.held("make leave"):
+        try:
+            part = chosen(stack, os.environ)
+            with stack.unsalted():
+                run(stack, part, answer)
+        except FaultError as error:
+            sys.exit(f"leave: the state was kept; run it again when this is cured.\n{error}")
+        print(
+            f"leave: {part} handed back: {len(answer['nodes'])} nodes, {len(answer['hosts'])} "
+            "hosts; software, labels, taints and files stay as they are"
+        )
+
+
+if __name__ == "__main__":
+    main()

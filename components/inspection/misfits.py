@@ -1,0 +1,84 @@
+"""Declared versions that don't fit each other, or the nodes that they are for. Pure functions.
+
+Hosts are judged by their steps (`components.hosts.steps.driver`). This module judges the drivers
+that a container installs, on nodes that no host of the stack stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from components.desired.resolve import Desired
+from components.hosts.compatibility import (
+    cuda_of,
+    driver_for,
+    kernel_refused,
+    runs,
+    shown,
+    version,
+)
+from policies.facts.parts import operator_part
+from policies.faults import Fault
+from policies.printable import printable, shortened
+
+NEWEST = ".999.99"
+"""Added to a driver's branch, such as `580`, which stands for the newest driver of the branch."""
+NAMED = 8
+"""Maximum number of nodes that a fault names; further nodes are only counted."""
+
+
+def misfits(desired: Desired, kernels: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield a fault for each pair of versions that is known not to work together.
+
+    Args:
+        desired: Desired state.
+        kernels: Kernel of each node, as its kubelet reports it.
+    """
+    settings = desired.platform.site.driver
+    if not settings.in_container:
+        return
+    driver = settings.version or ""
+    if settings.managed_by_operator and not driver:
+        driver = operator_part(desired.platform.version, "driver")
+    if not driver:
+        return
+    own = {host.node for host in desired.hosts}
+    nodes = {name for pool in desired.scheduling.pools if pool.gpus for name in pool.nodes or ()}
+    yield from _cuda(desired, driver)
+    yield from _kernels(driver, {n: k for n, k in kernels.items() if n in nodes - own})
+
+
+def _cuda(desired: Desired, driver: str) -> Iterator[Fault]:
+    """Yield a fault if the driver can't run the CUDA programs that the stack file names."""
+    images = {
+        "validation.image": {
+            pool.settings["validation.image"] for pool in desired.validation.pools
+        },
+        "validation.tests": {test.image for test in desired.validation.measuring.tests},
+    }
+    full = driver if len(version(driver)) > 1 else f"{driver}{NEWEST}"
+    for where, listed in images.items():
+        for cuda in sorted({cuda_of(image) for image in listed}):
+            if not runs(cuda, full):
+                yield Fault(
+                    "driver.version",
+                    f"driver {driver} for CUDA {cuda} of {where}",
+                    f"{shown(driver_for(cuda))} or later",
+                    f"declare that driver, or an older CUDA in {where}",
+                )
+
+
+def _kernels(driver: str, kernels: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield a fault for each kernel for which the driver's modules are known not to build."""
+    found: dict[str, list[str]] = {}
+    for node, kernel in kernels.items():
+        found.setdefault(kernel, []).append(node)
+    for kernel, nodes in found.items():
+        if why := kernel_refused(driver, kernel):
+            names = shortened([printable(name, 80) for name in nodes], NAMED)
+            yield Fault(
+                f"node{'s' if nodes[1:] else ''} {names}",
+                f"driver {driver} on kernel {printable(kernel, 80)}, {why}",
+                "a pair that builds",
+                "declare another driver.version, or boot another kernel",
+            )

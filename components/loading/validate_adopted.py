@@ -1,0 +1,52 @@
+"""Check that nothing in a stack file contradicts GPU software that was taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic.alias_generators import to_camel
+
+from components.settings.adopted import AdoptedSettings
+from components.settings.valid_sections import ValidSections
+from policies.faults import Fault, fault
+
+# Settings that describe software that was taken over; values of the release decide on all others.
+_DESCRIBING: Mapping[str, frozenset[str]] = {
+    "device-plugin": frozenset({"config", "configs"}),
+    "gpu-operator": frozenset({"device_plugin", "mig_strategy", "nfd", "toolkit"}),
+}
+
+
+def validate(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for settings without an effect on software that was taken over."""
+    adopted, platform = sections.sections.get("adopted"), sections.platform
+    if not isinstance(adopted, AdoptedSettings) or platform is None:
+        return
+    if platform not in _DESCRIBING or (adopted.objects and platform != "device-plugin"):
+        able = "device-plugin" if adopted.objects else " or ".join(_DESCRIBING)
+        what = "objects" if adopted.objects else "release"
+        yield fault(
+            ("adopted", what),
+            f"one, with platform {platform}",
+            f"platform {able}",
+            "remove adopted: the stack installs this platform itself",
+        )
+        return
+    name = platform.replace("-", "_")
+    section = sections.section(name)
+    given = section.model_fields_set if section is not None else set()
+    for field in sorted(given - _DESCRIBING[platform]):
+        yield fault(
+            (to_camel(name), to_camel(field)),
+            "a setting, with adopted",
+            "only settings that describe the software: its values come from adopted",
+            "write it into adopted.release.values as the chart names it, or remove it",
+        )
+    for i, pool in sections.pools.items():
+        if any(devices.index for devices in pool.unhealthy_devices.values()):
+            yield fault(
+                ("pools", i, "unhealthyDevices"),
+                "GPUs to leave out by index, with adopted",
+                "GPUs by uuid or missing: the plugin that was taken over sees all GPUs",
+                "write uuid, or remove adopted so that the stack installs the plugin",
+            )

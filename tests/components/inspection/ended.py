@@ -1,0 +1,40 @@
+"""Warnings about what gets no fixes any more, on a given day."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from components.desired.resolve import resolve
+from components.host_facts import HostFacts
+from components.inspection.ends import DRIVER, HOSTNAME, outlived
+from components.loading.loader import load
+from policies.faults import Severity
+from tests.fixtures.documents import document
+from tests.resolved import platform_of
+
+DAY = date(2026, 11, 26)
+
+
+def told(
+    facts: dict[str, HostFacts] | None = None,
+    kubernetes: str = "v1.36.3",
+    nodes: dict[str, str] | None = None,
+    today: date = DAY,
+    **sections: Any,
+) -> list[str]:
+    """Return the warnings about hosts, the Kubernetes version and the drivers in node labels."""
+    labels = [{HOSTNAME: name, DRIVER: driver} for name, driver in (nodes or {}).items()]
+    declared = load(document(**sections))
+    found = list(
+        outlived(
+            platform_of(declared).site,
+            resolve(declared, "dev").hosts,
+            facts or {},
+            kubernetes,
+            {"a100": labels},
+            today,
+        )
+    )
+    assert {fault.severity for fault in found} <= {Severity.WARNING}
+    return [str(fault) for fault in found]

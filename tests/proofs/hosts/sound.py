@@ -1,0 +1,47 @@
+"""A declared host, and facts of a host that has no findings."""
+
+from __future__ import annotations
+
+from components.host_facts import HostFacts
+from components.loading.loader import load
+from components.settings.cluster import Cluster
+from components.settings.hosts.host import Host
+from lab.simulator import hosts as simulated
+
+
+def declared(**driver: str) -> tuple[Cluster, Host]:
+    return declared_with(driver=driver)
+
+
+def declared_with(**sections: object) -> tuple[Cluster, Host]:
+    cluster = load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "test"},
+            "platform": "device-plugin",
+            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            "hosts": [
+                {
+                    "name": "gpu-1",
+                    "address": "127.0.0.1",
+                    "hostKey": simulated.host_public_key("gpu-1"),
+                }
+            ],
+            **sections,
+        }
+    )
+    return cluster, cluster.hosts[0]
+
+
+GOOD = HostFacts(
+    os="debian",
+    os_version="12",
+    arch="x86_64",
+    kernel="6.1.0-18-amd64",
+    nvidia_devices=8,
+    driver="595.91.07",
+    containerd="1.6.20~ds1",
+    toolkit="1.20.0",
+    cgroup=2,
+    disk_free_mib=50_000,
+)

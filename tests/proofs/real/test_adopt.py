@@ -1,0 +1,141 @@
+"""Real kubelets run a device plugin on, without a restart, while it is taken over and handed back.
+
+The plugin, its chart, kubelet, containerd and the container toolkit are the real ones, on a mock of
+NVML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.helm import Helm
+from lab.real import build, parts
+from lab.real import lab as real
+from lab.real.lab import GPUS, REAL, SIMULATED, Lab
+from lab.real.stack import Stack, project
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}"),
+]
+
+Json = dict[str, Any]
+SPACE = "kube-system"
+ALL = (*REAL, *SIMULATED)
+# What a container needs on nodes whose toolkit takes no variable from unprivileged containers.
+PRIVILEGED = {"privileged": True}
+STATIC: Json = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "nvidia-device-plugin-daemonset", "namespace": SPACE},
+    "spec": {
+        "selector": {"matchLabels": {"name": "nvidia-device-plugin-ds"}},
+        "template": {
+            "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
+            "spec": {
+                "nodeSelector": {"nvidia.com/gpu.present": "true"},
+                "tolerations": [{"operator": "Exists"}],
+                "priorityClassName": "system-node-critical",
+                "containers": [
+                    {
+                        "name": "nvidia-device-plugin-ctr",
+                        "image": f"nvcr.io/nvidia/k8s-device-plugin:v{parts.PLUGIN}",
+                        "imagePullPolicy": "IfNotPresent",
+                        "command": ["nvidia-device-plugin"],
+                        "env": [
+                            {"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"},
+                            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+                            {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
+                        ],
+                        "securityContext": PRIVILEGED,
+                        "volumeMounts": [
+                            {"name": "plugins", "mountPath": "/var/lib/kubelet/device-plugins"}
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "plugins",
+                        "hostPath": {"path": "/var/lib/kubelet/device-plugins"},
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with real.running() as running:
+        yield running
+
+
+@pytest.fixture
+def stack(lab: Lab) -> Iterator[Stack]:
+    """Yield a stack without a stack file; afterwards delete all device plugins."""
+    with project(lab) as made:
+        made.environment["CONTEXT"] = lab.plane.context
+        yield made
+    sets = f"/apis/apps/v1/namespaces/{SPACE}/daemonsets"
+    for item in lab.request("GET", sets)["items"]:
+        lab.request("DELETE", f"{sets}/{item['metadata']['name']}")
+    pods = f"/api/v1/namespaces/{SPACE}/pods"
+    lab.until("plugins", lambda: lab.request("GET", pods)["items"], lambda items: not items)
+
+
+def lives(lab: Lab) -> dict[str, tuple[str, str, list[tuple[str, int]]]]:
+    """Return UID, start time, and start times and restarts of containers of each plugin pod."""
+    found = {}
+    for pod in lab.request("GET", f"/api/v1/namespaces/{SPACE}/pods")["items"]:
+        status = pod["status"]
+        containers = [
+            (each["state"]["running"]["startedAt"], each["restartCount"])
+            for each in status.get("containerStatuses", [])
+        ]
+        metadata = pod["metadata"]
+        found[metadata["name"]] = (metadata["uid"], status["startTime"], containers)
+    return found
+
+
+def taken_over_and_handed_back(lab: Lab, stack: Stack) -> None:
+    for name in ALL:
+        lab.wait_offered(name, "nvidia.com/gpu", (GPUS, GPUS))
+    before = lives(lab)
+    taints = {name: lab.node(name)["spec"].get("taints") for name in ALL}
+    assert len(before) >= len(ALL)
+    stack.command("adopt")
+    output = stack.command("up")
+    assert f"of {len(ALL) * GPUS} GPUs" in output, output
+    assert lives(lab) == before
+    assert {name: lab.node(name)["spec"].get("taints") for name in ALL} == taints
+    assert ", 0 resources changed" in stack.command("up")
+    stack.command("leave")
+    assert lives(lab) == before
+    for name in ALL:
+        assert lab.offered(name)["nvidia.com/gpu"] == (GPUS, GPUS)
+        notes = lab.node(name)["metadata"].get("annotations", {})
+        assert not [key for key in notes if key.startswith("gpu-cluster/")]
+
+
+def test_real_kubelets_run_an_adopted_release_on(lab: Lab, stack: Stack, tmp_path: Path) -> None:
+    values = {
+        "deviceListStrategy": "volume-mounts",
+        "securityContext": PRIVILEGED,
+        "tolerations": [{"operator": "Exists"}],
+    }
+    helm = Helm(tmp_path, lab.plane.kubeconfig)
+    try:
+        helm.install("nvdp", build.charts() / "nvidia-device-plugin", values, SPACE)
+    finally:
+        helm.close()
+    taken_over_and_handed_back(lab, stack)
+
+
+def test_real_kubelets_run_an_adopted_manifest_on(lab: Lab, stack: Stack) -> None:
+    lab.request("POST", f"/apis/apps/v1/namespaces/{SPACE}/daemonsets", STATIC)
+    taken_over_and_handed_back(lab, stack)
