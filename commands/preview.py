@@ -83,9 +83,10 @@ def run(stack: Stack) -> Document:
 def previewed(stack: Stack) -> Document:
     """Preview the stack; a fault of the stack file is a failed preview."""
     try:
-        return run(stack)
+        with stack.unsalted():
+            return run(stack)
     except ConfigError as error:
-        say(str(error))
+        print(error, file=sys.stderr, flush=True)
         faults = tuple(Problem(text=str(fault)) for fault in error.faults)
         cause = f"{error.source}: {faults[0].text}"
         document = Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults, cause=cause)
@@ -104,12 +105,11 @@ def show(document: Document) -> None:
 
 def main() -> None:
     """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
-    stack = Stack.current()
+    stack = Stack.named()
     output = sys.stdout
     is_json = os.environ.get("JSON") == "1"
     with redirect_stdout(sys.stderr if is_json else output), refusals():
-        with stack.unsalted():
-            document = previewed(stack)
+        document = previewed(stack)
         if target := os.environ.get(VARIABLE):
             replace_text(Path(target), document.write())
         for line in annotate(document, os.environ, ROOT):

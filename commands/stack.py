@@ -31,9 +31,14 @@ class Stack:
     name: str
 
     @classmethod
+    def named(cls) -> Stack:
+        """Return the stack that ``STACK`` names, ``dev`` by default; its file may have faults."""
+        return cls(os.environ.get("STACK", "dev"))
+
+    @classmethod
     def current(cls) -> Stack:
         """Return the stack that ``STACK`` names (``dev`` by default); exit with 1 on a bad file."""
-        stack = cls(os.environ.get("STACK", "dev"))
+        stack = cls.named()
         try:
             _ = stack.cluster
         except ConfigError as error:

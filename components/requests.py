@@ -69,6 +69,22 @@ def read(kind: type[T], text: str) -> T:
         raise FaultError(*_faults(kind, error)) from None
 
 
+def kept(kind: type[T], text: str | None, bound: int) -> T | None:
+    """Return a record that was kept outside, where others can change it; None if it isn't one.
+
+    Args:
+        kind: Class of the record; other keys than its fields make a text no record.
+        text: JSON text; None if nothing was kept.
+        bound: Maximum number of characters that are parsed.
+    """
+    if text is None or len(text) > bound:
+        return None
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True, extra="forbid")
+    except ValidationError:
+        return None
+
+
 def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:
     # The input is left out of the errors, because it may contain a secret.
     for found in error.errors(include_input=False, include_context=False, include_url=False):

@@ -1,10 +1,11 @@
-"""Write the rule reference in docs/rules, one page per rule, from the rules themselves.
+"""Write docs/rules.md, the reference of all rules, from the rules themselves.
 
-`python -m policies.reference` writes the pages. A test checks that they are up to date.
+`python -m policies.reference` writes the page. A test checks that it is up to date.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,9 +27,10 @@ from .rules import (
     evaluate_stack,
 )
 from .rules.example import Example
+from .rules.links import anchor
 from .rules.twin import Scope, Twin
 
-PAGES = Path(__file__).parent.parent / "docs" / "rules"
+PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 _KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "present"),)),))
 
 
@@ -61,14 +63,16 @@ def admission(rule: Rule) -> str:
     return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
 
 
-def page(rule: Rule) -> str:
-    """Return the Markdown page of a rule."""
+def section(rule: Rule) -> str:
+    """Return the Markdown section of a rule; its id is the section's anchor, as `links` has it."""
     shown = EXAMPLES[rule.id]
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
     broken = violations(yaml.safe_load(shown.failing), context_for(shown))
     said = "\n".join(violation.message for violation in broken)
     told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
-    return f"""# {rule.id}: {rule.title}
+    return f"""<a id="{anchor(rule.id)}"></a>
+
+### {rule.id}: {rule.title}
 
 Severity: {rule.severity}. Judged by {judged_by(rule)}.{patches}
 
@@ -84,9 +88,7 @@ Passes{told}:
 
 Fails:
 
-```yaml
-{shown.failing.rstrip()}
-```
+{_failing(shown)}
 
 with
 
@@ -98,6 +100,15 @@ Source: {rule.source}.
 """
 
 
+def _failing(shown: Example) -> str:
+    """Return the failing manifest: the lines that differ from the passing one, if they are few."""
+    passing, failing = shown.passing.splitlines(), shown.failing.splitlines()
+    lines = [line for line in difflib.ndiff(passing, failing) if line[0] in "-+"]
+    if len(lines) * 2 > len(failing):
+        return f"```yaml\n{shown.failing.rstrip()}\n```"
+    return "\n".join(("```diff", *(f"{line[0]}{line[2:]}" for line in lines), "```"))
+
+
 _CONFIGURATION = {
     "gpu-rules-mandatory": {
         "rules": {"GPU050": "mandatory", "GPU026": "off"},
@@ -107,16 +118,17 @@ _CONFIGURATION = {
 }
 
 
-def index() -> str:
-    """Return the Markdown page that lists all rules and settings."""
+def page() -> str:
+    """Return the whole page: how rules are configured, a table, the settings, each rule."""
     rows = "\n".join(
-        f"| [{rule.id}]({rule.id}.md) | {rule.title} | {rule.severity} | {judged_by(rule)} | "
+        f"| [{rule.id}](#{anchor(rule.id)}) | {rule.title} | {rule.severity} | {judged_by(rule)} | "
         f"{admission(rule).partition(':')[0]} |"
         for rule in RULES.values()
     )
     settings = "\n".join(
         f"| `{name}` | {schema['description']} |" for name, schema in PROPERTIES.items()
     )
+    sections = "\n".join(map(section, RULES.values()))
     return f"""# GPU rules
 
 The same rules judge what a program declares at `pulumi preview` (policy pack
@@ -134,7 +146,7 @@ from the stack's `gpu-cluster:cluster` unless the configuration says otherwise. 
 
 One object is exempted from one rule, until a day and for a reason, by an annotation on it or on its
 pod template; what the rule finds is then printed as advice. One that is over is a violation
-([GPU062](GPU062.md)):
+([GPU062](#gpu062)):
 
 ```yaml
 metadata:
@@ -158,7 +170,7 @@ metadata:
     grant.gpu-cluster/GPU022: "2030-12-31 agreed with the platform team"
 ```
 
-Pages are written by `python -m policies.reference`.
+This page is written by `python -m policies.reference`.
 
 | rule | title | severity | judged by | at admission |
 | --- | --- | --- | --- | --- |
@@ -169,19 +181,15 @@ Pages are written by `python -m policies.reference`.
 | setting | meaning |
 | --- | --- |
 {settings}
-"""
 
+## Rules
 
-def pages() -> dict[str, str]:
-    """Return the text of every page, by file name."""
-    return {"README.md": index()} | {f"{rule.id}.md": page(rule) for rule in RULES.values()}
+{sections}"""
 
 
 def main() -> None:
-    """Write all pages to docs/rules."""
-    PAGES.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (PAGES / name).write_text(text)
+    """Write the page."""
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from .plugin import NO_ENGINE
 from .processes import send
 
 LIMIT = 15.0
-"""Seconds that a plugin gets to stop its commands; the command plugin takes up to 8."""
+"""Seconds that a plugin gets to stop its commands; the command plugin takes up to 4.5."""
 
 
 def end_orphans() -> None:

@@ -103,7 +103,7 @@ def _plain(stack: str) -> str:
 def labels(document: Document) -> tuple[str, ...]:
     """Return the labels of a change."""
     clusters = document.clusters
-    counts = [pool.gpus for cluster in clusters for pool in cluster.pools]
+    counts = [cluster.gpus for cluster in clusters]
     wanted = {
         "gpus": any(each.before is not None and each.before != each.after for each in counts),
         "disruptive": any(

@@ -30,6 +30,12 @@ class Extent(StrEnum):
         """Return whether the cluster is inspected."""
         return self in (Extent.ALL, Extent.CLUSTER)
 
+    @property
+    def skipped(self) -> str:
+        """Return what is not inspected, in words; empty if everything is."""
+        words = {Extent.CLUSTER: "hosts", Extent.HOSTS: "the cluster"}
+        return "" if self is Extent.ALL else words.get(self, "hosts and the cluster")
+
     @classmethod
     def wanted(cls) -> Self:
         """Return the extent that the environment variable sets.

@@ -30,7 +30,7 @@ from components.hosts.observed.table import table
 from components.inspection import losses
 from components.inspection.bounds import bounded, completed
 from components.inspection.document import blockers, cluster_change
-from components.inspection.extent import Extent
+from components.inspection.extent import EXTENT, Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
 from components.inspection.plans import planned_mig_layouts, planned_rollout
@@ -79,7 +79,7 @@ def inspect(
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
         inspection = _with_losses(desired, inspection, extent)
     _show(desired.hosts, inspection, origins)
-    _tell(name, desired, inspection, source)
+    _tell(name, desired, inspection, source, extent)
     if inspection.problems:
         raise Inspected("\n".join(inspection.problems))
     return inspection
@@ -125,9 +125,12 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
-def _tell(name: str, desired: Desired, inspection: Inspection, source: str) -> None:
+def _tell(name: str, desired: Desired, inspection: Inspection, source: str, extent: Extent) -> None:
     """Log what the run would change, and write the change document."""
     change = cluster_change(name, desired, inspection)
+    if skipped := extent.skipped:
+        every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
+        change = change.model_copy(update={"uninspected": every})
     if change.is_changed or not inspection.problems:
         pulumi.log.info("\n".join(lines(change)))
     for blocker in blockers(inspection.difference):

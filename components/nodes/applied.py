@@ -11,7 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from components import requests
 from components.desired.pool import PoolScheduling
 from components.kubernetes.api import Json
 
@@ -19,6 +23,14 @@ PREFIX = "gpu-cluster/applied."
 """Prefix of the annotation's key; the pool's name follows."""
 BOUND = 32 * 1024
 """Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
+
+
+def _taint(value: Json) -> Json:
+    if not {"key", "effect"} <= value.keys():
+        raise ValueError("a taint has a key and an effect")
+    if not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("a taint's values are texts")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +48,9 @@ class Applied:
 
     stack: str
     pool: str
-    gpus: int
+    gpus: Annotated[int, Field(ge=0, lt=10**6)]
     labels: Mapping[str, str]
-    taints: tuple[Json, ...]
+    taints: tuple[Annotated[Json, AfterValidator(_taint)], ...]
     unfinished: bool = False
 
 
@@ -76,45 +88,13 @@ def kept(node: Json, pool: str) -> dict[str, str]:
 def applied(node: Json, pool: str) -> Applied | None:
     """Return the record of a pool on a node; None if there is none or it can't be parsed."""
     for text in kept(node, pool).values():
-        return _read(text)
+        return requests.kept(Applied, text, BOUND)
     return None
 
 
 def every(node: Json, stack: str) -> Iterator[Applied]:
     """Yield the records on a node that pools of the given stack wrote."""
     for key, text in sorted((node["metadata"].get("annotations") or {}).items()):
-        record = _read(text) if key.startswith(PREFIX) else None
+        record = requests.kept(Applied, text, BOUND) if key.startswith(PREFIX) else None
         if record is not None and record.stack == stack and key == PREFIX + record.pool:
             yield record
-
-
-def _read(text: str) -> Applied | None:
-    if len(text) > BOUND:
-        return None
-    try:
-        document = json.loads(text)
-        record = Applied(**{**document, "taints": tuple(document["taints"])})
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return record if _is_sound(record) else None
-
-
-def _is_sound(record: Applied) -> bool:
-    return (
-        isinstance(record.stack, str)
-        and isinstance(record.pool, str)
-        and type(record.gpus) is int
-        and 0 <= record.gpus < 10**6
-        and isinstance(record.unfinished, bool)
-        and isinstance(record.labels, dict)
-        and all(isinstance(value, str) for value in record.labels.values())
-        and all(_is_taint(taint) for taint in record.taints)
-    )
-
-
-def _is_taint(taint: object) -> bool:
-    return (
-        isinstance(taint, dict)
-        and {"key", "effect"} <= taint.keys()
-        and all(isinstance(value, str) for value in taint.values())
-    )

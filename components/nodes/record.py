@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
+from components import requests
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
 
@@ -87,29 +88,7 @@ def encode(record: ValidationRecord) -> str:
 def decode(node: Json) -> ValidationRecord | None:
     """Return a node's record, or None if it has no valid record."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
-    if not text or len(text) > BOUND:
-        return None
-    try:
-        kept = ValidationRecord(**json.loads(text))
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return kept if _is_sound(kept) else None
-
-
-def _is_sound(record: ValidationRecord) -> bool:
-    texts = (record.since, record.holders, record.held, record.manager, record.host)
-    return (
-        all(isinstance(text, str) for text in texts)
-        and isinstance(record.missing, int)
-        and isinstance(record.simulated, bool)
-        and isinstance(record.facts, dict)
-        and all(isinstance(fact, str) for fact in record.facts.values())
-        and isinstance(record.devices, dict)
-        and all(
-            isinstance(device, list) and all(isinstance(one, str) for one in device)
-            for device in record.devices.values()
-        )
-    )
+    return requests.kept(ValidationRecord, text, BOUND)
 
 
 def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str, str]:

@@ -60,6 +60,8 @@ ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
 PROBES = ("cuda-samples/sample", ALL_REDUCE)
 #: Name of a CUDA program that runs a kernel (`lab/real/gpu`).
 SAMPLE = "sample"
+#: Name of the driver's program whose C libraries the image gets.
+DRIVER_PROGRAM = "nvidia-smi"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _FOLDERS = (
     *("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr", "usr/bin", "usr/sbin", "lib64"),
@@ -98,13 +100,16 @@ def parts(programs: Mapping[str, Path]) -> bytes:
     chosen = {name: programs[name] for name in PROGRAMS if name in programs} | {"sh": _shell()}
     chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
     files = {f"usr/bin/{name}": path for name, path in chosen.items()}
+    files |= _libraries(path for name, path in programs.items() if name == DRIVER_PROGRAM)
     return layer_of(files | {name: programs.get(SAMPLE, programs["probe"]) for name in PROBES})
 
 
 def write(target: Path, programs: Mapping[str, Path]) -> None:
     """Write the archive of the tests' image, under all of its names.
 
-    A program named `SAMPLE` takes the places of CUDA programs; without one, the probe does.
+    A program named `SAMPLE` takes the places of CUDA programs; without one, the probe does. A
+    program named `nvidia-smi` is not added, but its C libraries are: a driver's libraries need the
+    same, and the image has no others.
     """
     layer = parts(programs)
     blobs: dict[str, bytes] = {}

@@ -101,7 +101,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 def _severity(argument: str) -> tuple[str, Severity]:
     id_, _, level = argument.partition("=")
     if id_ not in RULES:
-        raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of docs/rules")
+        raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of docs/rules.md")
     if level not in tuple(Severity):
         raise argparse.ArgumentTypeError(f"found {level!r}; wanted: {', '.join(Severity)}")
     return id_, Severity(level)

@@ -81,5 +81,5 @@ def by_config(path: Path, context: Context) -> Context:
 
 
 def _refused(path: Path, *found: str) -> ContextError:
-    wanted, cure = "the pack's configuration", "write it as docs/rules describes it"
+    wanted, cure = "the pack's configuration", "write it as docs/rules.md describes it"
     return ContextError(*(Fault(f"--config {path}", item, wanted, cure) for item in found))

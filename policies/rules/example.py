@@ -14,3 +14,45 @@ class Example:
     passing: str
     failing: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def edited(
+        cls, passing: str, *edits: tuple[str, str], settings: Mapping[str, Any] | None = None
+    ) -> Example:
+        """Return an example whose failing manifest is the passing one after `edits`.
+
+        Args:
+            passing: The passing manifest.
+            edits: Texts of the passing manifest, each with the text that replaces it.
+            settings: The policy pack's settings.
+        """
+        return cls(passing, edited(passing, *edits), settings or {})
+
+
+def edited(manifest: str, *edits: tuple[str, str]) -> str:
+    """Return a manifest after edits, each a text of it with the text that replaces it.
+
+    Raises:
+        ValueError: A text does not stand in the manifest exactly once.
+    """
+    for old, new in edits:
+        if manifest.count(old) != 1:
+            raise ValueError(f"found {manifest.count(old)} times {old!r} in an example; wanted 1")
+        manifest = manifest.replace(old, new)
+    return manifest
+
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+"""
+"""A pod that asks for one GPU, and that no rule finds fault with."""

@@ -13,7 +13,10 @@ from typing import TypeGuard
 
 import pytest
 
+from components import requests
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.nodes.applied import Applied
+from components.nodes.record import ValidationRecord
 from components.platforms.requests import NotedDefinitions
 from components.programs import PROGRAMS
 from components.requests import PREVIOUS, previous, read, write
@@ -125,3 +128,40 @@ def test_what_the_last_run_printed_is_read_with_its_class(monkeypatch: pytest.Mo
     monkeypatch.setenv(PREVIOUS, '{"names": "a"}')
     with pytest.raises(FaultError, match=r"NotedDefinitions: names: found a value"):
         previous(NotedDefinitions)
+
+
+RECORD = {"facts": {"a": "b"}, "devices": {"GPU-1": ["MIG-1"]}, "missing": 1}
+APPLIED = {
+    "stack": "s", "pool": "p", "gpus": 8, "labels": {"a": "b"},
+    "taints": [{"key": "a", "effect": "NoSchedule"}], "unfinished": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "is_record"),
+    [
+        (ValidationRecord, RECORD, True),
+        (ValidationRecord, RECORD | {"missing": "1"}, False),
+        (ValidationRecord, RECORD | {"missing": True}, False),
+        (ValidationRecord, RECORD | {"simulated": 1}, False),
+        (ValidationRecord, RECORD | {"facts": {"a": 1}}, False),
+        (ValidationRecord, RECORD | {"devices": {"GPU-1": "MIG-1"}}, False),
+        (ValidationRecord, RECORD | {"later": "field"}, False),
+        (ValidationRecord, [], False),
+        (Applied, APPLIED, True),
+        (Applied, APPLIED | {"gpus": -1}, False),
+        (Applied, APPLIED | {"gpus": 10**6}, False),
+        (Applied, APPLIED | {"gpus": "8"}, False),
+        (Applied, APPLIED | {"taints": [{"key": "a"}]}, False),
+        (Applied, APPLIED | {"taints": [{"key": "a", "effect": 1}]}, False),
+        (Applied, APPLIED | {"later": "field"}, False),
+        (Applied, {"stack": "s"}, False),
+    ],
+)
+def test_only_what_this_program_writes_is_a_kept_record(
+    kind: type, document: object, is_record: bool
+) -> None:
+    text = json.dumps(document)
+    assert (requests.kept(kind, text, len(text)) is not None) is is_record
+    assert requests.kept(kind, text, len(text) - 1) is None
+    assert requests.kept(kind, text[:-1], len(text)) is None

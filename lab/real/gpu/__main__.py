@@ -89,7 +89,8 @@ def running(gpus: HostGpus) -> Iterator[Lab]:
         work = cache_dir() / "real" / "nodes"
         work.mkdir(parents=True, exist_ok=True)
         archive = work / "image.tar"
-        image.write(archive, {**parts, image.SAMPLE: sample(work)})
+        own = {image.SAMPLE: sample(work), image.DRIVER_PROGRAM: gpus.nvidia_smi}
+        image.write(archive, {**parts, **own})
         lab = Lab(ControlPlane(NAME), {})
         declared = load(host_stack(lab.plane.context))
         (port,) = free_ports(1)

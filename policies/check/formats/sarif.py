@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...rules import RULES, Rule, Severity
+from ...rules.links import link
 from ..files import STDIN_NAME
 from ..problem import Problem
 from ..report import VIOLATIONS, Report
@@ -44,8 +45,10 @@ def sarif(report: Report) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
+    address = link(rule.id)
     return {
         "id": rule.id,
+        **({"helpUri": address} if address else {}),
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
         "help": {"text": f"{rule.why}\n\nSource: {rule.source}."},

@@ -98,8 +98,8 @@ RULE = Rule(
 
 TWIN = SEVERAL_OBJECTS
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: List
 items:
@@ -118,21 +118,5 @@ items:
     version: 0.20.0
     repositoryOpts: {repo: https://nvidia.github.io/k8s-device-plugin}
 """,
-    failing="""\
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: helm.sh/v3
-    kind: Release
-    name: gpu-operator
-    chart: gpu-operator
-    version: v26.7.0
-    repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-  - apiVersion: helm.sh/v3
-    kind: Release
-    name: nvidia-device-plugin
-    chart: nvidia-device-plugin
-    version: 0.20.0
-    repositoryOpts: {repo: https://nvidia.github.io/k8s-device-plugin}
-""",
+    ("\n    values:\n      devicePlugin: {enabled: false}", ""),
 )

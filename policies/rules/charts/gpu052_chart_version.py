@@ -42,8 +42,8 @@ RULE = Rule(
 
 TWIN = CHART_VALUES
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: helm.sh/v3
 kind: Release
 name: gpu-operator
@@ -51,12 +51,5 @@ chart: gpu-operator
 version: v26.7.0
 repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
 """,
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: ">=v25.0.0"
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-""",
+    ("version: v26.7.0", 'version: ">=v25.0.0"'),
 )

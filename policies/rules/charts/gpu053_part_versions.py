@@ -49,8 +49,8 @@ RULE = Rule(
 
 TWIN = CHART_VALUES
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: helm.sh/v3
 kind: Release
 name: gpu-operator
@@ -60,14 +60,5 @@ repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
 values:
   driver: {version: 595.91.07}
 """,
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  driver: {version: latest}
-""",
+    ("version: 595.91.07", "version: latest"),
 )

@@ -43,8 +43,8 @@ RULE = Rule(
 
 TWIN = CHART_VALUES
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: helm.sh/v3
 kind: Release
 name: gpu-operator
@@ -54,14 +54,5 @@ repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
 values:
   toolkit: {version: v1.19.1}
 """,
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  toolkit: {version: v1.17.7-ubuntu20.04}
-""",
+    ("version: v1.19.1", "version: v1.17.7-ubuntu20.04"),
 )

@@ -49,8 +49,8 @@ RULE = Rule(
 
 TWIN = CHART_VALUES
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: helm.sh/v3
 kind: Release
 name: gpu-operator
@@ -60,14 +60,5 @@ repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
 values:
   driver: {upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 1}}
 """,
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  driver: {upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 0}}
-""",
+    ("maxParallelUpgrades: 1", "maxParallelUpgrades: 0"),
 )

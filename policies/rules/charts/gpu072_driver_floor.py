@@ -101,8 +101,8 @@ def _places() -> str:
 
 TWIN = Twin(_places(), scopes=frozenset({Scope.NODES}))
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: helm.sh/v3
 kind: Release
 name: gpu-operator
@@ -112,14 +112,5 @@ repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
 values:
   driver: {version: 580.159.03}
 """,
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.3.3
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  driver: {version: 580.126.20}
-""",
+    ("version: 580.159.03", "version: 580.126.20"),
 )

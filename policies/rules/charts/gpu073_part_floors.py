@@ -62,8 +62,8 @@ RULE = Rule(
 
 TWIN = CHART_VALUES
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: helm.sh/v3
 kind: Release
 name: gpu-operator
@@ -73,14 +73,5 @@ repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
 values:
   migManager: {version: v0.12.2}
 """,
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  migManager: {version: v0.12.1}
-""",
+    ("version: v0.12.2", "version: v0.12.1"),
 )

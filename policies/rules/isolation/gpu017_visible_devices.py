@@ -83,8 +83,8 @@ TWIN = pods(
     signs=(_SIGN,),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -97,17 +97,5 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+    ("value: none", "value: all"),
 )

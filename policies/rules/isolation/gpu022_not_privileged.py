@@ -7,7 +7,7 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example, edited
 from ..pod_request import gpu_requests
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
@@ -70,33 +70,14 @@ TWIN = pods(
     signs=(Sign(PRIVILEGED, On.CONTAINER),),
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      securityContext: {capabilities: {add: [SYS_NICE]}}
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      securityContext: {privileged: true}
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+EXAMPLE = Example.edited(
+    edited(
+        POD,
+        (
+            "image: registry.example.com/cuda:13.0",
+            "image: registry.example.com/cuda:13.0\n"
+            "      securityContext: {capabilities: {add: [SYS_NICE]}}",
+        ),
+    ),
+    ("securityContext: {capabilities: {add: [SYS_NICE]}}", "securityContext: {privileged: true}"),
 )

@@ -82,17 +82,12 @@ TWIN = Twin(
     scopes=frozenset({Scope.VALUES}),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings}
 data: {NVIDIA_DRIVER_CAPABILITIES: compute}
 """,
-    failing="""\
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings}
-data: {NVIDIA_VISIBLE_DEVICES: all}
-""",
+    ("data: {NVIDIA_DRIVER_CAPABILITIES: compute}", "data: {NVIDIA_VISIBLE_DEVICES: all}"),
 )

@@ -79,8 +79,8 @@ TWIN = pods(
     signs=(Sign(f"{VOLUMES}.exists(v, has(v.hostPath))"),),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -94,18 +94,5 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: data, hostPath: {path: /dev/nvidia0}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("path: /data", "path: /dev/nvidia0"),
 )

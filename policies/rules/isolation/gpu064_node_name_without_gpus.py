@@ -56,31 +56,19 @@ TWIN = pods(
     signs=(Sign("has(object.spec.nodeName)"),),
 )
 
-EXAMPLE = Example(
+EXAMPLE = Example.edited(
+    """\
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: team-a}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+    ("spec:", "spec:\n  nodeName: gpu-1"),
     settings={"pools": [{"name": "a100", "gpusPerNode": 8, "nodeNames": ["gpu-1"]}]},
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train, namespace: team-a}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train, namespace: team-a}
-spec:
-  nodeName: gpu-1
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
 )

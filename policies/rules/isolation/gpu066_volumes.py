@@ -52,8 +52,8 @@ TWIN = Twin(
     scopes=frozenset({Scope.VOLUMES}),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: data}
@@ -62,13 +62,5 @@ spec:
   accessModes: [ReadWriteOnce]
   hostPath: {path: /mnt/disks/a}
 """,
-    failing="""\
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: data}
-spec:
-  capacity: {storage: 1Ti}
-  accessModes: [ReadWriteOnce]
-  hostPath: {path: /dev}
-""",
+    ("path: /mnt/disks/a", "path: /dev"),
 )

@@ -45,8 +45,8 @@ TWIN = Twin(
     scopes=frozenset({Scope.CLAIMS}),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
 metadata: {name: gpu, namespace: team-b}
@@ -56,14 +56,5 @@ spec:
       - name: gpu
         exactly: {deviceClassName: gpu.nvidia.com}
 """,
-    failing="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: gpu, namespace: team-b}
-spec:
-  devices:
-    requests:
-      - name: gpu
-        exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}
-""",
+    ("deviceClassName: gpu.nvidia.com", "deviceClassName: gpu.nvidia.com, adminAccess: true"),
 )

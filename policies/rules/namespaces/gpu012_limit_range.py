@@ -93,8 +93,8 @@ TWIN = Twin(
     scopes=frozenset({Scope.LIMIT_RANGES}),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: LimitRange
 metadata: {name: limits}
@@ -103,13 +103,5 @@ spec:
     - type: Container
       max: {memory: 64Gi}
 """,
-    failing="""\
-apiVersion: v1
-kind: LimitRange
-metadata: {name: limits}
-spec:
-  limits:
-    - type: Container
-      max: {nvidia.com/gpu: 8}
-""",
+    ("max: {memory: 64Gi}", "max: {nvidia.com/gpu: 8}"),
 )

@@ -50,19 +50,13 @@ TWIN = Twin(
     scopes=frozenset({Scope.RESOURCE_QUOTAS}),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: ResourceQuota
 metadata: {name: gpus}
 spec:
   hard: {requests.nvidia.com/gpu: 8}
 """,
-    failing="""\
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: gpus}
-spec:
-  hard: {limits.nvidia.com/gpu: 8}
-""",
+    ("hard: {requests.nvidia.com/gpu: 8}", "hard: {limits.nvidia.com/gpu: 8}"),
 )

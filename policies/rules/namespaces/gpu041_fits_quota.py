@@ -59,8 +59,8 @@ RULE = Rule(
 
 TWIN = SEVERAL_OBJECTS
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: List
 items:
@@ -92,36 +92,5 @@ items:
                 requests: {cpu: 4, memory: 32Gi}
                 limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {pod-security.kubernetes.io/enforce: baseline}
-  - apiVersion: v1
-    kind: ResourceQuota
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      hard: {requests.nvidia.com/gpu: 4}
-  - apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: serve, namespace: team-a}
-    spec:
-      replicas: 5
-      strategy: {type: Recreate}
-      selector: {matchLabels: {app: serve}}
-      template:
-        metadata: {labels: {app: serve}}
-        spec:
-          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-          containers:
-            - name: cuda
-              image: registry.example.com/cuda:13.0
-              resources:
-                requests: {cpu: 4, memory: 32Gi}
-                limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("replicas: 4", "replicas: 5"),
 )

@@ -55,8 +55,8 @@ RULE = Rule(
 
 TWIN = NODES_JOIN
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Node
 metadata:
@@ -65,13 +65,5 @@ metadata:
 spec:
   taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
 """,
-    failing="""\
-apiVersion: v1
-kind: Node
-metadata:
-  name: gpu-1
-  labels: {nvidia.com/gpu.present: "true"}
-spec:
-  taints: [{key: example.com/gpu, effect: NoSchedule}]
-""",
+    ("key: nvidia.com/gpu, value: present", "key: example.com/gpu"),
 )

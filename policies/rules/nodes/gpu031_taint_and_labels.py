@@ -66,8 +66,8 @@ RULE = Rule(
 
 TWIN = NODES_JOIN
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Node
 metadata:
@@ -76,13 +76,5 @@ metadata:
 spec:
   taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
 """,
-    failing="""\
-apiVersion: v1
-kind: Node
-metadata:
-  name: gpu-1
-  labels: {nvidia.com/gpu.present: "true"}
-spec:
-  taints: []
-""",
+    ("taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]", "taints: []"),
 )

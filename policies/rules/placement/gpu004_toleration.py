@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..pod_request import gpu_requests
 from ..pools import candidate_pools, untolerated
 from ..rule import Finding, Need, Rule, Subject
@@ -74,30 +74,7 @@ TWIN = pods(
     signs=PLACED,
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+EXAMPLE = Example.edited(
+    POD,
+    ("\n  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]", ""),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES
@@ -68,32 +68,8 @@ TWIN = pods(
     signs=(NAMES,),
 )
 
-EXAMPLE = Example(
+EXAMPLE = Example.edited(
+    POD,
+    ("32Gi, nvidia.com/gpu: 1", "32Gi, tencent.com/vcuda-core: 100"),
     settings={"platform": "device-plugin"},
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
-""",
 )

@@ -51,8 +51,8 @@ TWIN = pods(
     "Deployment",
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: serve}
@@ -70,22 +70,5 @@ spec:
             requests: {cpu: 4, memory: 32Gi}
             limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: serve}
-spec:
-  strategy: {rollingUpdate: {maxSurge: 1}}
-  selector: {matchLabels: {app: serve}}
-  template:
-    metadata: {labels: {app: serve}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("strategy: {type: Recreate}", "strategy: {rollingUpdate: {maxSurge: 1}}"),
 )

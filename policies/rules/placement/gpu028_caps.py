@@ -101,9 +101,8 @@ TWIN = pods(
     signs=PLACED,
 )
 
-EXAMPLE = Example(
-    settings={"maxGpusPerContainer": 2},
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -118,19 +117,6 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, nvidia.com/gpu: 2}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 4}
-""",
+    ("nvidia.com/gpu: 2", "nvidia.com/gpu: 4"),
+    settings={"maxGpusPerContainer": 2},
 )

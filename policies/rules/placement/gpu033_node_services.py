@@ -60,8 +60,8 @@ TWIN = pods(
     "DaemonSet",
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: network, namespace: kube-system}
@@ -77,19 +77,5 @@ spec:
         - name: cni
           hostPath: {path: /etc/cni/net.d}
 """,
-    failing="""\
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: network, namespace: kube-system}
-spec:
-  selector: {matchLabels: {app: network}}
-  template:
-    metadata: {labels: {app: network}}
-    spec:
-      containers:
-        - {name: agent, image: registry.example.com/network:1.0}
-      volumes:
-        - name: cni
-          hostPath: {path: /etc/cni/net.d}
-""",
+    ("\n      tolerations: [{operator: Exists}]", ""),
 )

@@ -50,18 +50,8 @@ TWIN = pods(
     signs=PLACED,
 )
 
-EXAMPLE = Example(
-    settings={
-        "pools": [
-            {
-                "name": "a100",
-                "gpusPerNode": 8,
-                "taints": ["nvidia.com/gpu:NoSchedule"],
-                "labels": {"tier": "train"},
-            }
-        ]
-    },
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -75,18 +65,15 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  nodeSelector: {tier: serve}
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("tier: train", "tier: serve"),
+    settings={
+        "pools": [
+            {
+                "name": "a100",
+                "gpusPerNode": 8,
+                "taints": ["nvidia.com/gpu:NoSchedule"],
+                "labels": {"tier": "train"},
+            }
+        ]
+    },
 )

@@ -65,13 +65,8 @@ def _update_has_no_room_cel(key: str, name: str) -> str:
 
 TWIN = pods(each_resource_cel(_update_has_no_room_cel), "Deployment")
 
-EXAMPLE = Example(
-    settings={
-        "pools": [
-            {"name": "a100", "gpusPerNode": 8, "nodes": 1, "taints": ["nvidia.com/gpu:NoSchedule"]}
-        ]
-    },
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: serve}
@@ -90,23 +85,10 @@ spec:
             requests: {cpu: 4, memory: 32Gi}
             limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: serve}
-spec:
-  replicas: 8
-  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}
-  selector: {matchLabels: {app: serve}}
-  template:
-    metadata: {labels: {app: serve}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("maxSurge: 0, maxUnavailable: 1", "maxSurge: 1, maxUnavailable: 0"),
+    settings={
+        "pools": [
+            {"name": "a100", "gpusPerNode": 8, "nodes": 1, "taints": ["nvidia.com/gpu:NoSchedule"]}
+        ]
+    },
 )

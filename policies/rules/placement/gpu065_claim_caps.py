@@ -57,9 +57,8 @@ TWIN = Twin(
     scopes=frozenset({Scope.CLAIMS}),
 )
 
-EXAMPLE = Example(
-    settings={"maxGpusPerPod": 8},
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: gpus, namespace: team-a}
@@ -70,15 +69,6 @@ spec:
         - name: gpus
           exactly: {deviceClassName: gpu.nvidia.com, count: 8}
 """,
-    failing="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: gpus, namespace: team-a}
-spec:
-  spec:
-    devices:
-      requests:
-        - name: gpus
-          exactly: {deviceClassName: gpu.nvidia.com, count: 16}
-""",
+    ("count: 8", "count: 16"),
+    settings={"maxGpusPerPod": 8},
 )

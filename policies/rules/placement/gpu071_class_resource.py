@@ -43,20 +43,14 @@ RULE = Rule(
 
 TWIN = NoTwin("Administrators make classes; the policies at admission hold tenants.")
 
-EXAMPLE = Example(
-    settings={"maxGpusPerPod": 8},
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: gpu.nvidia.com}
 spec:
   extendedResourceName: nvidia.com/gpu
 """,
-    failing="""\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu.nvidia.com}
-spec:
-  extendedResourceName: example.com/accelerator
-""",
+    ("extendedResourceName: nvidia.com/gpu", "extendedResourceName: example.com/accelerator"),
+    settings={"maxGpusPerPod": 8},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     ENFORCED,
@@ -38,31 +38,10 @@ RULE = Rule(
 
 TWIN = ENFORCED
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 1}
-        limits: {memory: 32Gi}
-""",
+EXAMPLE = Example.edited(
+    POD,
+    (
+        "requests: {cpu: 4, memory: 32Gi}\n        limits: {memory: 32Gi, nvidia.com/gpu: 1}",
+        "requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 1}\n        limits: {memory: 32Gi}",
+    ),
 )

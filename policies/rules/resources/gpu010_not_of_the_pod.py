@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..pod_spec import resource_list
 from ..resource_names import is_extended, is_gpu
 from ..rule import Finding, Rule, Subject
@@ -44,32 +44,11 @@ RULE = Rule(
 
 TWIN = ENFORCED
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  resources:
-    limits: {nvidia.com/gpu: 1}
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+EXAMPLE = Example.edited(
+    POD,
+    (
+        "tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",
+        "resources:\n    limits: {nvidia.com/gpu: 1}",
+    ),
+    ("memory: 32Gi, nvidia.com/gpu: 1", "memory: 32Gi"),
 )

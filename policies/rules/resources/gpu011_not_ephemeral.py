@@ -38,8 +38,8 @@ RULE = Rule(
 
 TWIN = ENFORCED
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -56,21 +56,5 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  ephemeralContainers:
-    - name: debug
-      image: registry.example.com/cuda:13.0
-      resources: {limits: {nvidia.com/gpu: 1}}
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("command: [nvidia-smi]", "resources: {limits: {nvidia.com/gpu: 1}}"),
 )

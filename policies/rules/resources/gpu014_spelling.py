@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..resource_names import meant
 from ..rule import Finding, Rule, Subject
 from ..twin import (
@@ -44,30 +44,8 @@ TWIN = NoTwin(
     "It finds names that resemble a known one, which takes a measure of likeness; CEL has none."
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, alpha.kubernetes.io/nvidia-gpu: 1}
-""",
+EXAMPLE = Example.edited(
+    POD,
+    ("\n  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]", ""),
+    ("32Gi, nvidia.com/gpu", "32Gi, alpha.kubernetes.io/nvidia-gpu"),
 )

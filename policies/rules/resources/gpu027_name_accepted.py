@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example, edited
 from ..pod_spec import ContainerRole
 from ..resource_names import acceptable
 from ..rule import Finding, Rule, Subject
@@ -44,29 +44,11 @@ RULE = Rule(
 
 TWIN = ENFORCED
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, example.com/fpga: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, requests.example.com/fpga: 1}
-""",
+EXAMPLE = Example.edited(
+    edited(
+        POD,
+        ("\n  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]", ""),
+        ("32Gi, nvidia.com/gpu", "32Gi, example.com/fpga"),
+    ),
+    ("32Gi, example.com/fpga", "32Gi, requests.example.com/fpga"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example, edited
 from ..resource_names import (
     HAMI_PERCENTAGE,
 )
@@ -45,31 +45,7 @@ TWIN = pods(
     signs=(NAMES,),
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 150}
-""",
+EXAMPLE = Example.edited(
+    edited(POD, ("nvidia.com/gpu: 1", "nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50")),
+    ("nvidia.com/gpumem-percentage: 50", "nvidia.com/gpumem-percentage: 150"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity, Sharing
-from ..example import Example
+from ..example import POD, Example, edited
 from ..resource_names import (
     GPU,
     GPU_SHARED,
@@ -54,32 +54,8 @@ TWIN = pods(
     signs=(NAMES,),
 )
 
-EXAMPLE = Example(
+EXAMPLE = Example.edited(
+    edited(POD, ("32Gi, nvidia.com/gpu", "32Gi, nvidia.com/gpu.shared")),
+    ("32Gi, nvidia.com/gpu.shared", "32Gi, nvidia.com/gpu"),
     settings={"plugin": {"sharing": "time-slicing", "renameByDefault": True, "replicas": 4}},
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu.shared: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
 )

@@ -49,9 +49,8 @@ TWIN = pods(
     signs=(NAMES,),
 )
 
-EXAMPLE = Example(
-    settings={"platform": "gpu-manager"},
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -70,23 +69,6 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  initContainers:
-    - name: warm-up
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
-""",
+    ("limits: {memory: 32Gi}", "limits: {memory: 32Gi, tencent.com/vcuda-core: 100}"),
+    settings={"platform": "gpu-manager"},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example, edited
 from ..rule import Finding, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
 from ..twin import pods
@@ -43,34 +43,11 @@ TWIN = pods(
     signs=(TENCENT_ANNOTATIONS,),
 )
 
-EXAMPLE = Example(
+EXAMPLE = Example.edited(
+    edited(POD, ("32Gi, nvidia.com/gpu: 1", "32Gi, tencent.com/vcuda-core: 100")),
+    (
+        "metadata: {name: train}",
+        'metadata:\n  name: train\n  annotations: {tencent.com/predicate-time: "1700000000"}',
+    ),
     settings={"platform": "gpu-manager"},
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: train
-  annotations: {tencent.com/predicate-time: "1700000000"}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
-""",
 )

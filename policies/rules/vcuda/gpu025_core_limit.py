@@ -53,9 +53,8 @@ TWIN = pods(
     signs=(TENCENT_ANNOTATIONS,),
 )
 
-EXAMPLE = Example(
-    settings={"platform": "gpu-manager"},
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata:
@@ -70,19 +69,6 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: train
-  annotations: {tencent.com/vcuda-core-limit: "800"}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
-""",
+    ('tencent.com/vcuda-core-limit: "80"', 'tencent.com/vcuda-core-limit: "800"'),
+    settings={"platform": "gpu-manager"},
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example, edited
 from ..placement.room import CORES
 from ..pools import candidate_pools
 from ..resource_names import (
@@ -74,35 +74,17 @@ TWIN = pods(
     signs=(NAMES,),
 )
 
-EXAMPLE = Example(
+EXAMPLE = Example.edited(
+    edited(
+        POD,
+        (
+            "32Gi, nvidia.com/gpu: 1",
+            "32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 160",
+        ),
+    ),
+    ("tencent.com/vcuda-memory: 160", "tencent.com/vcuda-memory: 161"),
     settings={
         "platform": "gpu-manager",
         "pools": [{"name": "a100", "gpusPerNode": 8, "gpuMemoryMiB": 40960}],
     },
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 160}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 161}
-""",
 )

@@ -35,8 +35,8 @@ RULE = Rule(
 
 TWIN = pods(cel.unless_empty("variables.asksForGpus", '"found GPUs in a DaemonSet"'), "DaemonSet")
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: serve}
@@ -54,21 +54,6 @@ spec:
             requests: {cpu: 4, memory: 32Gi}
             limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: serve}
-spec:
-  selector: {matchLabels: {app: serve}}
-  template:
-    metadata: {labels: {app: serve}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("kind: Deployment", "kind: DaemonSet"),
+    ("\n  strategy: {type: Recreate}", ""),
 )

@@ -65,8 +65,8 @@ TWIN = pods(
     "Job",
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: batch/v1
 kind: Job
 metadata: {name: train}
@@ -84,21 +84,5 @@ spec:
             requests: {cpu: 4, memory: 32Gi}
             limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """,
-    failing="""\
-apiVersion: batch/v1
-kind: Job
-metadata: {name: train}
-spec:
-  template:
-    metadata: {labels: {app: train}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      restartPolicy: Never
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    ("\n  activeDeadlineSeconds: 86400", ""),
 )

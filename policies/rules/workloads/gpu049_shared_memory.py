@@ -86,8 +86,8 @@ TWIN = pods(
     signs=(NAMES, _SIGN),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: v1
 kind: Pod
 metadata: {name: train}
@@ -102,17 +102,6 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, nvidia.com/gpu: 2}
 """,
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 2}
-""",
+    ("\n  volumes: [{name: shm, emptyDir: {medium: Memory}}]", ""),
+    ("\n      volumeMounts: [{name: shm, mountPath: /dev/shm}]", ""),
 )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES, On, Sign
@@ -108,30 +108,7 @@ TWIN = pods(
     signs=(NAMES, _SIGN),
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+EXAMPLE = Example.edited(
+    POD,
+    ("\n        requests: {cpu: 4, memory: 32Gi}", ""),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES, On, Sign
 from ..twin import pods
@@ -65,31 +65,7 @@ TWIN = pods(
     signs=(NAMES, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:latest
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+EXAMPLE = Example.edited(
+    POD,
+    ("image: registry.example.com/cuda:13.0", "image: registry.example.com/cuda:latest"),
 )

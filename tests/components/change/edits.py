@@ -312,6 +312,13 @@ EDITS: dict[str, Edit] = {
 }
 
 
+def document_of(name: str) -> Document:
+    """Return the document of an edit."""
+    change = EDITS[name].change
+    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,))
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """Yield the text of each edit."""
     for name, edit in EDITS.items():
@@ -328,13 +335,6 @@ def main() -> None:
     )
     text = yaml.dump(dict(texts()), sort_keys=False, allow_unicode=True, width=200)
     TOLD.write_text(f"# What a preview says about each edit of edits.py.\n{text}")
-
-
-def document_of(name: str) -> Document:
-    """Return the document of an edit."""
-    change = EDITS[name].change
-    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
-    return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 if __name__ == "__main__":

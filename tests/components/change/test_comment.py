@@ -187,6 +187,7 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
     if is_silent(document):
         return
     body = rendered(document, Origin(commit="a" * 40))
+    assert len(body.encode()) <= LIMIT
     (cluster,) = document.clusters
     assert f"- **GPUs**: {cluster.gpus.before} before, {cluster.gpus.after} after" in body
     for pod in cluster.pods[:5]:
@@ -205,6 +206,8 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
     [
         ("half of the GPUs", ("gpus",)),
         ("a new label", ()),
+        ("a renamed pool", ()),
+        ("a pool split", ()),
         ("a label removed by hand", ("drift",)),
         ("the loaded driver goes down", ("disruptive",)),
         ("a node fewer, with a pod on it", ("gpus", "disruptive")),

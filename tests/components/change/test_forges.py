@@ -17,7 +17,7 @@ from commands.forges import github, gitlab
 from commands.forges.forge import ATTEMPTS, Forge, ForgeError, Note, publish
 from components.change.comment import LABELS, Origin, mark
 from components.change.document import ClusterChange, Document, Outcome, Problem
-from tests.components.change.edits import EDITS, document_of
+from tests.components.change.edits import document_of
 from tests.components.change.forges import OPERATIONS, Fake, served
 
 AUTHORS = {"github": "github-actions[bot]", "gitlab": "bot"}
@@ -347,12 +347,6 @@ def test_a_note_has_the_stack_and_the_labels_of_its_first_line_alone() -> None:
     other = Note(number=1, body="<!-- gpu-cluster change: stack=dev labels=gpus,admin -->")
     assert other.labels == {"gpus"}
     assert Note(number=1, body="a talk").stack == ""
-
-
-def test_every_edit_fits_a_comment() -> None:
-    for name in EDITS:
-        body = comment.body_of(document_of(name), Origin())
-        assert body is None or len(body.encode()) < 65_536
 
 
 DESCRIPTIONS = os.environ.get("FORGES_OPENAPI", "")

@@ -13,7 +13,8 @@ import pytest
 
 from policies.check.formats import FORMATS
 from policies.rules import RULES
-from tests.policies.check.running import check
+from policies.rules.links import REFERENCE
+from tests.policies.check.running import ROOT, check
 from tests.policies.check.samples import BAD, GOOD
 
 
@@ -73,6 +74,24 @@ def test_sarif_keeps_to_its_schema(folder: Path, arguments: list[str]) -> None:
     document = json.loads(check(*arguments, "--format", "sarif").output)
     validator = jsonschema.Draft7Validator(_sarif_schema())
     assert [error.message for error in validator.iter_errors(document)] == []
+
+
+@pytest.mark.promise("Each rule of a SARIF report links to the rule's section of docs/rules.md.")
+def test_sarif_links_each_rule_to_its_section(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def links() -> list[str]:
+        (run,) = json.loads(check(".", "--format", "sarif").output)["runs"]
+        return [rule["helpUri"] for rule in run["tool"]["driver"]["rules"]]
+
+    monkeypatch.delenv(REFERENCE, raising=False)
+    page = ROOT / "docs" / "rules.md"
+    assert links() == [f"{page.as_uri()}#gpu001", f"{page.as_uri()}#gpu023"]
+    assert '<a id="gpu001"></a>' in page.read_text()
+    monkeypatch.setenv(REFERENCE, "https://docs.example.org/rules.md")
+    assert links()[0] == "https://docs.example.org/rules.md#gpu001"
+    monkeypatch.setenv(REFERENCE, "javascript:alert(1)")
+    assert links()[0] == f"{page.as_uri()}#gpu001"
 
 
 def test_sarif_describes_each_rule_and_place(folder: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +21,7 @@ from command_provider.output import Redactor, visible
 import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
+from commands.annotations import of_github, of_gitlab
 from components.adoption import parse as adoption
 from components.adoption.observed import ObservedCluster
 from components.adoption.owners import Deliverers, owner_of
@@ -27,6 +29,10 @@ from components.adoption.propose import PLUGIN, propose
 from components.adoption.read import observed_release, release_edits
 from components.adoption.stack_text import new_text
 from components.base.yaml_file import parse as parse_yaml
+from components.change.comment import LIMIT, MARK, outdated, rendered
+from components.change.document import Document
+from components.change.text import lines as change_lines
+from components.change.text import object_lines
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.findings import lines as finding_lines
@@ -300,6 +306,26 @@ def shown(text: str) -> None:
     assert samples.is_safe(visible(text).replace("\t", " "))
 
 
+def change(value: Any) -> None:
+    """Read a change document, as the artifact of a pull request has it, and write its comment."""
+    text = json.dumps(value)
+    if refusal(lambda: Document.read(text), ValueError):
+        return
+    document = Document.read(text)
+    assert Document.read(document.write()) == document
+    body = rendered(document)
+    for each in (body, outdated(body)):
+        assert len(each.encode()) <= LIMIT
+        assert samples.is_safe(each.replace("\n", " "))
+        assert sum(MARK.match(line) is not None for line in each.splitlines()) == 1
+        assert not any(line.startswith("/") for line in each.splitlines())
+    assert all(re.fullmatch("::(error|warning) [^\n]*", line) for line in of_github(document))
+    told = [*object_lines(document)]
+    told += [line for cluster in document.clusters for line in change_lines(cluster)]
+    assert all(samples.is_safe(line) for line in told)
+    of_gitlab(document)
+
+
 @dataclass(frozen=True)
 class Target:
     """One parser to fuzz.
@@ -339,4 +365,5 @@ TARGETS: Mapping[str, Target] = {
     "amount": Target(amount),
     "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
     "shown": Target(shown, typed=True),
+    "change": Target(change),
 }

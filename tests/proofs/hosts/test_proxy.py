@@ -20,6 +20,8 @@ from lab.simulator.hosts.packages import build
 from policies.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS, cluster
 from tests.proofs.hosts import software
+from tests.proofs.hosts.declared import prepare
+from tests.proofs.hosts.machine import Running, differences
 from tests.resolved import platform_of
 
 OUTSIDE = "packages.gpu-cluster.invalid"
@@ -89,6 +91,51 @@ def test_packages_and_keys_come_by_the_declared_proxy(
     assert "NO_PROXY=localhost,127.0.0.1,::1,192.0.2.0/24" in variables
     assert host.undo(software.script(declared)).status == 0
     assert not host.exists("/etc/systemd/system/containerd.service.d/50-gpu-cluster-proxy.conf")
+
+
+FOLDER = "/etc/systemd/system/containerd.service.d"
+ADDRESS = "http://proxy.example.org:3128"
+OTHER = 'Environment="HTTP_PROXY=http://old.example.org:80" "NO_PROXY=localhost,127.0.0.1,::1"\n'
+OTHERS = {
+    # Docker docs, "Daemon proxy configuration", names this file; so do kubespray and kind.
+    "a later drop-in": (f"{FOLDER}/http-proxy.conf", f"[Service]\n{OTHER}"),
+    "a file with variables": ("/etc/default/site", 'HTTP_PROXY="http://old.example.org:80"\n'),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "A declared proxy is in the environment of the running engine, or the file that says "
+    "otherwise is named before anything changes."
+)
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_file_that_counts_more_is_named_before_a_change(host: Running, name: str) -> None:
+    path, text = OTHERS[name]
+    host.write(f"{FOLDER}/10-site.conf", "[Service]\nEnvironmentFile=-/etc/default/site\n")
+    host.write(path, text)
+    host.run("systemctl daemon-reload; systemctl restart containerd")
+    before = host.tree(times=True)
+    wanted = prepare(proxy=ProxySettings(http=ADDRESS))
+    refused = host.apply(wanted)
+    assert refused.status == 1
+    assert f"found another HTTP_PROXY in {path}, which counts more than ours" in refused.errors
+    assert differences(before, host.tree(times=True)) == {}
+    host.write(path, text.replace("http://old.example.org:80", ADDRESS))
+    assert host.apply(wanted).errors == ""
+
+
+@pytest.mark.slow
+def test_the_running_engine_has_the_proxy_and_losing_it_is_drift(host: Running) -> None:
+    host.write(f"{FOLDER}/10-proxy.conf", f"[Service]\n{OTHER}")
+    host.run("systemctl daemon-reload; systemctl restart containerd")
+    wanted = prepare(proxy=ProxySettings(http=ADDRESS))
+    assert host.apply(wanted).errors == ""
+    pid = host.read("/run/simulated-systemd/containerd.pid").strip()
+    assert f"HTTP_PROXY={ADDRESS}" in host.run(f"tr '\\0' '\\n' </proc/{pid}/environ").output
+    assert software.drift(host) == ()
+    host.write(f"{FOLDER}/http-proxy.conf", f"[Service]\n{OTHER}")
+    host.run("systemctl daemon-reload; systemctl restart containerd")
+    assert software.drift(host) == ("unit containerd runs without HTTP_PROXY as declared",)
 
 
 def test_a_driver_in_a_container_goes_out_by_the_proxy() -> None:

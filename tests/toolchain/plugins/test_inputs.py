@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from command_provider import difference, values
+from command_provider import difference, local_command, remote_command, server, values
 from command_provider.output import Output, Redactor, visible
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,6 +166,11 @@ def test_the_wire_s_constants_are_the_sdk_s() -> None:
     assert values.UNKNOWN == rpc.UNKNOWN
     assert rpc._special_sig_key == values.SIGNATURE
     assert rpc._special_secret_sig == values.SECRET
+
+
+def test_commands_end_before_the_engine_kills_the_plugin() -> None:
+    for grace in (local_command.GRACE, remote_command.GRACE):
+        assert grace < server.SHUTDOWN_LIMIT < server.ENGINE_LIMIT
 
 
 def test_each_line_of_a_secret_is_blanked() -> None:

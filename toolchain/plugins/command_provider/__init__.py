@@ -11,7 +11,7 @@ stack may depend on them:
   key if it is absent. `ssh-keyscan -t ed25519 -p PORT HOST` prints the key to compare and pin.
 - A wrong host key is an error immediately; the official plugin connects again up to
   `dialErrorLimit` times.
-- A cancelled update ends its commands: SIGTERM, 5 s later SIGKILL, to the remote or local process
+- A cancelled update ends its commands: SIGTERM, 3 s later SIGKILL, to the remote or local process
   group. The official plugin leaves remote commands running.
 - A resource's `customTimeouts` limit its commands. A connection without an answer for 60 s is
   regarded as lost.

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from .output import CommandError, Output
 
-GRACE = 5
+GRACE = 3
 """Seconds between SIGTERM and SIGKILL when a command is cancelled."""
 
 INTERPRETER = ("/bin/sh", "-c")

@@ -12,7 +12,7 @@ from asyncssh.channel import SSHClientChannel
 
 from .output import CommandError, Output
 
-GRACE = 5
+GRACE = 3
 """Seconds between SIGTERM and SIGKILL when a command is cancelled."""
 
 _READ = 65536

@@ -24,8 +24,13 @@ from .output import CommandError
 _PARENT_POLL = 0.5
 """Seconds between two checks that the engine is still running."""
 
-_SHUTDOWN_LIMIT = 8
-"""Seconds that running commands have to end; the engine kills a plugin 10 s after SIGINT."""
+SHUTDOWN_LIMIT = 4.5
+"""Seconds that running commands have to end after SIGINT, less than `ENGINE_LIMIT`."""
+ENGINE_LIMIT = 5
+"""Seconds between the engine's SIGINT to a plugin and its SIGKILL.
+
+Source: pulumi v3.274.1, sdk/go/common/resource/plugin/plugin.go, ExecPlugin.
+"""
 
 _OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
 """The same maximum message size as the engine's (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
@@ -287,7 +292,7 @@ async def _serve(engine_address: str) -> None:
             await asyncio.wait_for(stop.wait(), _PARENT_POLL)
     provider.cancel()
     with suppress(TimeoutError):
-        await asyncio.wait_for(provider.idle(), _SHUTDOWN_LIMIT)
+        await asyncio.wait_for(provider.idle(), SHUTDOWN_LIMIT)
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -71,24 +71,35 @@ words_of_unit() {
 # those of the unit and its drop-ins, then those of the files that it names.
 unit_environment() {
     systemctl show --property=Environment --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
-    # A value with spaces stands in quotes.
-    sed -n 's/^Environment=//p' "$scratch/variables" | awk '
+    sed -n 's/^Environment=//p' "$scratch/variables" | assignments
+    sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p' "$scratch/variables" |
+        while IFS= read -r variables; do
+            file_variables "$root$variables"
+        done
+}
+
+# assignments: prints the words of standard input, one a line, without their quotes.
+assignments() {
+    awk '
         {
+            word = quote = ""
             for (at = 1; at <= length($0); at++) {
                 letter = substr($0, at, 1)
-                if (letter == "\\") { word = word substr($0, ++at, 1); continue }
-                if (letter == "\"") { quoted = !quoted; continue }
-                if (letter == " " && !quoted) { if (word != "") print word; word = ""; continue }
-                word = word letter
+                if (letter == "\\" && quote != "\047") word = word substr($0, ++at, 1)
+                else if (letter == quote) quote = ""
+                else if (quote == "" && (letter == "\"" || letter == "\047")) quote = letter
+                else if (letter == " " && quote == "") { if (word != "") print word; word = "" }
+                else word = word letter
             }
             if (word != "") print word
         }'
-    sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p' "$scratch/variables" |
-        while IFS= read -r variables; do
-            sed -n 's/\r$//; s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)"\(.*\)"[[:space:]]*$/\1\2/p; t
-                s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)'\''\(.*\)'\''[[:space:]]*$/\1\2/p; t
-                s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p' "$root$variables" 2>/dev/null
-        done
+}
+
+# file_variables FILE: prints the variables of a file for EnvironmentFile.
+file_variables() {
+    sed -n 's/\r$//; s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)"\(.*\)"[[:space:]]*$/\1\2/p; t
+        s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)'\''\(.*\)'\''[[:space:]]*$/\1\2/p; t
+        s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p' "$1" 2>/dev/null
 }
 
 # flags LONG [SHORT]: prints each value of a flag among the words, one a line, whether it is joined

@@ -1,0 +1,51 @@
+"""A machine's own GPUs, and the image in which its driver's programs run."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lab.real import image
+from lab.real.host_gpus import HostGpus
+
+UUID = "GPU-ab11e44d-0c3e-d6b4-36dc-999d9fd9c41a"
+
+
+def nvidia_smi(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put an `nvidia-smi` that prints a text on PATH; return its path."""
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return program
+
+
+def test_each_gpu_that_the_driver_lists_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The line that driver 580.159.04 printed on a host with one H100.
+    program = nvidia_smi(tmp_path, f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUID})", monkeypatch)
+    assert HostGpus.find() == HostGpus(program, (UUID,))
+
+
+@pytest.mark.parametrize("text", ["", "NVIDIA-SMI has failed because it couldn't communicate"])
+def test_a_driver_that_lists_no_gpu_is_no_gpu(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvidia_smi(tmp_path, text, monkeypatch)
+    assert HostGpus.find() is None
+
+
+def test_the_image_has_the_c_libraries_of_the_drivers_program() -> None:
+    """A driver's library for NVML needs them; the image holds no others."""
+    needed = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
+    libraries = {line.split()[0] for line in needed.splitlines() if "=>" in line}
+    layer = image.parts({"probe": Path("/bin/true"), image.DRIVER_PROGRAM: Path("/bin/bash")})
+    with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+        names = archive.getnames()
+    assert libraries <= {Path(name).name for name in names}
+    assert not [name for name in names if Path(name).name == image.DRIVER_PROGRAM]
