@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .rules import Context, Violation, evaluate
+from .rules.custom import unread
 from .rules.hosts.commands import API_VERSION
 
 _KUBERNETES = "kubernetes:"
@@ -56,3 +57,14 @@ def judge(resource_type: str, props: Mapping[str, object], context: Context) -> 
     if manifest is None:
         return []
     return evaluate(manifest, context, partial=is_partial(resource_type))
+
+
+def unjudged(resource_type: str, props: Mapping[str, object]) -> list[str]:
+    """Return the paths in a resource where GPUs may be requested in a way that no rule reads.
+
+    Args:
+        resource_type: Type token, such as `kubernetes:argoproj.io/v1alpha1:Workflow`.
+        props: Inputs as for `judge`.
+    """
+    manifest = manifest_of(resource_type, props)
+    return list(unread(manifest)) if manifest else []

@@ -25,7 +25,7 @@ from pulumi_policy import (
 from pulumi_policy.proxy import UnknownValueError
 
 from .charts import NotRendered, judge_rendered
-from .declared import PREFIXES, is_partial, judge, manifest_of
+from .declared import PREFIXES, is_partial, judge, manifest_of, unjudged
 from .rules import UNKNOWN, Severity, Violation, evaluate_stack
 from .rules.secret import is_secret, reveal
 from .settings import (
@@ -91,16 +91,19 @@ def judge_resource(args: ResourceValidationArgs) -> Judgement:
     props = _properties(args.resource_type, args.props)
     context = context_for(_settings)
     violations = judge(args.resource_type, props, context)
+    remarks = [
+        f"{path}: not judged: GPUs may be requested here in a way that no rule reads"
+        for path in unjudged(args.resource_type, props)
+    ]
     if args.resource_type == _RELEASE:
         try:
             violations += judge_rendered(props, context)
         except NotRendered as error:
-            remark = (
+            remarks.append(
                 f"the chart's objects are not judged, only the release's values: {error}; "
                 "cure: `helm template` shows the chart's own faults"
             )
-            return violations, [remark]
-    return violations, []
+    return violations, remarks
 
 
 def judge_stack(args: StackValidationArgs) -> list[Violation]:

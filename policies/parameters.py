@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from .rules import RULES, Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
+from .rules.context import ExemptionFacts
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _CAP = {"type": "integer", "minimum": 0}
+
+RULE_FOLDER = "ruleFolder"
+"""Setting with a folder of the user's own rules, relative to the file with the settings."""
 
 # JSON schema of each setting, by the setting's name.
 PROPERTIES: Mapping[str, Any] = {
@@ -23,6 +28,9 @@ PROPERTIES: Mapping[str, Any] = {
                 "description": f"{rule.title} (default: {rule.severity})",
             }
             for rule in RULES.values()
+        },
+        "patternProperties": {
+            "^GPU9[0-9]{2}$": {"type": "string", "enum": [str(severity) for severity in Severity]}
         },
         "additionalProperties": False,
     },
@@ -67,11 +75,38 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "runtimeClasses": {**_TEXTS, "description": "Further RuntimeClasses that GPU pods may name."},
     "resourceNames": {**_TEXTS, "description": "GPU resources beside the well-known ones."},
+    "otherClaims": {
+        **_TEXTS,
+        "description": "ResourceClaims and their templates that have no GPUs, by name.",
+    },
     "extendedResourceToleration": {
         "type": "boolean",
         "description": "Whether the API server runs that admission plugin; default: false.",
     },
     "infrastructureNamespaces": {**_TEXTS, "description": "Where the GPU stack's own pods run."},
+    "exemptions": {
+        "type": "array",
+        "description": "Rules that are lifted until a day, from all objects that match what is "
+        "given of namespaces, labels, images and hostPaths.",
+        "items": {
+            "type": "object",
+            "required": ["rules", "until", "reason"],
+            "properties": {
+                "rules": {"type": "array", "items": {"type": "string", "pattern": "^GPU[0-9]{3}$"}},
+                "until": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+                "reason": {"type": "string", "minLength": 1},
+                "namespaces": {**_TEXTS, "description": "patterns, in which * is any text"},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "images": {**_TEXTS, "description": "patterns of the images of all containers"},
+                "hostPaths": {**_TEXTS, "description": "patterns of all host paths of the pod"},
+            },
+            "additionalProperties": False,
+        },
+    },
+    RULE_FOLDER: {
+        "type": "string",
+        "description": "A folder with rules of your own, gpu9NN_<what>.py; they are run.",
+    },
     "maxGpusPerContainer": {**_CAP, "description": "The most GPUs of a container; default: any."},
     "maxGpusPerPod": {**_CAP, "description": "The most GPUs of a pod; default: any."},
     "toolkitFloor": {
@@ -89,9 +124,8 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
         settings: Settings that match the schema in `PROPERTIES`.
         context: Facts about the cluster that the settings don't change.
     """
-    changes: dict[str, Any] = {
-        "severities": {key: Severity(value) for key, value in settings.get("rules", {}).items()}
-    }
+    levels = {key: Severity(value) for key, value in settings.get("rules", {}).items()}
+    changes: dict[str, Any] = {"severities": {**context.severities, **levels}}
     plain = {
         "platform": "platform",
         "runtimeClass": "runtime_class",
@@ -102,6 +136,7 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
         "resourceNames": "resource_names",
         "infrastructureNamespaces": "infrastructure_namespaces",
         "runtimeClasses": "runtime_classes",
+        "otherClaims": "other_claims",
     }
     changes |= {field: settings[name] for name, field in plain.items() if name in settings}
     changes |= {
@@ -111,9 +146,23 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
     changes |= {field: int(settings[name]) for name, field in caps.items() if name in settings}
     if "pools" in settings:
         changes["pools"] = tuple(map(_pool, settings["pools"]))
+    if "exemptions" in settings:
+        changes["exemptions"] = tuple(map(_exemption, settings["exemptions"]))
     if "plugin" in settings:
         changes["plugin"] = _plugin(settings["plugin"])
     return replace(context, **changes)
+
+
+def _exemption(settings: Mapping[str, Any]) -> ExemptionFacts:
+    return ExemptionFacts(
+        rules=frozenset(settings["rules"]),
+        until=date.fromisoformat(settings["until"]),
+        reason=settings["reason"],
+        namespaces=tuple(settings.get("namespaces", ())),
+        labels=dict(settings.get("labels", {})),
+        images=tuple(settings.get("images", ())),
+        host_paths=tuple(settings.get("hostPaths", ())),
+    )
 
 
 def _pool(settings: Mapping[str, Any]) -> PoolFacts:

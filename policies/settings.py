@@ -10,6 +10,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pulumi_policy.policy as sdk
@@ -17,8 +18,10 @@ from pulumi_policy import PolicyConfigSchema
 from pulumi_policy.secret import Secret, _DictSecretsProxy, _ListSecretsProxy
 
 from .faults import ConfigError
-from .parameters import PROPERTIES, context_by
+from .parameters import PROPERTIES, RULE_FOLDER, context_by
 from .rules import Context
+from .rules.discovery import RuleError
+from .rules.registry import add_rules
 from .rules.secret import SECRET
 
 STACK_KEY = "gpu-cluster:cluster"
@@ -113,6 +116,11 @@ def context_for(settings: Mapping[str, Any]) -> Context:
 def _context(settings_json: str, document: str) -> Context:
     settings: dict[str, Any] = json.loads(settings_json)
     context = Context()
+    if RULE_FOLDER in settings:
+        try:
+            add_rules(Path(settings[RULE_FOLDER]))
+        except RuleError as error:
+            raise ValueError(str(error)) from None
     if document and not set(settings) >= STACK_SETTINGS:
         context = _stack_context(document)
     return context_by(settings, context)

@@ -7,13 +7,14 @@ settings.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from components.platforms.base import Delivery, Platform, RunningPlugin
 from components.platforms.own_namespaces import OwnNamespace
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.nodes.pool import Pool as DeclaredPool
-from policies.rules import Context, Mig, PluginFacts, PoolFacts, Sharing, TaintFacts
-from policies.rules.context import DAEMON_SET_CONTROLLERS, INFRASTRUCTURE_NAMESPACES
+from policies.rules import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
+from policies.rules.context import INFRASTRUCTURE_NAMESPACES, ExemptionFacts
 
 
 def rules_context(
@@ -43,11 +44,12 @@ def rules_context(
             ),
             labels=dict(pool.labels),
             nodes=pool.size - sum(name in maintenance for name in pool.node_names),
+            gpu_memory_mib=pool.gpu_memory_mib,
             node_names=frozenset(pool.node_names if pool.nodes else ()),
         )
         for pool in platform.site.pools
     )
-    return Context(
+    context = Context(
         pools=pools,
         platform=platform.site.platform,
         plugin=_plugin(platform),
@@ -56,11 +58,38 @@ def rules_context(
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES.union(
             space.name for space in namespaces
         ),
-        daemon_set_controllers=DAEMON_SET_CONTROLLERS.union(
-            guardrails.daemon_set_controllers if guardrails else ()
+    )
+    return _with_guardrails(context, guardrails) if guardrails else context
+
+
+def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Context:
+    """Return the facts about a stack with what its section `guardrails` adds."""
+    return replace(
+        context,
+        severities={rule: Severity(level) for rule, level in guardrails.rules.items()},
+        infrastructure_namespaces=context.infrastructure_namespaces.union(
+            guardrails.infrastructure_namespaces
         ),
-        max_gpus_per_container=guardrails.max_gpus_per_container if guardrails else None,
-        max_gpus_per_pod=guardrails.max_gpus_per_pod if guardrails else None,
+        resource_names=frozenset(guardrails.resource_names),
+        runtime_classes=context.runtime_classes.union(guardrails.runtime_classes),
+        other_claims=frozenset(guardrails.other_claims),
+        exemptions=tuple(
+            ExemptionFacts(
+                rules=frozenset(given.rules),
+                until=given.until,
+                reason=given.reason,
+                namespaces=given.namespaces,
+                labels=dict(given.labels),
+                images=given.images,
+                host_paths=given.host_paths,
+            )
+            for given in guardrails.exemptions
+        ),
+        daemon_set_controllers=context.daemon_set_controllers.union(
+            guardrails.daemon_set_controllers
+        ),
+        max_gpus_per_container=guardrails.max_gpus_per_container,
+        max_gpus_per_pod=guardrails.max_gpus_per_pod,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr
 
 from components.base.model import Freeze, Model
 from components.base.names import DnsLabel, qualified_key
@@ -67,6 +68,54 @@ class Quota(Model):
     )
 
 
+class Level(StrEnum):
+    """What a violation of a rule does at preview, in the checker and at admission."""
+
+    MANDATORY = "mandatory"
+    ADVISORY = "advisory"
+    OFF = "off"
+
+
+def _day(value: object) -> date:
+    """Return a day that is written as text, or as YAML's own date."""
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise refuse(show(value), "a day such as 2027-12-31", "write year-month-day") from None
+
+
+Day = Annotated[date, BeforeValidator(_day)]
+RuleId = Annotated[StrictStr, Field(pattern="^GPU[0-9]{3}$")]
+
+
+class SettledExemption(Model):
+    """Rules that are lifted until a day, from all objects that match each part that is given.
+
+    `*` in a pattern stands for any text. `images` and `hostPaths` hold for an object if all of its
+    images, or all of its host paths, match one of the patterns.
+    """
+
+    rules: tuple[RuleId, ...] = Field(
+        min_length=1, description="a list of rules, such as [GPU036]", examples=["[GPU036]"]
+    )
+    until: Day = Field(description="a day, such as 2027-12-31", examples=["2027-12-31"])
+    reason: Annotated[StrictStr, Field(min_length=1)] = Field(
+        description="why the rules are lifted", examples=["its driver needs the device"]
+    )
+    namespaces: tuple[StrictStr, ...] = Field(
+        default=(), description="a list of patterns of namespaces", examples=["[team-*]"]
+    )
+    labels: Annotated[dict[StrictStr, StrictStr], Freeze] = Field(
+        default_factory=dict, description="labels of the object or of its pods"
+    )
+    images: tuple[StrictStr, ...] = Field(default=(), description="a list of patterns of images")
+    host_paths: tuple[StrictStr, ...] = Field(
+        default=(), description="a list of patterns of host paths"
+    )
+
+
 def _distinct(quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
     seen: set[str] = set()
     for quota in quotas:
@@ -109,6 +158,30 @@ class GuardrailsSettings(Model):
     )
     max_gpus_per_pod: Annotated[StrictInt, Field(ge=0)] | None = Field(
         default=None, description="the same of one pod", examples=["8"]
+    )
+    rules: Annotated[dict[RuleId, Level], Freeze] = Field(
+        default_factory=dict,
+        description="a mapping of rules to mandatory, advisory or off, such as {GPU050: off}",
+        examples=["{GPU050: off}"],
+    )
+    infrastructure_namespaces: tuple[DnsLabel, ...] = Field(
+        default=(),
+        description="a list of namespaces, beside the stack's own, where rules about workloads "
+        "don't hold",
+    )
+    resource_names: tuple[StrictStr, ...] = Field(
+        default=(), description="a list of GPU resources and device classes beside the known ones"
+    )
+    runtime_classes: tuple[StrictStr, ...] = Field(
+        default=(), description="a list of further RuntimeClasses that pods with GPUs may name"
+    )
+    other_claims: tuple[StrictStr, ...] = Field(
+        default=(), description="a list of claims and claim templates (DRA) that have no GPUs"
+    )
+    exemptions: tuple[SettledExemption, ...] = Field(
+        default=(),
+        description="a list of exemptions, such as {rules: [GPU036], until: 2027-12-31, reason: …, "
+        "namespaces: [monitoring]}",
     )
     quotas: Annotated[tuple[Quota, ...], AfterValidator(_distinct)] = Field(
         default=(), description="a list of quotas, such as {namespace: team-a, resources: …}"

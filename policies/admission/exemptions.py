@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..rules import RULES
+from ..rules import RULES, Context
 from ..rules.cel import text, texts
-from ..rules.exemptions import GRANT, PREFIX, RULE_ID
+from ..rules.context import ExemptionFacts
+from ..rules.exemptions import GRANT, PREFIX, RULE_ID, YEARS, pattern
 
 _FORM = r"^GPU[0-9]{3}=\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s+\\S"
 _DAY = f"e.substring({len('GPU000=')}).trim().substring(0, 10)"
@@ -21,11 +22,14 @@ _GRANTED = (
     f"!format.date().validate({_GRANT}.substring(0, 10)).hasValue() && "
     f"{_GRANT}.substring(0, 10) >= {_DAY}"
 )
+SETTLED: Final = "settled"
+"""Name of the CEL variable with the rules that the settings lift."""
 _UNKNOWN_DAY = "9999-12-32"
 """A date later than any day on which an exemption can end."""
 _HOLDS = (
     f'e.matches("{_FORM}") && e.substring(0, 6) in {texts(set(RULES) - {RULE_ID})} && '
     f"!format.date().validate({_DAY}).hasValue() && {_DAY} >= variables.today && "
+    f"int({_DAY}.substring(0, 4)) <= int(variables.today.substring(0, 4)) + {YEARS} && "
     f"{_GRANTED}"
 )
 
@@ -58,5 +62,46 @@ VARIABLES: Final[Mapping[str, str]] = {
     f"size(variables.stamps) == 0 ? {text(_UNKNOWN_DAY)} : "
     "variables.stamps.max().substring(0, 10)",
     "holding": f"variables.exemptions.filter(e, {_HOLDS})",
-    "lifted": "variables.holding.map(e, e.substring(0, 6))",
+    SETTLED: "[]",
+    "lifted": f"variables.holding.map(e, e.substring(0, 6)) + variables.{SETTLED}",
 }
+
+
+def settled(context: Context, pod: str) -> str:
+    """Return CEL for the ids of the rules that the settings lift from an object.
+
+    Args:
+        context: Facts about the cluster, with the exemptions.
+        pod: CEL of the pod or the pod template, or an empty text for objects without pods.
+    """
+    lists = (
+        f"({_matches(given, pod)} ? {texts(given.rules - {RULE_ID})} : [])"
+        for given in context.exemptions
+        if pod or not (given.images or given.host_paths)
+    )
+    return " + ".join(lists) or "[]"
+
+
+def _matches(given: ExemptionFacts, pod: str) -> str:
+    """Return CEL that is true if an object matches each part of an exemption that is given."""
+    parts = [f"variables.today <= {text(given.until.isoformat())}"]
+    if given.namespaces:
+        parts.append(f"request.namespace.matches({text(pattern(given.namespaces))})")
+    for key, value in given.labels.items():
+        owners = ("object", pod) if pod not in ("", "object") else ("object",)
+        has = (
+            f'dyn({owner}).?metadata.?labels[?{text(key)}].orValue("") == {text(value)}'
+            for owner in owners
+        )
+        parts.append(f"({' || '.join(has)})")
+    if given.images:
+        images = text(pattern(given.images))
+        containers = f"(dyn({pod}).spec.containers + dyn({pod}).spec.?initContainers.orValue([]))"
+        parts.append(f'{containers}.all(c, c.?image.orValue("").matches({images}))')
+    if given.host_paths:
+        volumes = f"dyn({pod}).spec.?volumes.orValue([])"
+        mounted = f'{volumes}.filter(v, v.?hostPath.?path.orValue("") != "")'
+        plain = '("/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))'
+        paths = text(pattern(given.host_paths))
+        parts.append(f"size({mounted}) > 0 && {mounted}.all(v, {plain}.matches({paths}))")
+    return " && ".join(parts)

@@ -11,7 +11,7 @@ from ..rules import RULES, TWINS, Context, Rule, Severity
 from ..rules.cel import text, texts
 from ..rules.exemptions import RULE_ID
 from ..rules.twin import Twin
-from . import grants, ordinary, parameters, placing
+from . import exemptions, grants, ordinary, parameters, placing
 from .grants import OPT_OUT
 from .objects import Json, bound_policy
 from .shapes import SHAPES, Shape
@@ -85,6 +85,8 @@ def _spec(
     places = {rule.id: _places(shape, twin) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
+    if exemptions.SETTLED in variables:
+        variables[exemptions.SETTLED] = exemptions.settled(context, shape.pod)
     if "variables.facts" in (read := "\n".join(variables.values())):
         variables = {"facts": parameters.literal(context, read), **variables}
     spec: Json = {

@@ -70,6 +70,7 @@ def data(context: Context) -> dict[str, str]:
         "gpuNodes": _list({name for pool in pools for name in pool.node_names}),
         "gpuResources": _list(KNOWN | names),
         "infrastructureNamespaces": _list(context.infrastructure_namespaces),
+        "otherClaims": _list(context.other_claims),
         "pools": ",".join(pool.name for pool in pools),
         "resourceNames": _list(context.resource_names),
         "runtimeClasses": _list(context.runtime_classes),

@@ -7,8 +7,12 @@ from typing import Final
 
 from ..rules.cel import (
     NAMES,
+    POOL_TAINTS,
     SIDECAR,
+    TOLERATED,
     asked,
+    asks_for,
+    claim_name,
     is_device,
     is_gpu,
     limits,
@@ -17,6 +21,7 @@ from ..rules.cel import (
     request,
     resources,
 )
+from ..rules.pod_claims import of_other_devices_cel
 
 
 def _requests() -> dict[str, str]:
@@ -65,7 +70,10 @@ _CANDIDATE = (
     "size(t.?matchExpressions.orValue([])) + size(t.?matchFields.orValue([])) > 0 && "
     f"t.?matchExpressions.orValue([]).all(e, {_FITS})))"
 )
-_AMOUNT = f"{limits('c')}[n]"
+_OTHER = of_other_devices_cel(claim_name("r"))
+_USES_CLAIM = (
+    "c.?resources.?claims.orValue([]).exists(u, variables.gpuClaims.exists(r, r.name == u.name))"
+)
 _NAMES_GPU = f"{limits('c')}.exists(n, {is_gpu('n')} && "
 
 POD_VARIABLES: Final[Mapping[str, str]] = {
@@ -80,17 +88,26 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     "volumes": "variables.spec.?volumes.orValue([])",
     "hostPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "")'
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
+    # The host paths that a container mounts with the right to write.
+    "writtenPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "" && '
+    "variables.containers.exists(c, c.?volumeMounts.orValue([]).exists(m, m.name == v.name && "
+    "!m.?readOnly.orValue(false))))"
+    '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
     "gpuResources": parameter("gpuResources"),
-    "gpuContainers": f"variables.containers.filter(c, {_NAMES_GPU}{positive(_AMOUNT)}))",
-    "asksForGpus": "size(variables.gpuContainers) > 0 || "
+    # Whether a claim is for GPUs is not known here, because the claim is another object.
+    "gpuClaims": f"variables.spec.?resourceClaims.orValue([]).filter(r, !{_OTHER})",
+    "gpuContainers": f"variables.containers.filter(c, {asks_for(is_gpu('n'))} || {_USES_CLAIM})",
+    "asksForGpus": "size(variables.gpuContainers) > 0 || size(variables.gpuClaims) > 0 || "
     f"variables.containers.exists(c, {_NAMES_GPU}"
     + positive('variables.overhead[?n].orValue("0")')
     + "))",
     # Evaluated once into a variable, because the order of a map's keys differs between evaluations.
     "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
     '.join(",")).join(",").split(",")',
-    "taints": parameter("taints"),
     "gpuPools": parameter("pools"),
+    # GPU pools with taints all of which the pod tolerates.
+    "reachedPools": 'variables.gpuPools.filter(p, variables.facts[p + ".taints"] != "" && '
+    f"{POOL_TAINTS}.all(t, {TOLERATED}))",
     "pools": f"variables.gpuPools.filter(p, {_CANDIDATE})",
     **_requests(),
 }

@@ -56,6 +56,13 @@ class Shape:
     ordinary: bool = False
     refused: bool = True
 
+    @property
+    def pod(self) -> str:
+        """Return CEL of the pod or the pod template, or an empty text if there is none."""
+        if self.scope is not Scope.PODS:
+            return ""
+        return "variables.template" if self.templates else "object"
+
     def judges(self, twin: Twin) -> bool:
         """Return whether the CEL expression of a rule applies to these objects."""
         if self.scope not in twin.scopes or (self.ephemeral and not twin.ephemeral):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
     given = arguments.parse(argv)
     try:
         context = _context(given, find_stack)
-        report = Report(given.fail_on)
+        report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
         report.add(_results(given, context))
         _write(report, given.format)
     except ContextError as error:
@@ -62,17 +62,22 @@ def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Cont
 
 def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
     others: list[Problem | Unjudged] = []
-    whole = together.CheckedStack(context) if given.scope is arguments.CheckScope.STACK else None
 
-    def sources() -> Iterator[Source]:
+    def read() -> Iterator[Source]:
         for name in files.find(given.paths):
             for entry in files.read(name) if isinstance(name, str) else (name,):
                 if isinstance(entry, Source):
-                    yield whole.take(entry) if whole else entry
+                    yield entry
                 else:
                     others.append(entry)
 
-    for judged in judge_all(sources(), context, keep=whole is not None):
+    sources: Iterable[Source] = read()
+    whole = None
+    if given.scope is arguments.CheckScope.STACK:
+        sources = list(sources)
+        context = together.with_claims(context, sources)
+        whole = together.CheckedStack(context, sources)
+    for judged in judge_all(sources, context, keep=whole is not None):
         yield whole.add(judged) if whole else judged
     yield from others
     if whole:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ..rules import RULES, Severity
+from ..rules.own_rules import OWN
 from .formats import FORMATS
 
 _EPILOG = """\
@@ -19,6 +20,10 @@ examples:
   kustomize build overlays/prod | python -m policies.check -
   helm template chart | python -m policies.check - --rule GPU022=mandatory
 """
+
+
+UNJUDGED = "unjudged"
+"""Value of `--fail-on` that also fails a run for requests for GPUs that no rule reads."""
 
 
 class CheckScope(StrEnum):
@@ -37,6 +42,7 @@ class Arguments:
     config: Path | None
     format: str
     fail_on: Severity
+    fail_on_unjudged: bool
     scope: CheckScope
     namespace: str
     severities: dict[str, Severity]
@@ -61,9 +67,11 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--fail-on",
-        choices=[str(Severity.MANDATORY), str(Severity.ADVISORY)],
-        default=str(Severity.MANDATORY),
-        help="the least severity that ends with exit code 1; default: mandatory",
+        choices=[str(Severity.MANDATORY), str(Severity.ADVISORY), UNJUDGED],
+        action="append",
+        default=[],
+        help="the least severity that ends with exit code 1; default: mandatory; and unjudged: "
+        "requests for GPUs that no rule reads; may be repeated",
     )
     parser.add_argument(
         "--scope",
@@ -91,7 +99,10 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         stack=given.stack,
         config=given.config,
         format=given.format,
-        fail_on=Severity(given.fail_on),
+        fail_on=(
+            Severity.ADVISORY if str(Severity.ADVISORY) in given.fail_on else Severity.MANDATORY
+        ),
+        fail_on_unjudged=UNJUDGED in given.fail_on,
         scope=CheckScope(given.scope),
         namespace=given.namespace,
         severities=dict(given.rule),
@@ -100,7 +111,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 
 def _severity(argument: str) -> tuple[str, Severity]:
     id_, _, level = argument.partition("=")
-    if id_ not in RULES:
+    if id_ not in RULES and not OWN.fullmatch(id_):
         raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of docs/rules.md")
     if level not in tuple(Severity):
         raise argparse.ArgumentTypeError(f"found {level!r}; wanted: {', '.join(Severity)}")

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..faults import Fault, FaultError, InputError
-from ..parameters import PROPERTIES, context_by
+from ..parameters import PROPERTIES, RULE_FOLDER, context_by
 from ..rules import Context
+from ..rules.discovery import RuleError
+from ..rules.registry import add_rules
 from .parse import documents
 from .stream import decode
 
@@ -77,7 +79,14 @@ def by_config(path: Path, context: Context) -> Context:
     if wrong:
         found = (f"{SECTION}{problem.json_path[1:]}: {problem.message}" for problem in wrong)
         raise _refused(path, *found)
-    return context_by(settings, context)
+    try:
+        if RULE_FOLDER in settings:
+            add_rules(path.parent / settings[RULE_FOLDER])
+        return context_by(settings, context)
+    except RuleError as error:
+        raise _refused(path, *map(str, error.faults)) from None
+    except ValueError as error:
+        raise _refused(path, str(error)) from None
 
 
 def _refused(path: Path, *found: str) -> ContextError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import basename
@@ -10,9 +11,10 @@ from ..faults import InputError
 from ..rules import Context, Subject, evaluate
 from ..rules.custom import unread
 from ..rules.registry import items
+from ..rules.unknown import text
 from .lines import Lines
 from .parse import documents
-from .problem import Problem, show
+from .problem import Problem, Unjudged, show
 from .result import Found, Judged, Object
 from .shape import mistakes
 from .stream import StreamPart
@@ -91,10 +93,17 @@ class _Document:
             subjects=tuple(item.subject for item in objects),
             found=tuple(violations),
             problems=tuple(problems),
-            unjudged=tuple(filter(None, (unread(item.manifest) for item in objects))),
+            unjudged=tuple(self._unjudged(objects)),
             objects=tuple(objects) if keep else (),
             index=self.index,
         )
+
+    def _unjudged(self, objects: Iterable[Object]) -> Iterator[Unjudged]:
+        for item in objects:
+            kind = f"{text(item.manifest.get('kind'))} ({text(item.manifest.get('apiVersion'))})"
+            for path in unread(item.manifest):
+                line = self._line(item.place + path)
+                yield Unjudged(self.source.file, kind, item.place + path, item.subject, line)
 
 
 def _unreadable(source: Source, error: InputError, line: int) -> Judged:

@@ -46,15 +46,27 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """Something that was left out on purpose and is counted in the summary.
+    """Something that no rule reads, or that was left out on purpose; the summary counts it.
 
     Attributes:
         file: Name of the file or folder.
         what: Kind of the thing that was left out, such as a Helm chart.
+        path: Path of the field in the object, or empty.
+        subject: Kind, namespace and name of the object, or empty.
+        line: Line in the file, counted from 1, or None.
     """
 
     file: str
     what: str
+    path: str = ""
+    subject: str = ""
+    line: int | None = None
+
+    @property
+    def message(self) -> str:
+        """Return one line with object and path."""
+        where = f"{self.subject}: {self.path}: " if self.path else ""
+        return f"{where}not judged: {self.what}"
 
 
 def show(value: object) -> str:

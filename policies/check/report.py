@@ -24,7 +24,8 @@ class Report:
         found: Violations.
         problems: Files and documents that could not be read.
         foreign: Number of documents that are not Kubernetes objects.
-        unjudged: Number of things, by kind, that may request GPUs in a way that no rule can read.
+        unjudged: What may request GPUs in a way that no rule can read, and what was left out.
+        fail_on_unjudged: Whether anything unjudged makes `exit_code` 1.
     """
 
     fail_on: Severity = Severity.MANDATORY
@@ -32,7 +33,8 @@ class Report:
     found: list[Found] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     foreign: int = 0
-    unjudged: Counter[str] = field(default_factory=Counter)
+    unjudged: list[Unjudged] = field(default_factory=list)
+    fail_on_unjudged: bool = False
 
     def add(self, results: Iterable[Result]) -> None:
         """Add results to the report."""
@@ -41,7 +43,7 @@ class Report:
                 case Problem():
                     self.problems.append(result)
                 case Unjudged():
-                    self.unjudged[result.what] += 1
+                    self.unjudged.append(result)
                 case Found():
                     self.found.append(result)
                 case Judged():
@@ -49,7 +51,7 @@ class Report:
                     self.found += result.found
                     self.problems += result.problems
                     self.foreign += result.foreign
-                    self.unjudged.update(result.unjudged)
+                    self.unjudged += result.unjudged
 
     @property
     def objects(self) -> int:
@@ -68,12 +70,17 @@ class Report:
         return sum(bool(violation.exemption) for violation in self.found)
 
     @property
+    def unjudged_kinds(self) -> Counter[str]:
+        """Return the number of things that are not judged, by kind."""
+        return Counter(left_out.what for left_out in self.unjudged)
+
+    @property
     def exit_code(self) -> int:
         """Return the exit code of the run.
 
         Returns:
-            2 if something could not be read, 1 if a violation is severe enough to fail the run,
-            else 0.
+            2 if something could not be read, 1 if a violation is severe enough to fail the run or
+            something unjudged shall fail it, else 0.
         """
         if self.problems:
             return UNREADABLE
@@ -81,7 +88,8 @@ class Report:
         failing = (
             not violation.exemption and violation.severity in counted for violation in self.found
         )
-        return VIOLATIONS if any(failing) else CLEAN
+        unjudged = self.fail_on_unjudged and bool(self.unjudged)
+        return VIOLATIONS if any(failing) or unjudged else CLEAN
 
     @property
     def summary(self) -> str:
@@ -96,7 +104,9 @@ class Report:
         if self.foreign:
             parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
         if self.unjudged:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.unjudged.items()))
+            kinds = ", ".join(
+                f"{count} {kind}" for kind, count in sorted(self.unjudged_kinds.items())
+            )
             parts.append(f"not judged: {kinds}")
         if self.problems:
             parts.append(f"{len(self.problems)} could not be read")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..faults import worded
 from ..rules import Severity, Violation
-from .problem import Problem
+from .problem import Problem, Unjudged
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Judged:
         found: Rule violations.
         problems: Parts of the document that could not be read.
         foreign: Whether the document is not a Kubernetes object: it has no kind and no apiVersion.
-        unjudged: Kinds of objects in the document that no rule reads.
+        unjudged: Fields in the document that may request GPUs and that no rule reads.
         objects: The objects themselves, if rules for the whole stack need them later.
         index: Index of the document within its text, counted from 0.
     """
@@ -109,6 +109,6 @@ class Judged:
     found: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
     foreign: bool = False
-    unjudged: tuple[str, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
     objects: tuple[Object, ...] = ()
     index: int = 0

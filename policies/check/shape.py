@@ -17,11 +17,22 @@ from .problem import show
 
 _Shape = Mapping[str, object]
 # In a shape, a Python type means a scalar, [shape] a list, and {key: shape} a mapping
-# with these fields. Other fields are not checked. The rules themselves check the values of limits
-# and annotations. Source of the types: kubernetes v1.34.4 pkg/apis/core/types.go.
+# with these fields, or with any fields for the key *. Other fields are not checked. The rules
+# themselves check the values of limits. Source of the types: kubernetes v1.34.4
+# pkg/apis/core/types.go.
 _ANY: Final[_Shape] = {}
-_RESOURCES: Final[_Shape] = {"requests": _ANY, "limits": _ANY}
-_METADATA: Final[_Shape] = {"name": str, "namespace": str, "labels": _ANY, "annotations": _ANY}
+_RESOURCES: Final[_Shape] = {
+    "requests": _ANY,
+    "limits": _ANY,
+    "claims": [{"name": str, "request": str}],
+}
+_TEXTS: Final[_Shape] = {"*": str}
+_METADATA: Final[_Shape] = {
+    "name": str,
+    "namespace": str,
+    "labels": _TEXTS,
+    "annotations": _TEXTS,
+}
 _CONTAINER: Final[_Shape] = {
     "name": str,
     "image": str,
@@ -29,6 +40,7 @@ _CONTAINER: Final[_Shape] = {
     "env": [{"name": str, "value": str, "valueFrom": _ANY}],
     "envFrom": [_ANY],
     "resources": _RESOURCES,
+    "resizePolicy": [{"resourceName": str}],
     "securityContext": {"privileged": bool},
     "volumeMounts": [{"name": str, "mountPath": str}],
 }
@@ -38,10 +50,13 @@ _POD: Final[_Shape] = {
         "containers": [_CONTAINER],
         "initContainers": [_CONTAINER],
         "ephemeralContainers": [_CONTAINER],
-        "nodeSelector": _ANY,
+        "nodeSelector": _TEXTS,
         "nodeName": str,
         "overhead": _ANY,
         "resources": _RESOURCES,
+        "resourceClaims": [
+            {"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}
+        ],
         "runtimeClassName": str,
         "affinity": {"nodeAffinity": _ANY},
         "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
@@ -98,13 +113,21 @@ def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, Inpu
             yield path, _error(path, value, "a list")
     elif isinstance(shape, dict):
         if isinstance(value, dict):
-            for key, inner in shape.items():
+            fields = dict.fromkeys(value, shape["*"]) if "*" in shape else shape
+            for key, inner in fields.items():
                 if (item := value.get(key)) is not None:
-                    yield from _fields(item, inner, f"{path}.{key}" if path else key)
+                    yield from _fields(item, inner, _below(path, key))
         else:
             yield path, _error(path, value, "a mapping")
     elif type(value) is not shape:
         yield path, _error(path, value, _WANTED[shape])
+
+
+def _below(path: str, key: str) -> str:
+    """Return the path of a field, in the form of the rules' paths."""
+    if not key.isidentifier():
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
 
 
 def _error(path: str, value: object, wanted: str) -> InputError:

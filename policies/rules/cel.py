@@ -11,7 +11,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from .resource_names import DEVICES, GPU, GPU_SHARED, KNOWN, MIG, VCUDA_CORE
+from .resource_names import (
+    BY_CLASS,
+    DEVICES,
+    GPU,
+    GPU_SHARED,
+    KNOWN,
+    MIG,
+    SOUNDS_LIKE_GPU,
+    VCUDA_CORE,
+)
 
 CAP = 1_000_000_000
 """Largest amount that is counted, so that a sum of amounts fits an integer. No node has as many
@@ -119,7 +128,13 @@ def asked(container: str, name: str) -> str:
 
 def is_gpu(name: str) -> str:
     """Return CEL that is true if a name is that of a GPU resource."""
-    return f"({name} in variables.gpuResources || {name}.startsWith({text(MIG)}))"
+    by_class = f"{name}.startsWith({text(BY_CLASS)}) && {name}.matches({text(SOUNDS_LIKE_GPU)})"
+    return f"({name} in variables.gpuResources || {name}.startsWith({text(MIG)}) || ({by_class}))"
+
+
+def claim_name(claim: str) -> str:
+    """Return CEL for the name of the ResourceClaim or claim template of a pod's claim."""
+    return f'{claim}.?resourceClaimTemplateName.orValue({claim}.?resourceClaimName.orValue(""))'
 
 
 def is_device(name: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from . import cel
 from .context import Context
-from .replicas import number
-from .resource_names import sounds_like_gpu
+from .resource_names import SOUNDS_LIKE_GPU, sounds_like_gpu
 from .rule import Subject
-from .unknown import at, mapping, sequence, text
+from .unknown import at, mapping, number, sequence, text
 
 GROUP: Final = "resource.k8s.io"
 OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
@@ -26,23 +27,46 @@ _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
     "ResourceClaim": ("spec",),
     "ResourceClaimTemplate": ("spec", "spec"),
 }
+KINDS: Final = frozenset(_SPEC)
+
+CHOICES: Final = "(has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))"
+"""CEL for the alternatives of the request `r` of a claim."""
+OF_GPUS: Final = (
+    f'(x.?deviceClassName.orValue("").matches({cel.text(SOUNDS_LIKE_GPU)}) || '
+    f'x.?deviceClassName.orValue("") in {cel.parameter("resourceNames")})'
+)
+"""CEL that is true if the alternative `x` of a request is for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """One device request of a claim.
+    """One device request of a claim, or one of its alternatives.
 
     Attributes:
         path: Path of the request in the manifest.
+        index: Index of the request in the claim; alternatives have the same index.
         device_class: Name of the DeviceClass.
         count: Maximum number of devices. For allocationMode All, the maximum that a claim can have.
         admin_access: Whether the request may get devices that other claims already have.
+        raw: The request as plain data.
     """
 
     path: str
+    index: int
     device_class: str
     count: int
-    admin_access: bool = False
+    admin_access: bool
+    raw: Mapping[str, object]
+
+
+def is_claim(subject: Subject) -> bool:
+    """Return whether an object is a ResourceClaim or a ResourceClaimTemplate."""
+    return subject.kind in KINDS and subject.group_version.partition("/")[0] == GROUP
+
+
+def devices_path(subject: Subject) -> tuple[str, ...]:
+    """Return the path of `devices` in a claim or claim template."""
+    return (*_SPEC[subject.kind], "devices")
 
 
 def requests(subject: Subject) -> Iterator[DeviceRequest]:
@@ -50,32 +74,66 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
 
     If a request lists alternatives, each alternative is yielded.
     """
-    path = _SPEC.get(subject.kind)
-    if path is None or subject.group_version.partition("/")[0] != GROUP:
+    if not is_claim(subject):
         return
-    place = ".".join((*path, "devices.requests"))
-    for index, raw in enumerate(sequence(at(subject.manifest, *path, "devices", "requests"))):
+    path = devices_path(subject)
+    place = ".".join((*path, "requests"))
+    for index, raw in enumerate(sequence(at(subject.manifest, *path, "requests"))):
         where, request = f"{place}[{index}]", mapping(raw)
         if "exactly" in request:
-            yield _request(f"{where}.exactly", request["exactly"])
+            yield _request(f"{where}.exactly", index, request["exactly"])
         elif "firstAvailable" in request:
             for choice, one in enumerate(sequence(request["firstAvailable"])):
-                yield _request(f"{where}.firstAvailable[{choice}]", one)
+                yield _request(f"{where}.firstAvailable[{choice}]", index, one)
         # A request of API version v1beta1.
         else:
-            yield _request(where, request)
+            yield _request(where, index, request)
 
 
-def _request(path: str, raw: object) -> DeviceRequest:
+def _request(path: str, index: int, raw: object) -> DeviceRequest:
     count = at(raw, "count")
     # A count that is not known counts as 0.
     given = 1 if count is None else number(count) or 0
     every = at(raw, "allocationMode") == "All"
-    admin = at(raw, "adminAccess") is True
-    return DeviceRequest(path, text(at(raw, "deviceClassName")), MOST if every else given, admin)
+    return DeviceRequest(
+        path=path,
+        index=index,
+        device_class=text(at(raw, "deviceClassName")),
+        count=MOST if every else given,
+        admin_access=at(raw, "adminAccess") is True,
+        raw=mapping(raw),
+    )
 
 
-def of_gpus(request: DeviceRequest, context: Context) -> bool:
-    """Return whether a request's DeviceClass has GPUs, by its name or by the cluster's settings."""
-    name = request.device_class
-    return sounds_like_gpu(name) or name in context.resource_names
+def least_by_class(subject: Subject) -> dict[str, int]:
+    """Return how many devices of each DeviceClass a claim gets, at least.
+
+    A request for all devices counts as one device, and one with alternatives as its first.
+    """
+    least: Counter[str] = Counter()
+    seen: set[int] = set()
+    for request in requests(subject):
+        if request.index not in seen:
+            seen.add(request.index)
+            every = request.raw.get("allocationMode") == "All"
+            least[request.device_class] += 1 if every else request.count
+    return dict(least)
+
+
+def most_gpus(subject: Subject, context: Context) -> int:
+    """Return the maximum number of GPUs that a claim can get, of all classes together."""
+    by_request: Counter[int] = Counter()
+    for request in requests(subject):
+        if of_gpus(request.device_class, context):
+            by_request[request.index] = max(by_request[request.index], request.count)
+    return by_request.total()
+
+
+def of_gpus(name: str, context: Context) -> bool:
+    """Return whether a DeviceClass has GPUs.
+
+    The class's name or its manifest says so, or the cluster's settings do.
+    """
+    return (
+        sounds_like_gpu(name) or name in context.resource_names or name in context.devices.classes
+    )

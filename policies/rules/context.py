@@ -101,6 +101,49 @@ DAEMON_SET_CONTROLLERS = frozenset(
 )
 
 
+ClaimKey = tuple[str, str, str]
+"""Namespace, kind and name of a ResourceClaim or ResourceClaimTemplate."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What the manifests of a stack say about the devices of claims (DRA).
+
+    Attributes:
+        claims: Number of GPUs by DeviceClass, for each claim and claim template; empty for one
+            without GPUs.
+        classes: DeviceClasses whose selectors name GPUs.
+        resources: Extended resources by which DeviceClasses for GPUs can be requested.
+    """
+
+    claims: Mapping[ClaimKey, Mapping[str, int]] = field(default_factory=dict)
+    classes: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ExemptionFacts:
+    """An exemption in the settings, for all objects that match each of its parts that is given.
+
+    Attributes:
+        rules: Ids of the rules that are lifted.
+        until: Last day on which the exemption has effect.
+        reason: Why the rules are lifted.
+        namespaces: Patterns of namespaces, in which `*` stands for any text.
+        labels: Labels of the object or of its pods.
+        images: Patterns of the images of all containers.
+        host_paths: Patterns of all host paths that the pod mounts.
+    """
+
+    rules: frozenset[str]
+    until: date
+    reason: str
+    namespaces: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
+    host_paths: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Facts about the cluster; a rule that needs an unknown fact finds nothing.
@@ -126,6 +169,9 @@ class Context:
         namespace: Namespace of objects that name none.
         daemon_set_controllers: Users that create the pods of DaemonSets; only admission policies
             can see the user.
+        exemptions: Exemptions in the settings.
+        other_claims: Claims and claim templates that have no GPUs, by name.
+        devices: What the manifests of the stack say about the devices of claims.
         today: Date that exemptions are compared with; default: the current date.
     """
 
@@ -143,4 +189,7 @@ class Context:
     toolkit_floor: str = field(default_factory=lambda: floor(Software.TOOLKIT).fixed)
     namespace: str = ""
     daemon_set_controllers: frozenset[str] = DAEMON_SET_CONTROLLERS
+    exemptions: tuple[ExemptionFacts, ...] = ()
+    other_claims: frozenset[str] = frozenset()
+    devices: DeviceFacts = DeviceFacts()
     today: date | None = None

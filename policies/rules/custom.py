@@ -1,20 +1,32 @@
-"""Find pods inside custom resources such as PyTorchJob, RayCluster, JobSet and Workflow.
+"""Find pods, and what else requests GPUs, inside objects of custom kinds.
 
-Each kind has its pod templates in another place, so a pod is found by its form: a mapping with a
-list of `containers`, or with one `container`, that have an image.
+Each kind has its pods in another place, so nothing here depends on the kind, but for the few that
+say something else in the same words (`policies.rules.custom_kinds`). An object is read like this:
+
+- A mapping with containers is a pod.
+- Any other mapping whose limits, requests, claims or count field names a GPU is read as a pod with
+  one container.
+- What stands above it holds for it: tolerations, node selection and other fields of a pod, and the
+  numbers of replicas, which multiply.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from .pod_spec import Pod, pod_at
-from .resource_names import SOUNDS_LIKE_GPU
-from .unknown import mapping, sequence, text
+from . import custom_kinds
+from .asks import Asked, asked
+from .embedded import embedded
+from .patches import patched
+from .pod_spec import Container, ContainerRole, Pod, container_at, containers_of
+from .replicas_above import copies
+from .resource_names import sounds_like_gpu
+from .unknown import at, mapping, number, sequence, text
 
-_DEEPEST: Final = 16
+_DEEPEST: Final = 24
 _MOST: Final = 20_000
 """Maximum number of values that are visited in one object; the API server accepts about 1.5 MiB."""
 
@@ -29,8 +41,69 @@ _NOT_CUSTOM: Final = frozenset(
 ) | {"helm.sh"}
 """Kubernetes' own API groups, and the group of Helm releases, which have their own rules."""
 
-_SOUNDS: Final = re.compile(SOUNDS_LIKE_GPU)
-_Found = tuple[tuple[str, ...], Mapping[str, object]]
+_LISTS: Final[Mapping[str, ContainerRole]] = {
+    "initContainers": ContainerRole.INIT,
+    "containers": ContainerRole.APP,
+    "sidecars": ContainerRole.APP,
+    "steps": ContainerRole.APP,
+}
+_SINGLE: Final = ("container", "script")
+_OF_CONTAINERS: Final = frozenset({*_LISTS, *_SINGLE, "containerSet", "resources", "overhead"})
+_OF_A_POD: Final = (
+    *("tolerations", "nodeSelector", "affinity", "runtimeClassName", "nodeName", "hostPID"),
+    *("volumes", "resourceClaims", "activeDeadlineSeconds"),
+)
+"""Fields of a pod that hold for what lies below the mapping that has them."""
+_TEMPLATES: Final = (
+    *(("template", "spec"), ("podTemplate", "spec"), ("podTemplateSpec", "spec"), ("podSpec",)),
+    *(("extraPodSpec",), ("podTemplate",), ("pod",), ("taskRunTemplate", "podTemplate")),
+)
+"""Where a mapping may have fields of its pods, besides in itself."""
+_REQUEST_IN_TEXT: Final = re.compile(
+    r"(nvidia\.com/(gpu|mig-)|amd\.com/gpu|gpu\.intel\.com/|tencent\.com/vcuda)[^\n:]*:\s*\S|"
+    "deviceClassName:"
+)
+"""Pattern of a request for GPUs in a text with YAML or JSON."""
+_SAYS_NOTHING: Final = frozenset(
+    {"labels", "annotations", "nodeLabels", "matchLabels", "nodeSelector", "selector", "affinity"}
+    | {
+        "tolerations",
+        "taints",
+        "env",
+        "envFrom",
+        "metadata",
+        "status",
+        "volumes",
+        "args",
+        "command",
+    }
+    | {"rayStartParams", "minResources", "validation", "openAPIV3Schema", "parameters"}
+    | {"resourceClaims", "volumeMounts", "topologySpreadConstraints", "metrics", "priorityClass"}
+    | {"hard", "capacity", "allocatable", "capability", "guarantee", "deserved", "quota", "max"}
+    | {"quotas", "resourceQuota", "resourceQuotas", "min"}
+)
+"""Fields in which a GPU may be named without a request for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A mapping in an object, with the mappings around it, the nearest first."""
+
+    path: str
+    value: Mapping[str, object]
+    above: tuple[tuple[str, Mapping[str, object]], ...]
+    is_pod: bool
+    asked: Asked
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        value: Mapping[str, object],
+        above: tuple[tuple[str, Mapping[str, object]], ...],
+    ) -> _Place:
+        is_pod = _is_pod(value)
+        return cls(path, value, above, is_pod, Asked() if is_pod else asked(value, path))
 
 
 def is_custom(manifest: Mapping[str, object]) -> bool:
@@ -40,46 +113,189 @@ def is_custom(manifest: Mapping[str, object]) -> bool:
 
 
 def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
-    """Yield the pods inside a custom object, with their paths."""
-    for path, value in _mappings(manifest.get("spec")):
-        if _is_pod(value):
-            yield pod_at(manifest, ("spec", *path), value)
+    """Yield the pods inside a custom object and its other requests for GPUs, with their paths."""
+    if custom_kinds.offers(manifest):
+        return
+    whole = not custom_kinds.is_completed(manifest)
+    joined: set[str] = set()
+    for place in _places(manifest):
+        if place.path in joined:
+            continue
+        pod = _pod(place) if place.is_pod else _request(place)
+        if pod:
+            joined.add(pod.spec_path)
+            runs = copies([place.value, *(value for _, value in place.above)], manifest)
+            yield replace(pod, copies=runs, whole=whole)
 
 
-def unread(manifest: Mapping[str, object]) -> str:
-    """Return the kind of a custom object that may request GPUs in an unknown way, or ""."""
-    if not is_custom(manifest) or next(pods(manifest), None):
-        return ""
-    sounds = any(
-        _SOUNDS.search(key.lower()) or _SOUNDS.search(text(value).lower())
-        for _, fields in _mappings(manifest.get("spec"))
-        for key, value in fields.items()
-    )
-    return f"{text(manifest.get('kind'))} ({text(manifest.get('apiVersion'))})" if sounds else ""
+def unread(manifest: Mapping[str, object]) -> Iterator[str]:
+    """Yield the paths in a custom object where GPUs may be requested in a way that nothing reads.
+
+    That is text such as a patch or a file with the name of a GPU resource in it, and a field that
+    is named after GPUs and has an amount.
+    """
+    if not is_custom(manifest) or custom_kinds.offers(manifest):
+        return
+    for place in _places(manifest):
+        if not place.is_pod:
+            for key, value in place.value.items():
+                if key not in _SAYS_NOTHING | place.asked.fields and _may_request(key, value):
+                    yield f"{place.path}.{key}" if place.path else key
+        elif _is_unread_patch(place.value.get(custom_kinds.PATCH)):
+            yield f"{place.path}.{custom_kinds.PATCH}"
+
+
+def _may_request(key: str, value: object) -> bool:
+    if key == custom_kinds.PATCH:
+        return _is_unread_patch(value)
+    if isinstance(value, str) and _REQUEST_IN_TEXT.search(value):
+        return True
+    return sounds_like_gpu(key) and not isinstance(value, str) and bool(number(value))
+
+
+def _is_unread_patch(value: object) -> bool:
+    written = isinstance(value, str) and _REQUEST_IN_TEXT.search(value) is not None
+    return written and not embedded(value)
+
+
+def _places(manifest: Mapping[str, object]) -> Iterator[_Place]:
+    """Yield every mapping inside an object that may say something, outermost first."""
+    waiting = [(_Place.of("", manifest, ()), 0)]
+    visited = 0
+    while waiting and visited < _MOST:
+        place, depth = waiting.pop()
+        visited += 1
+        yield place
+        if depth < _DEEPEST:
+            waiting += [(inner, depth + 1) for inner in reversed(list(_inside(place)))]
+
+
+def _inside(place: _Place) -> Iterator[_Place]:
+    """Yield the mappings directly inside a mapping, also those of lists in lists."""
+    skipped = _SAYS_NOTHING | (_OF_CONTAINERS if place.is_pod else place.asked.fields)
+    waiting = [(key, value) for key, value in reversed(place.value.items()) if key not in skipped]
+    for _ in range(_MOST):
+        if not waiting:
+            return
+        key, value = waiting.pop()
+        if isinstance(value, Mapping):
+            path = f"{place.path}.{key}" if place.path else key
+            yield _Place.of(path, mapping(value), ((place.path, place.value), *place.above))
+        elif key.count("[") < _DEEPEST:
+            listed = [(f"{key}[{index}]", item) for index, item in enumerate(sequence(value))]
+            waiting += reversed(listed)
 
 
 def _is_pod(value: Mapping[str, object]) -> bool:
-    containers = [*sequence(value.get("containers")), value.get("container")]
-    return any(text(mapping(container).get("image")) for container in containers)
+    """Return whether a mapping has containers, as a list or a single one."""
+    listed = [*sequence(value.get("containers")), *sequence(value.get("steps"))]
+    return any(map(_is_container, [*listed, *(value.get(key) for key in _SINGLE)])) or any(
+        map(_is_container, sequence(at(value, "containerSet", "containers")))
+    )
 
 
-def _mappings(root: object) -> Iterator[_Found]:
-    """Yield every mapping inside a value with its path, without the content of pods."""
-    waiting: list[tuple[tuple[str, ...], object]] = [((), root)]
-    looked_at = 0
-    while waiting and looked_at < _MOST:
-        path, value = waiting.pop()
-        looked_at += 1
-        if own := mapping(value):
-            yield path, own
-            if _is_pod(own):
-                continue
-            inner = [((*path, key), item) for key, item in own.items()]
-        else:
-            last, before = path[-1:] or ("",), path[:-1]
-            inner = [
-                ((*before, f"{last[0]}[{index}]"), item)
-                for index, item in enumerate(sequence(value))
-            ]
-        if len(path) < _DEEPEST:
-            waiting += reversed([pair for pair in inner if not isinstance(pair[1], str)])
+def _is_container(value: object) -> bool:
+    fields = mapping(value)
+    return isinstance(fields.get("image"), str) or any(
+        isinstance(fields.get(key), Mapping) for key in ("resources", "computeResources")
+    )
+
+
+def _pod(place: _Place) -> Pod:
+    """Return the pod that a mapping with containers is."""
+    spec, inherited = _with_fields_above(place)
+    spec = patched(spec, _patches(place))
+    containers: list[Container] = []
+    for key, role in _LISTS.items():
+        containers += containers_of(spec, place.path, key, role)
+    inner = mapping(spec.get("containerSet"))
+    containers += containers_of(
+        inner, f"{place.path}.containerSet", "containers", ContainerRole.APP
+    )
+    for key in _SINGLE:
+        if one := mapping(spec.get(key)):
+            containers.append(container_at(one, f"{place.path}.{key}"))
+    path, template = place.path, place.value
+    if place.path.rpartition(".")[2] == "spec":
+        path, template = place.above[0]
+    return Pod(
+        path,
+        mapping(template.get("metadata")),
+        spec,
+        tuple(containers),
+        place.path,
+        inherited=inherited,
+    )
+
+
+def _request(place: _Place) -> Pod | None:
+    """Return a mapping that requests GPUs outside of containers as a pod with one container."""
+    claims = _claims(place.value)
+    if not (place.asked.fields or claims):
+        return None
+    fields, inherited = _with_fields_above(place)
+    spec = {name: fields[name] for name in _OF_A_POD if name in fields}
+    if claims:
+        spec = {**spec, "resourceClaims": claims}
+        inherited["resourceClaims"] = place.path
+    used = {"claims": [{"name": claim["name"]} for claim in claims]}
+    main = mapping(at(place.value, *custom_kinds.MAIN))
+    one = Container(
+        name=text(place.value.get("name")) or place.path.rpartition(".")[2],
+        path=place.path,
+        role=ContainerRole.APP,
+        spec={**place.value, **main, "resources": used},
+        requests=place.asked.requests,
+        limits=place.asked.limits,
+        requests_known=True,
+        limits_known=True,
+    )
+    if template := _template(place):
+        pod = _pod(template)
+        return replace(pod, containers=(one, *pod.containers), loose=True)
+    return Pod(place.path, {}, spec, (one,), place.path, inherited=inherited, loose=True)
+
+
+def _template(place: _Place) -> _Place | None:
+    """Return the pod that stands beside a request, which is then one of the pod's."""
+    for steps in _TEMPLATES:
+        path, value, above = place.path, place.value, place.above
+        for step in steps:
+            path, value, above = f"{path}.{step}", mapping(value.get(step)), ((path, value), *above)
+        if _is_pod(value):
+            return _Place.of(path, value, above)
+    return None
+
+
+def _claims(value: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return the claims for devices of a mapping that is no pod, in the form of a pod's claims."""
+    claims: list[dict[str, object]] = []
+    for index, raw in enumerate(sequence(value.get(custom_kinds.CLAIMS))):
+        claim = mapping(raw)
+        made = {key: claim[key] for key in custom_kinds.CLAIM_NAMES if claim.get(key)}
+        if not made and (devices := custom_kinds.claimed_devices(claim)):
+            made = {"resourceClaimTemplateName": devices}
+        if made:
+            claims.append({"name": text(claim.get("name")) or f"claim-{index}", **made})
+    return claims
+
+
+def _with_fields_above(place: _Place) -> tuple[dict[str, object], dict[str, str]]:
+    """Return a mapping with the fields of a pod that stand above it, and the paths of these."""
+    spec, inherited = dict(place.value), dict[str, str]()
+    around = (above for above in place.above if not _is_pod(above[1]))
+    for path, value in ((place.path, place.value), *around):
+        for steps in ((), *_TEMPLATES):
+            fields = mapping(at(value, *steps))
+            for field in _OF_A_POD:
+                if field in fields and field not in spec:
+                    spec[field] = fields[field]
+                    inherited[field] = ".".join(filter(None, (path, *steps)))
+    return spec, inherited
+
+
+def _patches(place: _Place) -> list[Mapping[str, object]]:
+    """Return the patches of a pod's spec that Argo applies, the outermost first."""
+    around = (place.value, *(value for _, value in place.above))
+    given = (value.get(custom_kinds.PATCH) for value in around)
+    return [patch for patch in map(embedded, given) if patch][::-1]

@@ -1,9 +1,9 @@
 """Exemptions: an annotation exempts one object from one rule, with a reason and an end date.
 
 With `exempt.gpu-cluster/GPU022: "2027-03-31 the profiler needs all devices"`, violations of GPU022
-are only advice until the end of that day (UTC). The annotation is set on the object, or on its pod
-template so that the pods get it too. An exemption that has ended, or that lacks a known rule, a
-date or a reason, has no effect and is a violation itself.
+are only advice until the end of that day (UTC), which is at most some years away. The annotation is
+set on the object, or on its pod template so that the pods get it too. An exemption that has ended,
+or that lacks a known rule, a date or a reason, has no effect and is a violation itself.
 
 At admission, an exemption counts only in a namespace that grants it, and no longer than the grant:
 `grant.gpu-cluster/GPU022: "2027-06-30 requested by team-a"`. The policy pack and the checker need
@@ -13,16 +13,20 @@ no grant, because whoever reviews the manifests sees the exemption.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from .context import Context
+from .context import Context, ExemptionFacts
+from .host_paths import host_paths
+from .pod_spec import ContainerRole
 from .rule import Finding, Subject
-from .unknown import UNKNOWN, text
+from .unknown import UNKNOWN, at, mapping, text
 
 PREFIX: Final = "exempt.gpu-cluster/"
+YEARS: Final = 5
+"""Number of calendar years after the current one in which an exemption may end."""
 GRANT: Final = "grant.gpu-cluster/"
 """Prefix of the annotation of a namespace that grants exemptions from a rule at admission."""
 RULE_ID: Final = "GPU062"
@@ -61,6 +65,50 @@ def exemptions(
             yield _read(key.removeprefix(PREFIX), value, context, known)
 
 
+def settled(subject: Subject, context: Context) -> Iterator[Exemption]:
+    """Yield the exemptions in the settings that hold for an object today."""
+    today = context.today or datetime.now(UTC).date()
+    for given in context.exemptions:
+        if given.until >= today and _matches(subject, given):
+            for rule_id in sorted(given.rules - {RULE_ID}):
+                yield Exemption(rule_id, given.until.isoformat(), given.reason, "")
+
+
+def _matches(subject: Subject, given: ExemptionFacts) -> bool:
+    """Return whether an object matches each part of an exemption that is given."""
+    pod = subject.pod
+    space = subject.name if subject.kind == "Namespace" else subject.namespace
+    own = mapping(at(subject.manifest, "metadata", "labels"))
+    inner = mapping(at(pod.metadata, "labels")) if pod else {}
+    if given.namespaces and not _any(given.namespaces, space):
+        return False
+    if any(value not in (own.get(key), inner.get(key)) for key, value in given.labels.items()):
+        return False
+    if given.images:
+        images = [
+            text(container.spec.get("image"))
+            for container in (pod.containers if pod else ())
+            if container.role is not ContainerRole.EPHEMERAL
+        ]
+        if not images or not all(_any(given.images, image) for image in images):
+            return False
+    if given.host_paths:
+        paths = [path for _, path in host_paths(pod)] if pod else []
+        if not paths or not all(_any(given.host_paths, path) for path in paths):
+            return False
+    return True
+
+
+def pattern(globs: Iterable[str]) -> str:
+    """Return the regular expression for a text that one of the patterns with `*` matches."""
+    forms = (".*".join(map(re.escape, glob.split("*"))) for glob in globs)
+    return f"^({'|'.join(forms)})$"
+
+
+def _any(globs: Iterable[str], value: str) -> bool:
+    return re.search(pattern(globs), value) is not None
+
+
 def _read(rule_id: str, value: object, context: Context, known: Callable[[str], bool]) -> Exemption:
     match = _FORM.fullmatch(text(value).strip())
     until, reason = (match[1], " ".join(match[2].split())[:_REASON_SHOWN]) if match else ("", "")
@@ -74,8 +122,11 @@ def _read(rule_id: str, value: object, context: Context, known: Callable[[str], 
             end = date.fromisoformat(until)
         except ValueError:
             return Exemption(rule_id, until, reason, f"ends on {until}, which isn't a day")
-        if end < (context.today or datetime.now(UTC).date()):
+        today = context.today or datetime.now(UTC).date()
+        if end < today:
             problem = f"ended on {until}"
+        elif end.year > today.year + YEARS:
+            problem = f"ends on {until}, in more than {YEARS} years"
     return Exemption(rule_id, until, reason, problem)
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Final
 
 from .context import Context
+from .pod_claims import gpu_claims
 from .pod_spec import ContainerRole, Pod, resource_list
 from .resource_names import is_gpu
+from .rule import Subject
 from .unknown import UNKNOWN, sequence
+
+CLAIMED: Final = "GPUs of a claim"
+"""Name of the GPUs of claims whose own manifests are not known."""
 
 
 def effective_request(pod: Pod, name: str) -> Fraction:
@@ -49,7 +55,26 @@ def claims_devices(pod: Pod) -> bool:
     return claims is UNKNOWN or bool(sequence(claims))
 
 
-def gpu_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
+def gpu_requests(subject: Subject, context: Context) -> dict[str, Fraction]:
+    """Return how many GPUs a pod requests, by resource and by DeviceClass, without amounts of 0.
+
+    A claim whose manifest is not known counts as one GPU under the name `CLAIMED`.
+    """
+    if subject.pod is None:
+        return {}
+    return resource_requests(subject.pod, context) | claim_requests(subject, context)
+
+
+def claim_requests(subject: Subject, context: Context) -> dict[str, Fraction]:
+    """Return how many GPUs a pod requests by claims, by DeviceClass."""
+    requests: dict[str, Fraction] = {}
+    for claim in gpu_claims(subject, context):
+        for name, count in ({CLAIMED: 1} if claim.gpus is None else claim.gpus).items():
+            requests[name] = requests.get(name, Fraction(0)) + count
+    return requests
+
+
+def resource_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
     """Return the pod's effective request of each GPU resource, without amounts of 0."""
     names = {
         name

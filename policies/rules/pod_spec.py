@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -33,6 +34,8 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "Job": frozenset({"batch"}),
     "CronJob": frozenset({"batch"}),
 }
+
+_FIELD: Final = re.compile(r"spec\.([A-Za-z]+)")
 
 # Maximum length of an invalid quantity that a message repeats.
 _SHOWN: Final = 20
@@ -131,6 +134,10 @@ class Pod:
         spec: Spec of the pod.
         containers: All containers, with init and ephemeral containers.
         spec_path: Path of the spec; in custom kinds it is not always below `path`.
+        inherited: Paths of the mappings above the spec that have fields of the pod, by field.
+        copies: Number of such pods at the same time, at least, or None if only the kind says it.
+        loose: Whether this is a request for GPUs in a custom kind that stands in no pod.
+        whole: Whether the object has all fields of the pod, and no other object adds some.
     """
 
     path: str
@@ -138,14 +145,21 @@ class Pod:
     spec: Mapping[str, object]
     containers: tuple[Container, ...]
     spec_path: str = "spec"
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    copies: int | None = None
+    loose: bool = False
+    whole: bool = True
 
     @property
     def resources(self) -> Container:
         """Return the resources of the pod as a whole, as those of a container without a name."""
-        return replace(_container(self.spec, self.spec_path, ContainerRole.APP, 0), name="")
+        return replace(container_at(self.spec, self.spec_path), name="")
 
     def under(self, key: str) -> str:
         """Return the path of a pod's field in the manifest."""
+        name = _FIELD.match(key)
+        if name and name[1] in self.inherited:
+            return ".".join(filter(None, (self.inherited[name[1]], key.removeprefix("spec."))))
         if key == "spec" or key.startswith("spec."):
             return self.spec_path + key.removeprefix("spec")
         return f"{self.path}.{key}" if self.path else key
@@ -171,55 +185,46 @@ def find_pod(manifest: Mapping[str, object]) -> Pod | None:
     return Pod(".".join(path), mapping(template.get("metadata")), spec, containers, place)
 
 
-def pod_at(
-    manifest: Mapping[str, object], path: tuple[str, ...], spec: Mapping[str, object]
-) -> Pod:
-    """Return the pod whose spec is at a path in a custom object.
-
-    The spec may have one `container` instead of a list, as a step of a workflow has.
-    """
-    place, above = ".".join(path), path[:-1] if path[-1] == "spec" else path
-    template = _inside(manifest, above)
-    containers = tuple(_containers(spec, place))
-    if one := mapping(spec.get("container")):
-        containers += (_container(one, f"{place}.container", ContainerRole.APP, 0),)
-    return Pod(".".join(above), mapping(template.get("metadata")), spec, containers, place)
-
-
-def _inside(manifest: Mapping[str, object], path: tuple[str, ...]) -> Mapping[str, object]:
-    """Return the mapping at a path; a step of the path may end with a list index."""
-    value: object = manifest
-    for step in path:
-        name, *indices = step.split("[")
-        value = mapping(value).get(name)
-        for index in indices:
-            value = sequence(value)[int(index.rstrip("]"))]
-    return mapping(value)
-
-
 def _containers(spec: Mapping[str, object], root: str) -> Iterator[Container]:
-    for key, role in (
-        ("initContainers", ContainerRole.INIT),
-        ("containers", ContainerRole.APP),
-        ("ephemeralContainers", ContainerRole.EPHEMERAL),
-    ):
-        for index, raw in enumerate(sequence(spec.get(key))):
-            container = mapping(raw)
-            if role is ContainerRole.INIT and container.get("restartPolicy") == "Always":
-                yield _container(container, f"{root}.{key}[{index}]", ContainerRole.SIDECAR, index)
-            else:
-                yield _container(container, f"{root}.{key}[{index}]", role, index)
+    yield from containers_of(spec, root, "initContainers", ContainerRole.INIT)
+    yield from containers_of(spec, root, "containers", ContainerRole.APP)
+    yield from containers_of(spec, root, "ephemeralContainers", ContainerRole.EPHEMERAL)
 
 
-def _container(spec: Mapping[str, object], path: str, role: ContainerRole, index: int) -> Container:
-    requests, limits = at(spec, "resources", "requests"), at(spec, "resources", "limits")
+def containers_of(
+    spec: Mapping[str, object], root: str, key: str, role: ContainerRole
+) -> Iterator[Container]:
+    """Yield the containers in one list of a pod's spec.
+
+    Args:
+        spec: Spec of the pod.
+        root: Path of the spec.
+        key: Field with the list.
+        role: Role of the containers; an init container that is always restarted is a sidecar.
+    """
+    for index, raw in enumerate(sequence(spec.get(key))):
+        container = mapping(raw)
+        sidecar = role is ContainerRole.INIT and container.get("restartPolicy") == "Always"
+        own = ContainerRole.SIDECAR if sidecar else role
+        yield container_at(container, f"{root}.{key}[{index}]", own, f"#{index}")
+
+
+def container_at(
+    spec: Mapping[str, object],
+    path: str,
+    role: ContainerRole = ContainerRole.APP,
+    default_name: str = "#0",
+) -> Container:
+    """Return the container at a path; a step of a Tekton task names its resources otherwise."""
+    key = "resources" if "resources" in spec else "computeResources"
+    requests, limits = at(spec, key, "requests"), at(spec, key, "limits")
     return Container(
-        name=text(spec.get("name")) or f"#{index}",
+        name=text(spec.get("name")) or default_name,
         path=path,
         role=role,
         spec=spec,
-        requests=resource_list(requests, f"{path}.resources.requests"),
-        limits=resource_list(limits, f"{path}.resources.limits"),
+        requests=resource_list(requests, f"{path}.{key}.requests"),
+        limits=resource_list(limits, f"{path}.{key}.limits"),
         requests_known=requests is not UNKNOWN,
         limits_known=limits is not UNKNOWN,
     )

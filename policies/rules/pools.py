@@ -101,6 +101,21 @@ def untolerated(
     ]
 
 
+def reached(pod: Pod, context: Context) -> list[PoolFacts]:
+    """Return the GPU pools with taints all of which the pod is known to tolerate."""
+    known = [
+        toleration
+        for toleration in sequence(pod.spec.get("tolerations"))
+        if not holds_unknown(toleration)
+    ]
+    return [
+        pool
+        for pool in gpu_pools(context)
+        if (taints := hard_taints(pool))
+        and all(any(tolerates(one, taint) for one in known) for taint in taints)
+    ]
+
+
 def hard_taints(pool: PoolFacts) -> list[TaintFacts]:
     """Return the taints of a pool that keep pods away (NoSchedule and NoExecute)."""
     return [taint for taint in pool.taints if taint.effect in _HARD]

@@ -7,18 +7,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from . import own_rules
 from .context import Context, Severity
+from .devices import with_devices
 from .discovery import find
 from .example import Example
-from .exemptions import RULE_ID, Exemption, exemptions, finding
+from .exemptions import RULE_ID, Exemption, exemptions, finding, settled
 from .rule import Finding, Rule, Subject, Violation
 from .twin import NoTwin, Twin
 from .unknown import mapping, sequence, text
 
 _ENTRIES: Final = find([str(Path(__file__).parent)], __name__.rpartition(".")[0])
-RULES: Final[Mapping[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
-TWINS: Final[Mapping[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
-EXAMPLES: Final[Mapping[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}
+RULES: Final[dict[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
+TWINS: Final[dict[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
+EXAMPLES: Final[dict[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}
+
+
+def add_rules(folder: Path) -> None:
+    """Add the rules in a folder of the user to those of this package (`own_rules`).
+
+    Raises:
+        RuleError: A module in the folder is not a rule.
+    """
+    global _last
+    for entry in own_rules.load(folder):
+        RULES[entry.rule.id] = entry.rule
+        TWINS[entry.rule.id] = entry.twin
+        EXAMPLES[entry.rule.id] = entry.example
+    _last = (None, False, ())
 
 
 def evaluate(
@@ -34,9 +50,12 @@ def evaluate(
         partial: Whether the manifest has only some fields of the object, as a patch. Rules that
             report missing fields are then skipped.
     """
+    each = list(items(manifest))
+    if len(each) > 1:
+        context = with_devices(context, (item for _, item in each))
     return [
         dataclasses.replace(violation, path=place + violation.path)
-        for place, item in items(manifest)
+        for place, item in each
         for subject in Subject.all_of(item, context.namespace)
         for violation in _judge(subject, context, partial)
     ]
@@ -49,12 +68,9 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
         manifests: Manifests as for `evaluate`. This function does not run the rules of `evaluate`.
         context: Facts about the cluster.
     """
-    subjects = [
-        subject
-        for manifest in manifests
-        for _, item in items(manifest)
-        for subject in Subject.all_of(item, context.namespace)
-    ]
+    each = [item for manifest in manifests for _, item in items(manifest)]
+    context = with_devices(context, each)
+    subjects = [subject for item in each for subject in Subject.all_of(item, context.namespace)]
     return [
         _violation(rule, subject, finding, context, _lifted(subject, context))
         for rule in RULES.values()
@@ -91,8 +107,10 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
 def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
     lifted = _lifted(subject, context)
     for rule in _applicable(context, partial):
+        if not rule.reads(subject.pod):
+            continue
         findings: Iterable[Finding] = (
-            map(finding, filter(_problem, lifted.values()))
+            map(finding, filter(_problem, _annotated(subject, context)))
             if rule.id == RULE_ID
             else rule.check(subject, context)
         )
@@ -104,8 +122,13 @@ def _problem(exemption: Exemption) -> str:
     return exemption.problem
 
 
+def _annotated(subject: Subject, context: Context) -> Iterator[Exemption]:
+    return exemptions(subject, context, RULES.__contains__)
+
+
 def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
-    claimed = exemptions(subject, context, RULES.__contains__)
+    """Return the exemptions of an object by rule; those of the settings come first."""
+    claimed = [*_annotated(subject, context), *settled(subject, context)]
     return {exemption.rule_id: exemption for exemption in claimed}
 
 

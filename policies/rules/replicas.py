@@ -7,23 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .rule import Subject
-from .unknown import UNKNOWN, at, text
+from .unknown import UNKNOWN, at, number, text
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
-_INT32_MAX = 2**31 - 1
 _DEFAULT = "25%"
 _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
-
-
-def number(value: object) -> int | None:
-    """Return a whole number between 0 and the largest int32, or None for any other value.
-
-    Pulumi passes numbers as floats. The API server accepts no larger number of pods, retries or
-    seconds.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return int(value) if 0 <= value <= _INT32_MAX and value == int(value) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +90,8 @@ def pods_at_once(subject: Subject) -> int:
     have no pod most of the time.
     """
     spec = subject.manifest.get("spec")
+    if subject.pod and subject.pod.copies is not None:
+        return subject.pod.copies
     if subject.kind == "Pod":
         return 1
     if subject.kind in _SCALED:

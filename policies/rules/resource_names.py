@@ -12,6 +12,8 @@ GPU: Final = "nvidia.com/gpu"
 GPU_SHARED: Final = "nvidia.com/gpu.shared"
 VCUDA_CORE: Final = "tencent.com/vcuda-core"
 VCUDA_MEMORY: Final = "tencent.com/vcuda-memory"
+HAMI_MEMORY: Final = "nvidia.com/gpumem"
+HAMI_CORES: Final = "nvidia.com/gpucores"
 HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
 MIG: Final = "nvidia.com/mig-"
 
@@ -23,20 +25,22 @@ KNOWN: Final = OTHER_VENDORS | {
     GPU_SHARED,
     VCUDA_CORE,
     VCUDA_MEMORY,
-    "nvidia.com/gpumem",
+    HAMI_MEMORY,
     HAMI_PERCENTAGE,
-    "nvidia.com/gpucores",
+    HAMI_CORES,
 }
 # The MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
 # internal/resource/nvml-mig-device.go).
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_DOMAINS = ("nvidia.com", "tencent.com")
+_DOMAINS = ("nvidia.com", "tencent.com", "amd.com")
 _MOST_LETTERS_OFF = 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
+BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
 DEVICES = frozenset({GPU, GPU_SHARED}) | OTHER_VENDORS
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
@@ -89,8 +93,17 @@ def acceptable(name: str) -> bool:
 
 
 def is_gpu(name: str, context: Context) -> bool:
-    """Return whether a resource is a well-known GPU resource or one that the cluster advertises."""
-    return name in KNOWN or name.startswith(MIG) or name in context.resource_names
+    """Return whether a resource is a well-known GPU resource or one that the cluster offers.
+
+    The cluster offers resources by its settings, and by DeviceClasses for GPUs.
+    """
+    return (
+        name in KNOWN
+        or name.startswith(MIG)
+        or name in context.resource_names
+        or name in context.devices.resources
+        or (name.startswith(BY_CLASS) and sounds_like_gpu(name))
+    )
 
 
 def is_device(name: str, context: Context) -> bool:
@@ -121,8 +134,8 @@ def meant(name: str, context: Context) -> str | None:
 
     A name is wrong if no device plugin advertises it: the alpha name of Kubernetes 1.3 to 1.10, a
     known name in other case or with a common typo, a known name under a domain with up to two wrong
-    letters, the prefix `requests.` or `limits.` of a quota in a container, or a MIG profile that
-    does not exist.
+    letters or none, a plural, a number after the name, `_` for `-`, the prefix `requests.` or
+    `limits.` of a quota in a container, or a MIG profile that does not exist.
     """
     lower = name.lower()
     if lower.startswith(MIG) and name not in context.resource_names:
@@ -134,18 +147,35 @@ def meant(name: str, context: Context) -> str | None:
         return _WRONG[lower]
     if is_gpu(lower, context):
         return lower
-    domain, _, local = lower.replace(".com.", ".com/").rpartition("/")
-    for right in _near(domain):
-        candidate = f"{right}/{local}"
-        if is_gpu(candidate, context):
-            return candidate
+    domain, slash, local = lower.replace(".com.", ".com/").rpartition("/")
+    for right in _near(domain) if domain or not slash else ():
+        for candidate in (f"{right}/{form}" for form in _forms(local)):
+            if candidate != name and is_gpu(candidate, context):
+                return candidate
     return None
+
+
+def _forms(local: str) -> tuple[str, ...]:
+    """Return the names that a local name may mean: as it is, with dashes, singular, no number."""
+    dashed = local.replace("_", "-")
+    return tuple(
+        dict.fromkeys((local, dashed, dashed.removesuffix("s"), dashed.rstrip("0123456789")))
+    )
 
 
 @lru_cache(maxsize=4096)
 def _near(domain: str) -> list[str]:
-    """Return the known domains that differ from a domain in at most two letters."""
-    return [known for known in _DOMAINS if _letters_off(domain, known) <= _MOST_LETTERS_OFF]
+    """Return the domains that a domain may mean.
+
+    That is the domain itself, those that differ from it in at most two letters, those whose ending
+    it lacks, and all of them if it is empty.
+    """
+    return [domain] + [
+        known
+        for known in _DOMAINS
+        if domain in ("", known.removesuffix(".com"))
+        or _letters_off(domain, known) <= _MOST_LETTERS_OFF
+    ]
 
 
 def _letters_off(first: str, second: str) -> int:

@@ -160,6 +160,8 @@ class Rule:
         across: The same function for all manifests of a stack, or None.
         needs: Facts about the cluster that the rule needs.
         whole: Whether the rule reports missing fields, so that it must skip patches.
+        of_requests: Whether a rule that reports missing fields also holds for requests for GPUs
+            that stand in no pod, in objects of custom kinds.
     """
 
     id: str
@@ -171,6 +173,13 @@ class Rule:
     across: StackCheck | None = None
     needs: frozenset[Need] = frozenset()
     whole: bool = False
+    of_requests: bool = False
+
+    def reads(self, pod: Pod | None) -> bool:
+        """Return whether the rule holds for a pod as far as an object declares it."""
+        if pod is None or not self.whole:
+            return True
+        return pod.whole and (self.of_requests or not pod.loose)
 
 
 @dataclass(frozen=True, slots=True)

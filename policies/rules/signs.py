@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from .cel import LIMITS, resources, text, texts, tolerates
-from .resource_names import GPU
+from .cel import LIMITS, REQUESTS, resources, text, texts, tolerates
+from .resource_names import BY_CLASS, GPU
 
 
 class On(Enum):
@@ -73,7 +73,13 @@ PLACE: Final = Sign(
 that it can be scheduled to.
 """
 
-PLACED: Final = (NAMES, OVERHEAD, PLACE)
+CLAIMS: Final = Sign("size(object.spec.?resourceClaims.orValue([])) > 0")
+"""Sign: a pod claims devices (DRA)."""
+
+CLASSES: Final = Sign(f"{REQUESTS}.exists(n, n.startsWith({text(BY_CLASS)}))", On.CONTAINER)
+"""Sign: a container requests the resource of a DeviceClass, which needs no limit."""
+
+PLACED: Final = (NAMES, OVERHEAD, PLACE, CLAIMS, CLASSES)
 """The signs for all rules about a pod's amounts and its placement."""
 
 TENCENT_ANNOTATIONS: Final = Sign(f'{ANNOTATIONS}.exists(k, k.startsWith("tencent.com/"))')

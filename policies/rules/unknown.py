@@ -24,6 +24,7 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
+_INT32_MAX: Final = 2**31 - 1
 
 
 def mapping(value: object) -> Mapping[str, object]:
@@ -52,6 +53,17 @@ def sequence(value: object) -> Sequence[object]:
 def text(value: object) -> str:
     """Return the value if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> int | None:
+    """Return a whole number between 0 and the largest int32, or None for any other value.
+
+    Pulumi passes numbers as floats. The API server accepts no larger number of pods, retries or
+    seconds.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value <= _INT32_MAX and value == int(value) else None
 
 
 def holds_unknown(value: object) -> bool:

@@ -26,6 +26,7 @@ PROGRAM = "__main__"
 FOREIGN = {
     # The benchmark of an empty stack runs a file of its own layer.
     "lab.benchmarks.empty_stack.__main__",
+    "policies.rules.own_rules",  # A user's own rules are in a folder that the settings name.
     "toolchain.plugins.language_host.child",  # The language host runs the program of a Pulumi user.
     "toolchain.plugins.language_host.program",
 }

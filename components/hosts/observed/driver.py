@@ -114,13 +114,16 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 def lost(facts: HostFacts) -> tuple[str, ...]:
     """Return the PCI addresses of GPUs that are on the bus's list and no longer answer.
 
-    A GPU is lost if its registers read as ones only, or if nvidia-smi lists others and not it.
+    A GPU is lost if its registers read as ones only, or if nvidia-smi lists others and not it. GPUs
+    that are bound to vfio-pci are not the driver's.
     """
+    bound = {line.removeprefix("vfio-pci ") for line in facts.leftovers}
     answering = {_address(line.partition(",")[0]) for line in facts.memory}
     return tuple(
         gpu.address
         for gpu in gpus(facts)
-        if gpu.width == _BROKEN_LINK or (answering and _address(gpu.address) not in answering)
+        if gpu.address not in bound
+        and (gpu.width == _BROKEN_LINK or (answering and _address(gpu.address) not in answering))
     )
 
 
@@ -139,10 +142,10 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     enough = facts.nvidia_devices - len(gone) >= least
     yield _fault(
         host,
-        f"GPU {shortened(list(gone), NAMED)} that fell off the bus",
-        "GPUs that the driver reaches",
-        "drain its node and reboot the host; look for Xid 79 in `dmesg` and at the GPU's power and "
-        "seat; if it stays away, declare it in unhealthyDevices",
+        f"GPU {shortened(list(gone), NAMED)} that does not answer the driver",
+        "GPUs that answer, and are on the bus",
+        "drain its node and reboot the host; look for Xid 79 (fallen off the bus) in `dmesg` and "
+        "at the GPU's power and seat; if it stays away, declare it in unhealthyDevices",
         Severity.WARNING if enough else Severity.ERROR,
     )
 

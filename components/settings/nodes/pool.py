@@ -67,6 +67,14 @@ class Pool(Overrides):
         description=f"a whole number from 0 to {GPU_LIMIT}, the GPUs of one node",
         examples=[8],
     )
+    gpu_memory_mib: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        alias="gpuMemoryMiB",
+        description="a whole number, the memory of one GPU in MiB, by which the rules about "
+        "vcuda-memory judge",
+        examples=[40960],
+    )
     labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
         default=GPU_LABELS, description="a mapping of label keys to values"
     )

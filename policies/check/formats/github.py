@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...printable import printable
 from ...rules import Severity
 from ..files import STDIN_NAME
-from ..problem import Problem
+from ..problem import Problem, Unjudged
 from ..report import Report
 from ..result import Found
 
@@ -24,6 +24,11 @@ def github(report: Report) -> str:
         )
         for violation in report.found
     ]
+    lines += [
+        _line("warning", left_out, "not judged", left_out.message)
+        for left_out in report.unjudged
+        if left_out.path
+    ]
     return "".join(f"{line}\n" for line in (*lines, report.summary))
 
 
@@ -31,7 +36,7 @@ def _command(violation: Found) -> str:
     return "notice" if violation.exemption else _COMMANDS[violation.severity]
 
 
-def _line(command: str, item: Found | Problem, title: str, message: str) -> str:
+def _line(command: str, item: Found | Problem | Unjudged, title: str, message: str) -> str:
     properties = {} if item.file == STDIN_NAME else {"file": item.file}
     if properties and item.line is not None:
         properties["line"] = str(item.line)

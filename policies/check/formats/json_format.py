@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...rules import Severity
-from ..problem import Problem
+from ..problem import Problem, Unjudged
 from ..report import Report
 from ..result import Found
 
@@ -18,14 +18,14 @@ fields don't raise it.
 
 
 def as_json(report: Report) -> str:
-    """Return a report as JSON with version, exitCode, summary, violations and problems."""
+    """Return a report as JSON: version, exitCode, summary, violations, problems and unjudged."""
     document = {
         "version": VERSION,
         "exitCode": report.exit_code,
         "summary": {
             "objects": report.objects,
             "foreign": report.foreign,
-            "unjudged": dict(sorted(report.unjudged.items())),
+            "unjudged": dict(sorted(report.unjudged_kinds.items())),
             "mandatory": report.count(Severity.MANDATORY),
             "advisory": report.count(Severity.ADVISORY),
             "exempt": report.exempt,
@@ -33,9 +33,10 @@ def as_json(report: Report) -> str:
         },
         "violations": [_with_message(violation) for violation in report.found],
         "problems": [_with_message(problem) for problem in report.problems],
+        "unjudged": [_with_message(left_out) for left_out in report.unjudged],
     }
     return json.dumps(document, indent=1) + "\n"
 
 
-def _with_message(entry: Found | Problem) -> dict[str, Any]:
+def _with_message(entry: Found | Problem | Unjudged) -> dict[str, Any]:
     return {**asdict(entry), "message": entry.message}

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from ...rules import RULES, Rule, Severity
 from ...rules.links import link
 from ..files import STDIN_NAME
-from ..problem import Problem
+from ..problem import Problem, Unjudged
 from ..report import VIOLATIONS, Report
 from ..result import Found
 
@@ -35,7 +35,10 @@ def sarif(report: Report) -> str:
             {
                 "executionSuccessful": report.exit_code <= VIOLATIONS,
                 "exitCode": report.exit_code,
-                "toolExecutionNotifications": list(map(_notification, report.problems)),
+                "toolExecutionNotifications": [
+                    *(_notification(problem, "error") for problem in report.problems),
+                    *(_notification(left_out, "warning") for left_out in report.unjudged),
+                ],
             }
         ],
         "results": [_result(violation, broken.index(violation.rule)) for violation in report.found],
@@ -70,15 +73,15 @@ def _result(violation: Found, index: int) -> dict[str, Any]:
     }
 
 
-def _notification(problem: Problem) -> dict[str, Any]:
+def _notification(problem: Problem | Unjudged, level: str) -> dict[str, Any]:
     return {
-        "level": "error",
+        "level": level,
         "message": {"text": problem.message},
         "locations": [_location(problem)],
     }
 
 
-def _location(item: Found | Problem) -> dict[str, Any]:
+def _location(item: Found | Problem | Unjudged) -> dict[str, Any]:
     name = "stdin" if item.file == STDIN_NAME else PurePath(item.file).as_posix()
     quoted = quote(os.fsencode(name))  # File names may contain bytes that are not valid text.
     uri = f"file://{quoted}" if name.startswith("/") else quoted

@@ -7,15 +7,17 @@ from typing import Final
 
 from ...printable import printable
 from ...rules import Severity
-from ..problem import Problem
+from ..problem import Problem, Unjudged
 from ..report import Report
 from ..result import Found
 
 _UNREADABLE: Final = "unreadable"
+_UNJUDGED: Final = "not judged"
 _STYLES: Final = {
     _UNREADABLE: "bold red",
     str(Severity.MANDATORY): "bold red",
     str(Severity.ADVISORY): "yellow",
+    _UNJUDGED: "yellow",
 }
 
 
@@ -46,10 +48,14 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
         rule = f" {violation.rule} {violation.title}"
         yield f"{_place(violation)}: ", str(violation.severity), rule
         yield "", "", f"    {printable(violation.message)}"
+    for left_out in report.unjudged:
+        if left_out.path:
+            yield f"{_place(left_out)}: ", _UNJUDGED, f" {left_out.what}"
+            yield "", "", f"    {printable(left_out.message)}"
     yield "", "", report.summary
 
 
-def _place(item: Found | Problem) -> str:
+def _place(item: Found | Problem | Unjudged) -> str:
     """Return `file:line`, or only the file if the line is not known."""
     file = printable(item.file)
     return file if item.line is None else f"{file}:{item.line}"

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..example import Example
-from ..replicas import number
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     CHART_VALUES,
 )
-from ..unknown import at, mapping
+from ..unknown import at, mapping, number
 from .operator import operator_release
 
 

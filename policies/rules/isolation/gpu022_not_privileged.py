@@ -20,7 +20,7 @@ ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
 def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or not subject.is_workload(context):
         return
-    if not gpu_requests(subject.pod, context):
+    if not gpu_requests(subject, context):
         return
     for container in subject.pod.containers:
         if at(container.spec, "securityContext", "privileged") is True:

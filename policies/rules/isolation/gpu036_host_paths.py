@@ -5,45 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
+from ..agents import IS_AGENT, is_agent, writable
 from ..context import Context, Severity
 from ..example import Example
 from ..host_paths import host_paths
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
-from ..pools import candidate_pools, gpu_pools, hard_taints, tolerates
+from ..pools import candidate_pools, hard_taints, reached
 from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import VOLUMES, Sign
 from ..twin import pods
-from ..unknown import UNKNOWN, sequence
-from .paths import PARENTS, gives_gpus, gives_gpus_cel
+from ..unknown import at, sequence, text
+from .paths import DIRECT, PARENTS, direct_cel, gives_gpus, gives_gpus_cel
 
 
-def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
+def on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
     """Return whether the pod requests GPUs or can be scheduled to GPU nodes.
 
     A pod can be scheduled to GPU nodes if it tolerates their taint, or if a pool has no taint and
     the pod's node selector and affinity don't exclude it.
     """
-    if gpu_requests(pod, context):
+    if gpu_requests(subject, context):
         return True
     if any(not hard_taints(pool) for pool in candidate_pools(pod, context)):
         return True
-    tolerations = sequence(pod.spec.get("tolerations"))
-    taints = [taint for pool in gpu_pools(context) for taint in hard_taints(pool)]
-    return any(
-        toleration is not UNKNOWN and tolerates(toleration, taint)
-        for toleration in tolerations
-        for taint in taints
-    )
+    return bool(reached(pod, context))
 
 
 def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or not subject.is_workload(context):
         return
-    near = _on_gpu_nodes(subject.pod, context)
-    for index, path in host_paths(subject.pod):
-        gives = gives_gpus(path)
+    agent = is_agent(subject, context)
+    near = not agent and on_gpu_nodes(subject, subject.pod, context)
+    for index, path, written in mounted(subject.pod):
+        gives = written and path.startswith(DIRECT) if agent else gives_gpus(path)
         if gives or (near and path in PARENTS):
             yield Finding(
                 path=subject.pod.under(f"spec.volumes[{index}].hostPath.path"),
@@ -53,6 +49,14 @@ def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
             )
 
 
+def mounted(pod: Pod) -> Iterator[tuple[int, str, bool]]:
+    """Yield the index and the path of each hostPath volume, and whether a container can write."""
+    names = set(writable(pod))
+    volumes = sequence(pod.spec.get("volumes"))
+    for index, path in host_paths(pod):
+        yield index, path, text(at(volumes[index], "name")) in names
+
+
 RULE = Rule(
     id="GPU036",
     title="No host path leads to GPUs",
@@ -60,20 +64,22 @@ RULE = Rule(
     check=_no_host_paths,
     why="Device files, the driver's and the kubelet's folders and the container runtime's "
     "socket give GPUs past the device plugin. Folders above them are refused in pods that ask "
-    "for GPUs or may go to GPU nodes, by a toleration or because these have no taint.",
+    "for GPUs or may go to GPU nodes, by a toleration or because these have no taint. Of node "
+    "agents, which are DaemonSets without GPUs, only device files that they may write are "
+    "refused; GPU078 has the rest as advice.",
     source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
 )
 
-_NEAR = (
-    "(variables.asksForGpus || variables.tolerations.exists(o, "
-    f"variables.taints.exists(t, {cel.tolerates('o', 't')})) || "
+NEAR_GPUS = (
+    "(variables.asksForGpus || size(variables.reachedPools) > 0 || "
     'variables.pools.exists(p, variables.facts[p + ".taints"] == ""))'
 )
 
 TWIN = pods(
     cel.in_workloads(
+        f"({IS_AGENT} ? variables.writtenPaths.filter(h, {direct_cel('h')}) : "
         f"variables.hostPaths.filter(h, {gives_gpus_cel('h')} || "
-        f'({_NEAR} && h in {cel.texts(PARENTS)})).map(h, "found host path " + h)'
+        f'({NEAR_GPUS} && h in {cel.texts(PARENTS)}))).map(h, "found host path " + h)'
     ),
     on_update=cel.PLACE_CHANGED,
     signs=(Sign(f"{VOLUMES}.exists(v, has(v.hostPath))"),),

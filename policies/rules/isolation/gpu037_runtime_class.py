@@ -16,7 +16,7 @@ from ..unknown import UNKNOWN, text
 
 def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
     pod, wanted = subject.pod, context.runtime_class
-    if pod is None or wanted is None or not gpu_requests(pod, context):
+    if pod is None or wanted is None or not gpu_requests(subject, context):
         return
     given = pod.spec.get("runtimeClassName")
     name = text(given)
@@ -50,6 +50,7 @@ RULE = Rule(
     source="kubernetes v1.34.4 plugin/pkg/admission/runtimeclass/admission.go",
     needs=frozenset({Need.RUNTIME}),
     whole=True,
+    of_requests=True,
 )
 
 _CLASS = 'variables.spec.?runtimeClassName.orValue("")'

@@ -17,7 +17,7 @@ def _node_processes(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or not subject.is_workload(context) or pod.spec.get("hostPID") is not True:
         return
-    if gpu_requests(pod, context):
+    if gpu_requests(subject, context):
         yield Finding(
             path=pod.under("spec.hostPID"),
             found="true in a pod that asks for GPUs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 
 from .. import cel
 
@@ -21,7 +22,10 @@ GIVES_GPUS = (
     ),
     *("/var/lib/kubelet/device-plugins", "/etc/cdi", "/run/cdi", "/var/run/cdi"),
     *("/etc/containerd", "/etc/kubernetes/manifests"),
+    *("/run/nri", "/var/run/nri", "/etc/nri", "/opt/nri"),
 )
+DIRECT = ("/dev/nvidia", "/dev/dri", "/dev/kfd", "/dev/char", "/dev/null")
+"""Those of `GIVES_GPUS` that are device files."""
 
 PROCESS_ROOT = "^/proc/([0-9]+|self|thread-self)/(root|cwd)(/|$)"
 """Pattern of the root and working directory of a process in /proc; those of process 1 are the
@@ -43,10 +47,12 @@ SOCKETS = frozenset(
 )
 
 PARENTS = frozenset(
-    {"/", "/dev", "/run", "/var/run", "/var", "/var/lib", "/var/lib/kubelet"}
-    | {"/etc", "/etc/kubernetes"}
-    | {socket.rpartition("/")[0] for socket in SOCKETS}
+    str(parent)
+    for path in (*GIVES_GPUS, *SOCKETS)
+    for parent in PurePosixPath(path).parents
+    if not str(parent).startswith(GIVES_GPUS)
 )
+"""The folders above paths that give access to GPUs."""
 
 
 def gives_gpus(path: str) -> bool:
@@ -57,6 +63,11 @@ def gives_gpus(path: str) -> bool:
     """
     through = re.match(PROCESS_ROOT, path) is not None
     return path.startswith(GIVES_GPUS) or path in SOCKETS or through
+
+
+def direct_cel(path: str) -> str:
+    """Return CEL that is true if a host path is that of a device file of `DIRECT`."""
+    return "(" + " || ".join(f"{path}.startsWith({cel.text(prefix)})" for prefix in DIRECT) + ")"
 
 
 def gives_gpus_cel(path: str) -> str:

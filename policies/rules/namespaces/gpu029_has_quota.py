@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..claims import OF_A_CLASS, of_gpus, requests
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import resource_requests
 from ..pod_spec import resource_list
 from ..rule import Finding, Rule, Subject
 from ..twin import (
@@ -61,10 +61,10 @@ def _counts(subject: Subject, context: Context) -> Iterator[str]:
     """Yield the quota keys that count the GPUs of a workload or claim in a known namespace."""
     if not (subject.namespace and subject.is_workload(context)):
         return
-    for name in gpu_requests(subject.pod, context) if subject.pod else ():
+    for name in resource_requests(subject.pod, context) if subject.pod else ():
         yield f"{REQUESTS}{name}"
     for request in requests(subject):
-        if of_gpus(request, context):
+        if of_gpus(request.device_class, context):
             yield f"{request.device_class}{OF_A_CLASS}"
 
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from ..claims import OF_A_CLASS
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import resource_list
 from ..quantity import show
 from ..replicas import pods_at_most, scaled_to
@@ -27,15 +28,18 @@ def _within_quota(
     scaled = scaled_to(subjects)
     for subject in subjects:
         if subject.pod is not None and subject.namespace:
-            for name, amount in gpu_requests(subject.pod, context).items():
-                used[subject.namespace, name] += amount * pods_at_most(subject, scaled)
+            pods = pods_at_most(subject, scaled)
+            for name, amount in resource_requests(subject.pod, context).items():
+                used[subject.namespace, REQUESTS + name] += amount * pods
+            for name, amount in claim_requests(subject, context).items():
+                used[subject.namespace, name + OF_A_CLASS] += amount * pods
     for quota in quotas_of(subjects):
         scopes = at(quota.manifest, "spec", "scopes"), at(quota.manifest, "spec", "scopeSelector")
         if any(scope is UNKNOWN or scope for scope in scopes):
             continue
         for key, limit in resource_list(hard_of(quota), "spec.hard").items():
-            total = used[quota.namespace, key.removeprefix(REQUESTS)]
-            if key.startswith(REQUESTS) and limit.quantity and total > limit.quantity.units:
+            total = used.get((quota.namespace, key), Fraction(0))
+            if limit.quantity and total > limit.quantity.units:
                 yield (
                     quota,
                     Finding(

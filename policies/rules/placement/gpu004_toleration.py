@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..example import POD, Example
-from ..pod_request import gpu_requests
+from ..pod_request import gpu_requests, resource_requests
 from ..pools import candidate_pools, untolerated
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
@@ -17,11 +17,11 @@ from ..twin import pods
 def _tolerated(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
-    requests = gpu_requests(subject.pod, context)
     pools = candidate_pools(subject.pod, context)
-    if not requests or not pools:
+    if not pools or not gpu_requests(subject, context):
         return
-    missing = {pool.name: untolerated(subject.pod, pool, requests, context) for pool in pools}
+    resources = resource_requests(subject.pod, context)
+    missing = {pool.name: untolerated(subject.pod, pool, resources, context) for pool in pools}
     if all(missing.values()):
         name, taints = next(iter(missing.items()))
         first = taints[0]
@@ -45,6 +45,7 @@ RULE = Rule(
     "plugin/pkg/admission/extendedresourcetoleration",
     needs=frozenset({Need.POOLS}),
     whole=True,
+    of_requests=True,
 )
 
 _OVERHEAD = cel.positive('variables.overhead[?n].orValue("0")')

@@ -20,7 +20,7 @@ def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
     pools = candidate_pools(subject.pod, context)
-    for name, amount in gpu_requests(subject.pod, context).items():
+    for name, amount in gpu_requests(subject, context).items():
         sizes = {pool.name: per_node(pool, name, context) for pool in pools}
         known = {pool: size for pool, size in sizes.items() if size is not None}
         if not known:

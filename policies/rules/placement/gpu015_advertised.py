@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..example import POD, Example
-from ..resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
+from ..pod_claims import gpu_claims
+from ..resource_names import GPU, GPU_SHARED, SOUNDS_LIKE_GPU, VCUDA_CORE, VCUDA_MEMORY
 from ..rule import Finding, Rule, Subject
-from ..signs import NAMES
+from ..signs import CLAIMS, NAMES
 from ..twin import pods
 
 _VCUDA = frozenset({VCUDA_CORE, VCUDA_MEMORY})
@@ -21,6 +22,8 @@ _FOREIGN = {
     "dra": _VCUDA | _PLUGIN,
 }
 """GPU resources that a platform does not advertise, by the platform's name."""
+_NO_CLAIMS = frozenset({"device-plugin", "gpu-manager"})
+"""Platforms without a driver that gives GPUs to claims (DRA)."""
 
 
 def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -36,6 +39,20 @@ def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:
                 cure="Without a node that has it, the pod stays Pending.",
                 container=container.name,
             )
+    if context.platform in _NO_CLAIMS and not any(map(_is_class, context.resource_names)):
+        for claim in gpu_claims(subject, context):
+            if claim.sure:
+                yield Finding(
+                    path=subject.pod.under("spec.resourceClaims"),
+                    found=f"the claim {claim.name} for GPUs",
+                    wanted=f"a resource that {context.platform} advertises",
+                    cure="Without a DRA driver for GPUs, the pod stays Pending.",
+                )
+
+
+def _is_class(name: str) -> bool:
+    """Return whether a name in the settings is that of a DeviceClass, which has no slash."""
+    return "/" not in name
 
 
 RULE = Rule(
@@ -45,7 +62,8 @@ RULE = Rule(
     check=_advertised,
     why="NVIDIA's device plugin advertises nvidia.com/gpu, gpu-manager advertises "
     "tencent.com/vcuda-core and vcuda-memory; neither has the other's, and a DRA driver has none "
-    "of them. The pod can never run. Where several are in use, resourceNames names the others.",
+    "of them; without a DRA driver nothing serves claims. The pod can never run. Where several "
+    "are in use, resourceNames names the others: resources, or DeviceClasses of claims.",
     source="NVIDIA k8s-device-plugin; tkestack gpu-manager pkg/types/types.go; NVIDIA "
     "k8s-dra-driver-gpu",
 )
@@ -60,12 +78,20 @@ _FOREIGN_CEL = (
     f".filter(n, !(n in {cel.parameter('resourceNames')}))"
 )
 
+_SERVED_CEL = (
+    f'variables.facts[?"platform"].orValue("") in {cel.texts(_NO_CLAIMS)} && '
+    f'!{cel.parameter("resourceNames")}.exists(n, !n.contains("/"))'
+)
+
 TWIN = pods(
-    cel.each_container(
+    "("
+    + cel.each_container(
         f"{_FOREIGN_CEL}.exists(f, {cel.asks_for('n == f')})",
         f"{_FOREIGN_CEL}.filter(f, {cel.asks_for('n == f')})[0]",
-    ),
-    signs=(NAMES,),
+    )
+    + f") + ({_SERVED_CEL} ? variables.gpuClaims.filter(r, {cel.claim_name('r')}"
+    f'.matches({cel.text(SOUNDS_LIKE_GPU)})).map(r, "found the claim " + r.name) : [])',
+    signs=(NAMES, CLAIMS),
 )
 
 EXAMPLE = Example.edited(

@@ -16,7 +16,7 @@ from ..unknown import text
 
 def _scheduled(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod and text(subject.pod.spec.get("nodeName")):
-        for name in gpu_requests(subject.pod, context):
+        for name in gpu_requests(subject, context):
             yield Finding(
                 path=subject.pod.under("spec.nodeName"),
                 found=f"a fixed node for a pod that asks for {name}",

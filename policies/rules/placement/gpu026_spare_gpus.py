@@ -20,7 +20,7 @@ def _surge(subject: Subject, context: Context) -> Iterator[Finding]:
     if any(pool.nodes is not None for pool in context.pools):
         # The pool sizes are known, so GPU039 checks whether there is enough room.
         return
-    if gpu_requests(subject.pod, context):
+    if gpu_requests(subject, context):
         yield Finding(
             path="spec.strategy",
             found=f"{posts.surge} new pods before an old one of {posts.replicas} ends",

@@ -8,7 +8,7 @@ from fractions import Fraction
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import claim_requests, resource_requests
 from ..quantity import show
 from ..resource_names import (
     VCUDA_CORE,
@@ -45,8 +45,9 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
                 cure="Ask for fewer, or have maxGpusPerContainer raised.",
                 container=container.name,
             )
-    requests = gpu_requests(subject.pod, context)
-    total = sum(_gpus(name, amount, context) for name, amount in requests.items())
+    resources = resource_requests(subject.pod, context)
+    total = sum(_gpus(name, amount, context) for name, amount in resources.items())
+    total += sum(claim_requests(subject, context).values())
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
         yield Finding(
             path=subject.pod.under("spec"),
@@ -62,7 +63,8 @@ RULE = Rule(
     severity=Severity.MANDATORY,
     check=_capped,
     why="Where maxGpusPerContainer or maxGpusPerPod is set, nobody takes more at once. Parts "
-    "of a GPU count by their part, MIG devices as one each.",
+    "of a GPU count by their part, MIG devices as one each, claims (DRA) by what they ask for "
+    "where the stack declares them.",
     source="the pack's settings; the pod's request as in GPU007",
     needs=frozenset({Need.CAPS}),
 )

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
+from ..agents import OF_DAEMON_SET, of_daemon_set
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
 from ..example import Example
-from ..pools import gpu_pools, hard_taints, tolerates
+from ..pools import hard_taints, reached, tolerates
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
 from ..twin import pods
-from ..unknown import UNKNOWN, at, holds_unknown, sequence
+from ..unknown import UNKNOWN, holds_unknown, sequence
 
 
 def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
-    if pod is None or _of_daemon_set(subject) or not subject.is_workload(context):
+    if pod is None or of_daemon_set(subject) or not subject.is_workload(context):
         return
-    if may_ask(pod, context):
+    if may_ask(pod, context) or "tolerations" in pod.inherited:
+        # Tolerations that stand above several pods are for those of them that request GPUs.
         return
-    taints = {str(taint): taint for pool in gpu_pools(context) for taint in hard_taints(pool)}
+    pools = reached(pod, context)
+    taints = {str(taint): taint for pool in pools for taint in hard_taints(pool)}
     for index, toleration in enumerate(sequence(pod.spec.get("tolerations"))):
         if toleration is UNKNOWN or holds_unknown(toleration):
             continue
@@ -37,20 +40,6 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
                 break
 
 
-def _of_daemon_set(subject: Subject) -> bool:
-    """Return whether the object is a DaemonSet or may be a pod of a DaemonSet."""
-    owners = at(subject.manifest, "metadata", "ownerReferences")
-    return (
-        subject.kind == "DaemonSet"
-        or owners is UNKNOWN
-        or any(
-            holds_unknown(owner)
-            or (at(owner, "kind") == "DaemonSet" and at(owner, "controller") is True)
-            for owner in sequence(owners)
-        )
-    )
-
-
 RULE = Rule(
     id="GPU032",
     title="Work without GPUs keeps away from GPU nodes",
@@ -64,19 +53,10 @@ RULE = Rule(
     whole=True,
 )
 
-# Every user can write an owner reference into a pod, so a pod counts as a DaemonSet's only if the
-# DaemonSet controller creates it.
-_NOT_OF_DAEMON_SET = (
-    'dyn(object).kind != "DaemonSet" && '
-    f"!(request.userInfo.username in {cel.parameter('daemonSetControllers')} && "
-    'object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
-    "o.?controller.orValue(false)))"
-)
-
 TWIN = pods(
     cel.in_workloads(
-        f"{_NOT_OF_DAEMON_SET} && !{MAY_ASK} ? variables.tolerations.filter(o, "
-        f"variables.taints.exists(t, {cel.tolerates('o', 't')}))"
+        f"!{OF_DAEMON_SET} && !{MAY_ASK} ? variables.tolerations.filter(o, "
+        f"variables.reachedPools.exists(p, {cel.POOL_TAINTS}.exists(t, {cel.tolerates('o', 't')})))"
         '.map(o, "found a toleration of GPU nodes: " + o.?key.orValue("every taint")) : []'
     ),
     on_update=cel.PLACE_CHANGED,

@@ -17,7 +17,7 @@ from ..unknown import mapping
 
 def _reachable(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
-    if pod is None or not gpu_pools(context) or not gpu_requests(pod, context):
+    if pod is None or not gpu_pools(context) or not gpu_requests(subject, context):
         return
     if candidate_pools(pod, context):
         return

@@ -21,7 +21,7 @@ def _surge_fits(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or posts is None or posts.unavailable > 0:
         return
     pools = candidate_pools(subject.pod, context)
-    for name, amount in gpu_requests(subject.pod, context).items():
+    for name, amount in gpu_requests(subject, context).items():
         room = room_of(pools, name, context)
         needed = amount * (posts.replicas + posts.surge)
         if room is not None and amount * posts.replicas <= room < needed:

@@ -26,7 +26,7 @@ def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple
         if subject.pod is None:
             continue
         count = pods_at_most(subject, scaled)
-        for name, amount in gpu_requests(subject.pod, context).items():
+        for name, amount in gpu_requests(subject, context).items():
             room = room_of(gpu_pools(context), name, context)
             before = total[name]
             total[name] += amount * count

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
 from ..pod_spec import ContainerRole
-from ..resource_names import SOUNDS_LIKE_GPU
+from ..resource_names import BY_CLASS, SOUNDS_LIKE_GPU
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
-
-PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
 
 
 def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
@@ -37,7 +33,7 @@ def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
 
 
 def _of_gpus(name: str) -> bool:
-    return name.startswith(PREFIX) and re.search(SOUNDS_LIKE_GPU, name) is not None
+    return name.startswith(BY_CLASS) and re.search(SOUNDS_LIKE_GPU, name) is not None
 
 
 RULE = Rule(
@@ -46,7 +42,7 @@ RULE = Rule(
     severity=Severity.MANDATORY,
     check=_by_class,
     why="From 1.36 on a container may name a DeviceClass as a resource, "
-    f"{PREFIX}<class>, and gets its devices by DRA; in 1.34 and 1.35 only with the feature "
+    f"{BY_CLASS}<class>, and gets its devices by DRA; in 1.34 and 1.35 only with the feature "
     "DRAExtendedResource. To the API server that is a resource of its own, with any amount, even "
     "requested without a limit: the caps of GPU028 and GPU065 don't count it. A class is one of "
     "GPUs where its name says so.",
@@ -56,13 +52,15 @@ RULE = Rule(
     needs=frozenset({Need.CAPS}),
 )
 
-_ASKED = cel.asks_for(f"n.startsWith({cel.text(PREFIX)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})")
+_ASKED = cel.asks_for(
+    f"n.startsWith({cel.text(BY_CLASS)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})"
+)
 
 TWIN = pods(
     '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '
     f"variables.containers.filter(c, {_ASKED})"
     '.map(c, "found GPUs by their class in container " + c.name) : []',
-    signs=(Sign(cel.named(f"n.startsWith({cel.text(PREFIX)})"), On.CONTAINER),),
+    signs=(Sign(cel.named(f"n.startsWith({cel.text(BY_CLASS)})"), On.CONTAINER),),
 )
 
 EXAMPLE = Example(
@@ -72,6 +70,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: train}
 spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
   resourceClaims: [{name: gpu, resourceClaimTemplateName: a100-gpu}]
   containers:
     - name: cuda
@@ -86,6 +85,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: train}
 spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
   containers:
     - name: cuda
       image: registry.example.com/cuda:13.0

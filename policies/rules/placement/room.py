@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .. import cel
 from ..context import Context, Mig, PoolFacts
+from ..pod_request import CLAIMED
 from ..resource_names import (
     GPU,
     GPU_SHARED,
@@ -19,6 +20,9 @@ CORES = 100
 def per_node(pool: PoolFacts, resource: str, context: Context) -> int | None:
     """Return the amount of a resource that a pool's node advertises, or None if not known."""
     plugin = context.plugin
+    if "/" not in resource and resource != CLAIMED:
+        # A DeviceClass of a claim. The devices of a class for MIG are parts of a GPU.
+        return None if "mig" in resource else pool.gpus_per_node
     if resource == VCUDA_CORE:
         return pool.gpus_per_node * CORES
     if resource not in (GPU, GPU_SHARED) or (plugin and plugin.mig is not Mig.NONE):

@@ -11,13 +11,16 @@ from ..rule import Finding, Rule, Subject
 from ..twin import (
     ENFORCED,
 )
+from ..unknown import at, sequence
 from .amounts import VALIDATION
 
 
 def _not_ephemeral(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
         if container.role is ContainerRole.EPHEMERAL:
-            for name in sorted(container.resource_names):
+            claims = sequence(at(container.spec, "resources", "claims"))
+            names = [*sorted(container.resource_names), *(["a claim"] if claims else [])]
+            for name in names:
                 yield Finding(
                     path=f"{container.path}.resources",
                     found=f"{name[:80]} in an ephemeral container",

@@ -33,8 +33,10 @@ RULE = Rule(
     title="gpumem-percentage is 0 to 100",
     severity=Severity.MANDATORY,
     check=_percentage,
-    why="HAMi refuses a percentage of a device's memory outside this range.",
-    source="Project-HAMi HAMi pkg/device/nvidia/device.go GenerateResourceRequests",
+    why="It is a part of each device's memory. HAMi's webhook refuses a percentage above 100; "
+    "where the webhook is left out, its scheduler takes it for 100.",
+    source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go validateMemoryPercentage, "
+    "GenerateResourceRequests",
 )
 
 TWIN = pods(

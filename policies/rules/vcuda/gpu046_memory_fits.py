@@ -13,7 +13,7 @@ from ..resource_names import (
     VCUDA_CORE,
     VCUDA_MEMORY,
 )
-from ..rule import Finding, Need, Rule, Subject
+from ..rule import Finding, Rule, Subject
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -24,6 +24,8 @@ from .asked import (
 # gpu-manager divides a GPU's memory into blocks of this size: tkestack gpu-manager
 # pkg/types/types.go.
 _BLOCK_MIB = 256
+# No GPU has more memory than 1 TiB. The limit finds amounts that are written in bytes, such as 5Gi.
+_MOST_BLOCKS = 4096
 
 
 def _memory_fits(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -31,9 +33,8 @@ def _memory_fits(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     sizes = [pool.gpu_memory_mib for pool in candidate_pools(subject.pod, context)]
     known = [size for size in sizes if size is not None]
-    if not known or len(known) < len(sizes):
-        return
-    blocks = max(known) // _BLOCK_MIB
+    complete = known and len(known) == len(sizes)
+    blocks = max(known) // _BLOCK_MIB if complete else _MOST_BLOCKS
     for container in subject.pod.containers:
         core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
         if not (core and core.quantity and memory and memory.quantity):
@@ -55,20 +56,20 @@ RULE = Rule(
     check=_memory_fits,
     why="gpu-manager cuts a device into blocks of 256 MiB, rounded down, and takes a part of a "
     "GPU from one device. More than that passes the API server and the scheduler's sums and "
-    "ends with UnexpectedAdmissionError.",
+    "ends with UnexpectedAdmissionError. Where the memory of the pools' GPUs is not known "
+    f"(gpuMemoryMiB), {_MOST_BLOCKS} blocks are the limit: 1 TiB, which finds amounts in bytes.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne, "
     "pkg/types/types.go MemoryBlockSize",
-    needs=frozenset({Need.POOLS}),
 )
 
 _POOL_BLOCKS = 'variables.facts[p + ".blocks"]'
 
 TWIN = pods(
-    'size(variables.pools) == 0 || variables.pools.exists(p, !((p + ".blocks") in variables.facts))'
-    " ? [] : "
-    + cel.each_container(
-        f"{CORES_ASKED} > 0 && {CORES_ASKED} < 100 && "
-        f"variables.pools.all(p, {BLOCKS_ASKED} > int({_POOL_BLOCKS}))",
+    cel.each_container(
+        f"{CORES_ASKED} > 0 && {CORES_ASKED} < 100 && (size(variables.pools) == 0 || "
+        'variables.pools.exists(p, !((p + ".blocks") in variables.facts)) ? '
+        f"{BLOCKS_ASKED} > {_MOST_BLOCKS} : "
+        f"variables.pools.all(p, {BLOCKS_ASKED} > int({_POOL_BLOCKS})))",
         f'string({BLOCKS_ASKED}) + " blocks of memory"',
     ),
     signs=(NAMES,),

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context
-from ..pod_spec import Container, ContainerRole, Pod
+from ..pod_claims import gpu_claims, uses
+from ..pod_spec import Container, ContainerRole
 from ..resource_names import is_gpu
+from ..rule import Subject
 
 
-def gpu_containers(pod: Pod, context: Context) -> Iterator[Container]:
-    """Yield the containers of a pod that request GPUs."""
-    for container in pod.containers:
-        for name in (
-            container.resource_names if container.role is not ContainerRole.EPHEMERAL else ()
+def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
+    """Yield the containers of a pod that request GPUs, by resources or by claims."""
+    claims = frozenset(claim.name for claim in gpu_claims(subject, context))
+    for container in subject.pod.containers if subject.pod else ():
+        if container.role is not ContainerRole.EPHEMERAL and (
+            _requests(container, context) or uses(container, claims)
         ):
-            asked = container.effective(name)
-            if is_gpu(name, context) and asked and asked.quantity and asked.quantity.milli > 0:
-                yield container
-                break
+            yield container
+
+
+def _requests(container: Container, context: Context) -> bool:
+    for name in container.resource_names:
+        asked = container.effective(name)
+        if is_gpu(name, context) and asked and asked.quantity and asked.quantity.milli > 0:
+            return True
+    return False

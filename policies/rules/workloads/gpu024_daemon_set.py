@@ -15,7 +15,7 @@ from ..twin import pods
 
 def _daemon_set(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.kind == "DaemonSet" and subject.pod:
-        for name, amount in gpu_requests(subject.pod, context).items():
+        for name, amount in gpu_requests(subject, context).items():
             yield Finding(
                 path=subject.pod.under("spec"),
                 found=f"{show(amount)} {name} in a DaemonSet",

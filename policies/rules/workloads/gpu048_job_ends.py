@@ -8,10 +8,9 @@ from .. import cel
 from ..context import Context, Severity
 from ..example import Example
 from ..pod_request import gpu_requests
-from ..replicas import number
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
-from ..unknown import at
+from ..unknown import at, number
 
 _JOBS = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
 
@@ -20,7 +19,12 @@ _MOST_RETRIES = 10
 
 def _deadline(subject: Subject, context: Context) -> Iterator[Finding]:
     place = _JOBS.get(subject.kind)
-    if place is None or subject.pod is None or not gpu_requests(subject.pod, context):
+    if (
+        place is None
+        or subject.pod is None
+        or subject.pod.copies is not None
+        or not gpu_requests(subject, context)
+    ):
         return
     job = at(subject.manifest, *place)
     key = "activeDeadlineSeconds"

@@ -27,7 +27,7 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
         for volume in sequence(pod.spec.get("volumes"))
         if at(volume, "emptyDir", "medium") in ("Memory", UNKNOWN)
     }
-    for container in gpu_containers(pod, context):
+    for container in gpu_containers(subject, context):
         amounts = [
             resource.quantity.units
             for name in container.resource_names

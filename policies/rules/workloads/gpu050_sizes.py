@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from .. import cel
 from ..context import Context, Severity
 from ..example import POD, Example
 from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
-from ..signs import NAMES, On, Sign
+from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN
 from .containers import gpu_containers
@@ -18,9 +19,19 @@ _SIZES = ("cpu", "memory")
 
 
 def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
+    """Yield one finding for all containers of an object, because this is the most common advice."""
+    found = list(_each(subject, context))
+    if len(found) > 1:
+        more = f"{found[0].found}, and {len(found) - 1} more like it in this object"
+        yield replace(found[0], found=more)
+    else:
+        yield from found
+
+
+def _each(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
-    asking = [each for each in gpu_containers(subject.pod, context) if _known(each)]
+    asking = [each for each in gpu_containers(subject, context) if _known(each)]
     whole = subject.pod.resources
     if not asking or not _known(whole):
         return
@@ -38,15 +49,15 @@ def _known(container: Container) -> bool:
 
 
 def _missing(container: Container, shared: Collection[str]) -> Iterator[Finding]:
-    for name in _SIZES:
-        if name not in shared and container.effective(name) is None:
-            yield Finding(
-                path=f"{container.path}.resources.requests[{name}]",
-                found="none",
-                wanted=f"a request of {name}",
-                cure="Without it others may leave the GPU waiting for cpu or memory.",
-                container=container.name,
-            )
+    names = [name for name in _SIZES if name not in shared and container.effective(name) is None]
+    if names:
+        yield Finding(
+            path=f"{container.path}.resources.requests[{names[0]}]",
+            found="no request of " + " and ".join(names),
+            wanted="requests of cpu and memory",
+            cure="Without them others may leave the GPU waiting for cpu or memory.",
+            container=container.name,
+        )
 
 
 def _unequal(container: Container) -> Iterator[Finding]:
@@ -105,7 +116,7 @@ TWIN = pods(
         "variables.gpuContainers",
     ),
     on_update=cel.SIZES_CHANGED,
-    signs=(NAMES, _SIGN),
+    signs=(NAMES, CLAIMS, CLASSES, _SIGN),
 )
 
 EXAMPLE = Example.edited(

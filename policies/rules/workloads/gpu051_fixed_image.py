@@ -9,7 +9,7 @@ from .. import cel
 from ..context import Context, Severity
 from ..example import POD, Example
 from ..rule import Finding, Rule, Subject
-from ..signs import NAMES, On, Sign
+from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
 from ..unknown import text
 from .containers import gpu_containers
@@ -18,7 +18,7 @@ _TAG = re.compile(r"[\w][\w.-]{0,127}")
 
 
 def _fixed_image(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in gpu_containers(subject.pod, context) if subject.pod else ():
+    for container in gpu_containers(subject, context):
         image = text(container.spec.get("image"))
         if image and not pinned(image):
             yield Finding(
@@ -62,7 +62,7 @@ TWIN = pods(
         "variables.gpuContainers",
     ),
     on_update=cel.IMAGES_CHANGED,
-    signs=(NAMES, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
+    signs=(NAMES, CLAIMS, CLASSES, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
 )
 
 EXAMPLE = Example.edited(

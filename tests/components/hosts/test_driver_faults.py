@@ -111,13 +111,16 @@ def test_a_gpu_that_fell_off_the_bus_is_named(
     assert lost(facts) == ("0000:17:00.0",)
     (fault,) = found(facts)
     assert fault.severity is Severity.ERROR
-    assert "0000:17:00.0 that fell off the bus" in str(fault)
+    assert "0000:17:00.0 that does not answer the driver" in str(fault)
+    assert "off the bus" in str(fault)
     assert "unhealthyDevices" in str(fault)
 
 
 def test_gpus_that_answer_or_are_excluded_are_no_fault() -> None:
     assert found(replace(GOOD, gpus=GPUS, memory=MEMORY)) == []
     assert found(replace(GOOD, gpus=GPUS)) == []  # nvidia-smi's list is not known
+    bound = replace(GOOD, gpus=GPUS, memory=MEMORY[:7], leftovers=("vfio-pci 0000:17:00.0",))
+    assert [fault for fault in found(bound) if "vfio-pci" not in str(fault)] == []
     excluded = replace(host(), excluded_gpus=("GPU-1",))
     assert list(validate_driver(excluded, replace(GOOD, gpus=GPUS, memory=MEMORY[:7]))) == []
 

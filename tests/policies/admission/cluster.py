@@ -64,6 +64,7 @@ CONTEXTS: Mapping[str, Context] = {
         pools=(*(replace(pool, nodes=None, gpu_memory_mib=8200) for pool in _POOLS), _OPEN),
         platform="gpu-manager",
         resource_names=frozenset({"nvidia.com/gpus", "example.com/npu"}),
+        other_claims=frozenset({"mine"}),
         max_gpus_per_container=2,
     ),
     "whole": Context(
@@ -99,7 +100,7 @@ _PLURALS = {
 }
 
 DAEMON_SET_CONTROLLER = "system:serviceaccount:kube-system:daemon-set-controller"
-LATEST = "2099-12-31"
+LATEST = "2030-12-31"
 """Date until which the namespaces of tests grant exemptions from all rules."""
 
 Json = dict[str, Any]

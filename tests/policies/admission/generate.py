@@ -88,6 +88,8 @@ def _pod(draw: st.DrawFn, namespace: str) -> Json:
         owner = {"apiVersion": "apps/v1", "name": "a", "uid": "0"}
         kind, controller = draw(st.sampled_from(["DaemonSet", "ReplicaSet"])), draw(st.booleans())
         metadata["ownerReferences"] = [{**owner, "kind": kind, "controller": controller}]
+        # A cluster gives each object a uid; without one, the owner is what somebody wrote.
+        metadata["uid"] = "1"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(specs())}
 
 

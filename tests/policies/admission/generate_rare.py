@@ -27,6 +27,7 @@ _ROOM = 20
 # Memory blocks of one GPU in the pools of the test cluster "vcuda".
 _BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
+_CLAIM_NAMES = st.sampled_from(["a", "a", "gpu", "nic", "gpu-nic", "mine"])
 
 
 def _metadata(namespace: str) -> Json:
@@ -163,12 +164,13 @@ def _claims(draw: st.DrawFn) -> Json:
         one["adminAccess"] = True
     elif draw(st.booleans()):
         request = {"name": "r", "firstAvailable": [{"name": "s", **one}]}
-    spec: Json = {"devices": {"requests": [request]}}
+    more = [{**request, "name": f"r{index}"} for index in range(draw(st.integers(0, 2)))]
+    spec: Json = {"devices": {"requests": [request, *more]}}
     kind = draw(st.sampled_from(["ResourceClaim", "ResourceClaimTemplate"]))
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": kind,
-        "metadata": _metadata(draw(_NAMESPACES)),
+        "metadata": _metadata(draw(_NAMESPACES)) | {"name": draw(_CLAIM_NAMES)},
         "spec": {"spec": spec} if kind == "ResourceClaimTemplate" else spec,
     }
 

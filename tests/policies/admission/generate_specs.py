@@ -206,8 +206,8 @@ _EXEMPTIONS = st.dictionaries(
     ),
     st.sampled_from(
         [
-            *("2099-12-31 why", "2099-12-31 why", "  2099-02-28   why not ", "2020-01-01 why"),
-            *("2099-02-30 why", "2099-12-31", "why", "", "2099-12-31why", "2099-1-1 why"),
+            *("2030-12-31 why", "2030-12-31 why", "  2030-02-28   why not ", "2020-01-01 why"),
+            *("2030-02-30 why", "2030-12-31", "why", "", "2030-12-31why", "2030-1-1 why"),
         ]
     ),
     min_size=1,
@@ -272,7 +272,8 @@ def specs(draw: st.DrawFn) -> Json:
         spec["runtimeClassName"] = draw(st.sampled_from(RUNTIME_CLASSES))
     if draw(st.integers(0, 7)) == 0:
         claim = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
-        spec["resourceClaims"] = [{"name": "device", claim: "one-gpu"}]
+        made_from = draw(st.sampled_from(["one-gpu", "one-gpu", "train", "nic", "gpu-nic", "mine"]))
+        spec["resourceClaims"] = [{"name": "device", claim: made_from}]
         if draw(st.booleans()):
             spec["containers"][0]["resources"]["claims"] = [{"name": "device"}]
     hosts = draw(st.booleans()) and draw(st.booleans())

@@ -193,7 +193,7 @@ _POD_SPEC: Final[Mapping[Path, Any]] = {
     ("initContainers",): [{"name": "init", "image": "a"}],
 }
 _OF_TEMPLATE: Mapping[Path, Any] = {
-    ("metadata", "annotations"): {"exempt.gpu-cluster/GPU022": "2099-12-31 why"},
+    ("metadata", "annotations"): {"exempt.gpu-cluster/GPU022": "2030-12-31 why"},
     **{
         ("spec", *path): value
         for path, value in _POD_SPEC.items()
@@ -212,7 +212,7 @@ def _below(root: Path, fields: Mapping[Path, Any]) -> dict[Path, Any]:
     return {(*root, *path): value for path, value in fields.items()}
 
 
-_MARKED = {("metadata", "annotations"): {"exempt.gpu-cluster/GPU022": "2099-12-31 why"}}
+_MARKED = {("metadata", "annotations"): {"exempt.gpu-cluster/GPU022": "2030-12-31 why"}}
 _WORKLOAD = {**_below(("spec", "template"), _OF_TEMPLATE)}
 _REPLICAS: Mapping[Path, Any] = {("spec", "replicas"): 7}
 
@@ -243,7 +243,7 @@ FIELDS: Final[Mapping[tuple[str, str], Mapping[Path, Any]]] = {
     ("", "secrets"): {("data",): {"NVIDIA_VISIBLE_DEVICES": "YWxs"}},
     ("", "namespaces"): {
         ("metadata", "labels"): {"gpu-cluster/guardrails": "exempt"},
-        ("metadata", "annotations"): {"grant.gpu-cluster/GPU022": "2099-12-31 why"},
+        ("metadata", "annotations"): {"grant.gpu-cluster/GPU022": "2030-12-31 why"},
     },
     ("", "nodes"): {
         ("metadata", "labels"): {"nvidia.com/cuda.driver-version.full": "580.126.20"},

@@ -163,6 +163,7 @@ def owned(kind: str, controller: bool) -> dict[str, Any]:
     version = "apps/v1" if kind == "DaemonSet" else "batch/v1"
     owner = {"apiVersion": version, "kind": kind, "name": "a", "uid": "0"}
     made["metadata"]["ownerReferences"] = [{**owner, "controller": controller}]
+    made["metadata"]["uid"] = "1"
     return made
 
 

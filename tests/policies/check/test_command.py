@@ -372,3 +372,64 @@ def test_a_process_that_is_killed_ends_the_run_with_a_message(
 
 def _die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), 9)
+
+
+CLAIMING = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  hostPID: true
+  resourceClaims: [{name: c, resourceClaimTemplateName: odd}]
+  containers: [{name: a, image: "a:1"}]
+"""
+CLAIM_TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: odd}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: CLASS}}]}}}
+"""
+
+
+def test_a_claim_is_known_by_its_template_in_another_file(tmp_path: Path) -> None:
+    _write(tmp_path, a=CLAIMING, b=CLAIM_TEMPLATE.replace("CLASS", "nic.example.com"))
+    assert "GPU067" not in check(str(tmp_path), rules=()).output
+    assert "GPU067" in check(str(tmp_path), "--scope", "object", rules=()).output
+    _write(tmp_path, b=CLAIM_TEMPLATE.replace("CLASS", "gpu.nvidia.com"))
+    assert "GPU067" in check(str(tmp_path), rules=()).output
+
+
+def test_a_number_in_the_place_of_text_is_unreadable(tmp_path: Path) -> None:
+    number = GOOD.replace("metadata: {", "metadata: {annotations: {example.com/a: 50}, ")
+    assert number != GOOD
+    _write(tmp_path, a=number)
+    done = check(str(tmp_path / "a.yaml"))
+    assert done.code == 2
+    assert "metadata.annotations[example.com/a]" in done.output
+
+
+UNREAD = """
+apiVersion: example.com/v1
+kind: Train
+metadata: {name: a}
+spec:
+  workers: {gpuCards: 2}
+"""
+QUIET = UNREAD.replace("gpuCards: 2", "colour: red")
+
+
+@pytest.mark.promise("Requests for GPUs that no rule reads are listed with their path.")
+def test_what_stays_unjudged_is_listed_and_fails_a_run_that_asks_for_it(tmp_path: Path) -> None:
+    _write(tmp_path, a=UNREAD, b=QUIET)
+    done = check(str(tmp_path))
+    assert done.code == 0
+    assert f"{tmp_path}/a.yaml:6: not judged Train (example.com/v1)" in done.output
+    assert "Train a: spec.workers.gpuCards: " in done.output
+    assert "not judged: 1 Train (example.com/v1)" in done.output
+    assert check(str(tmp_path), "--fail-on", "unjudged").code == 1
+    assert check(str(tmp_path / "b.yaml"), "--fail-on", "unjudged").code == 0
+    (listed,) = json.loads(check(str(tmp_path), "--format", "json").output)["unjudged"]
+    assert (listed["path"], listed["line"]) == ("spec.workers.gpuCards", 6)
+    assert "::warning" in check(str(tmp_path), "--format", "github").output
+    both = ("--fail-on", "advisory", "--fail-on", "unjudged")
+    assert check(str(tmp_path / "b.yaml"), *both).code == 0

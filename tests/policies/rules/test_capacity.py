@@ -114,18 +114,18 @@ def exactly(count: Any = None, device_class: Any = "gpu.nvidia.com", **fields: A
     return {"name": "r", "exactly": {"deviceClassName": device_class, **given, **fields}}
 
 
-FIRST = "devices.requests[0]"
 CLAIMS: list[tuple[str, Any, list[str]]] = [
     ("under the cap", claim(exactly(4)), []),
-    ("over it", claim(exactly(5)), [f"spec.{FIRST}.exactly"]),
+    ("over it", claim(exactly(5)), ["spec.devices.requests"]),
     ("one by default", claim(exactly()), []),
-    ("all of a node", claim(exactly(allocationMode="All")), [f"spec.{FIRST}.exactly"]),
-    ("as the second", claim(exactly(1), exactly(5)), ["spec.devices.requests[1].exactly"]),
-    ("as a choice", claim({"name": "r", "firstAvailable": [exactly(1)["exactly"], exactly(5)["exactly"]]}), [f"spec.{FIRST}.firstAvailable[1]"]),
-    ("of v1beta1", claim({"name": "r", "deviceClassName": "gpu.nvidia.com", "count": 5}, api="v1beta1"), [f"spec.{FIRST}"]),
-    ("in a template", claim(exactly(5), kind="ResourceClaimTemplate"), [f"spec.spec.{FIRST}.exactly"]),
-    ("of MIG devices", claim(exactly(5, "mig-1g.nvidia.com")), [f"spec.{FIRST}.exactly"]),
-    ("of a class that the settings name", claim(exactly(5, "a100")), [f"spec.{FIRST}.exactly"]),
+    ("all of a node", claim(exactly(allocationMode="All")), ["spec.devices.requests"]),
+    ("as the second", claim(exactly(1), exactly(4)), ["spec.devices.requests"]),
+    ("no more of alternatives", claim({"name": "r", "firstAvailable": [exactly(4)["exactly"], exactly(4)["exactly"]]}), []),
+    ("as a choice", claim({"name": "r", "firstAvailable": [exactly(1)["exactly"], exactly(5)["exactly"]]}), ["spec.devices.requests"]),
+    ("of v1beta1", claim({"name": "r", "deviceClassName": "gpu.nvidia.com", "count": 5}, api="v1beta1"), ["spec.devices.requests"]),
+    ("in a template", claim(exactly(5), kind="ResourceClaimTemplate"), ["spec.spec.devices.requests"]),
+    ("of MIG devices", claim(exactly(5, "mig-1g.nvidia.com")), ["spec.devices.requests"]),
+    ("of a class that the settings name", claim(exactly(5, "a100")), ["spec.devices.requests"]),
     ("of network cards", claim(exactly(5, "rdma.example.com")), []),
     ("of an unknown class", claim(exactly(5, UNKNOWN)), []),
     ("of an unknown count", claim(exactly(UNKNOWN)), []),

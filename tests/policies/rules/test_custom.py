@@ -1,14 +1,16 @@
+# ruff: noqa: E501  a table reads best one case a line
 """Pods are found in custom kinds, and a custom kind that may request GPUs otherwise is reported."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
-from policies.rules import Context, evaluate, evaluate_stack
-from policies.rules.custom import unread
+from policies.rules import Context, PoolFacts, TaintFacts, evaluate, evaluate_stack
+from policies.rules.custom import pods, unread
 from policies.rules.unknown import UNKNOWN
 
 BAD = "{name: c, image: i:1, resources: {limits: {nvidia.com/gpu: 500m}}}"
@@ -68,6 +70,8 @@ KINDS: dict[str, tuple[str, str, str]] = {
     ),
 }
 CONTEXT = Context()
+PATCHED = '''templates: [{name: a, container: {image: i}}], podSpecPatch:
+  "{containers: [{name: main, resources: {limits: {nvidia.com/gpu: %s}}}]}"'''
 
 
 def custom(kind: str, api: str, spec: str) -> Any:
@@ -87,7 +91,7 @@ def test_the_pods_of_a_custom_kind_are_judged(kind: str) -> None:
         violation.path for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
     }
     assert paths == {f"{place}.{LIMIT}"}
-    assert unread(manifest) == ""
+    assert list(unread(manifest)) == []
 
 
 def test_every_pod_of_an_object_is_judged_where_it_lies() -> None:
@@ -124,7 +128,7 @@ def test_a_namespace_with_a_custom_workload_needs_its_quota() -> None:
 
 
 def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
-    note = 'metadata: {annotations: {exempt.gpu-cluster/GPU001: "2099-12-31 why"}}'
+    note = 'metadata: {annotations: {exempt.gpu-cluster/GPU001: "2030-12-31 why"}}'
     spec = f"workerGroupSpecs: [{{template: {{{note}, {POD}}}}}]"
     (violation,) = (
         violation
@@ -135,25 +139,24 @@ def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "api", "spec", "told"),
+    ("kind", "api", "spec", "paths"),
     [
-        ("SparkApplication", "sparkoperator.k8s.io/v1beta2", "executor: {gpu: {name: a}}", True),
-        ("ResourceClaim", "resource.k8s.io/v1", "devices: {requests: [{name: gpu}]}", False),
-        (
-            "VirtualMachine",
-            "kubevirt.io/v1",
-            "template: {spec: {domain: {devices: {hostDevices: [{deviceName: nvidia.com/A10}]}}}}",
-            True,
-        ),
-        ("VirtualMachine", "kubevirt.io/v1", "template: {spec: {domain: {cpu: 4}}}", False),
-        ("Deployment", "apps/v1", "template: {spec: {gpu: 1}}", False),
-        ("Widget", "example.com/v1", "colour: red", False),
+        ("Train", "example.com/v1", 'file: "limits:\\n  nvidia.com/gpu: 1\\n"', ["spec.file"]),
+        ("Train", "example.com/v1", "file: uses nvidia.com/gpu", []),
+        ("Train", "example.com/v1", "gpuCards: 2", ["spec.gpuCards"]),
+        ("Train", "example.com/v1", "gpuCards: 0, gpuDriver: true", []),
+        ("Train", "example.com/v1", "labels: {gpuCards: 2}", []),
+        ("Workflow", "argoproj.io/v1alpha1", PATCHED % "{{inputs.gpus}}", ["spec.podSpecPatch"]),
+        ("ClusterQueue", "kueue.x-k8s.io/v1beta1", "a: {gpuCards: 2}", []),
+        ("ResourceClaim", "resource.k8s.io/v1", "devices: {gpuCards: 2}", []),
+        ("Deployment", "apps/v1", "template: {spec: {gpuCards: 1}}", []),
+        ("Widget", "example.com/v1", "colour: red", []),
     ],
 )
-def test_what_may_ask_in_a_way_that_no_rule_reads_is_told(
-    kind: str, api: str, spec: str, told: bool
+def test_what_may_request_gpus_in_a_way_that_nothing_reads_is_listed(
+    kind: str, api: str, spec: str, paths: list[str]
 ) -> None:
-    assert unread(custom(kind, api, spec)) == (f"{kind} ({api})" if told else "")
+    assert list(unread(custom(kind, api, spec))) == paths
 
 
 def test_depth_size_and_what_is_unknown_end_the_search() -> None:
@@ -166,4 +169,151 @@ def test_depth_size_and_what_is_unknown_end_the_search() -> None:
         assert [
             violation for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
         ] == []
-        unread(manifest)
+        list(unread(manifest))
+
+
+TOLERANT = "tolerations: [{key: nvidia.com/gpu, operator: Exists}]"
+HALF = "resources: {limits: {nvidia.com/gpu: 500m}}"
+# Columns: kind, spec, and the path of the half GPU that is requested outside of a pod's containers,
+# or in containers that only this kind names so. Each is the form of an object that was silent.
+FORMS: dict[str, tuple[str, str, str, str]] = {
+    # argoproj/argo-workflows examples
+    "a script": ("Workflow", "argoproj.io/v1alpha1", f"templates: [{{script: {{image: i, {HALF}}}}}]", f"spec.templates[0].script.{LIMIT}"),
+    "a sidecar": ("Workflow", "argoproj.io/v1alpha1", f"templates: [{{container: {{image: i}}, sidecars: [{{image: j, {HALF}}}]}}]", f"spec.templates[0].sidecars[0].{LIMIT}"),
+    "a set of containers": ("Workflow", "argoproj.io/v1alpha1", f"templates: [{{containerSet: {{containers: [{{image: j, {HALF}}}]}}}}]", f"spec.templates[0].containerSet.containers[0].{LIMIT}"),
+    "a patch of all pods": ("Workflow", "argoproj.io/v1alpha1", PATCHED % "500m", f"spec.templates[0].container.{LIMIT}"),
+    # kserve/kserve docs/samples
+    "a container without an image": ("LLMInferenceService", "serving.kserve.io/v1alpha2", f"template: {{containers: [{{{HALF}}}]}}, router: {{scheduler: {{template: {{containers: [{{image: i}}]}}}}}}", f"spec.template.containers[0].{LIMIT}"),
+    "a model beside a transformer": ("InferenceService", "serving.kserve.io/v1beta1", f"predictor: {{model: {{{HALF}}}}}, transformer: {{containers: [{{image: i}}]}}", f"spec.predictor.model.{LIMIT}"),
+    "a worker's spec beside containers": ("ServingRuntime", "serving.kserve.io/v1alpha1", f"containers: [{{image: i}}], workerSpec: {{containers: [{{image: i, {HALF}}}]}}", f"spec.workerSpec.containers[0].{LIMIT}"),
+    # NVIDIA/k8s-nim-operator config/samples
+    "a service": ("NIMService", "apps.nvidia.com/v1alpha1", HALF, f"spec.{LIMIT}"),
+    "a service of a pipeline": ("NIMPipeline", "apps.nvidia.com/v1alpha1", f"services: [{{spec: {{{HALF}}}}}]", f"spec.services[0].spec.{LIMIT}"),
+    # ai-dynamo/dynamo examples
+    "GPUs without a domain": ("DynamoGraphDeployment", "nvidia.com/v1alpha1", "services: {W: {resources: {limits: {gpu: 500m}}}}", "spec.services.W.resources.limits[gpu]"),
+    "GPUs beside a pod": ("DynamoGraphDeployment", "nvidia.com/v1alpha1", "services: {W: {resources: {limits: {gpu: 500m}}, extraPodSpec: {containers: [{image: i}], mainContainer: {image: j}}}}", "spec.services.W.resources.limits[gpu]"),
+    # InftyAI/llmaz config/samples, kubeflow/trainer examples, sgl-project/ome config
+    "limits alone": ("OpenModel", "llmaz.io/v1alpha1", "inferenceConfig: {flavors: [{limits: {nvidia.com/gpu: 500m}}]}", "spec.inferenceConfig.flavors[0].limits[nvidia.com/gpu]"),
+    "resources of a node": ("TrainJob", "trainer.kubeflow.org/v1alpha1", "trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 500m}}}", "spec.trainer.resourcesPerNode.limits[nvidia.com/gpu]"),
+    "a runner": ("ClusterServingRuntime", "ome.io/v1beta1", f"engineConfig: {{runner: {{image: i, {HALF}}}}}", f"spec.engineConfig.runner.{LIMIT}"),
+    # kubeflow/spark-operator, kubevirt/kubevirt, SlinkyProject/slurm-operator, tektoncd/pipeline
+    "a name and a quantity": ("SparkApplication", "sparkoperator.k8s.io/v1beta2", "executor: {gpu: {name: nvidia.com/gpu, quantity: 0.5}}", "spec.executor.gpu"),
+    "a daemon": ("NodeSet", "slinky.slurm.net/v1beta1", f"slurmd: {{{HALF}}}", f"spec.slurmd.{LIMIT}"),
+    "a step": ("Task", "tekton.dev/v1", "steps: [{image: i, computeResources: {limits: {nvidia.com/gpu: 500m}}}]", "spec.steps[0].computeResources.limits[nvidia.com/gpu]"),
+    # ray-project/kuberay: a worker group without an image, which autoscaling fills in
+    "a worker without an image": ("RayCluster", "ray.io/v1", f"headGroupSpec: {{template: {{spec: {{containers: [{{image: i}}]}}}}}}, workerGroupSpecs: [{{template: {{spec: {{containers: [{{{HALF}}}]}}}}}}]", f"spec.workerGroupSpecs[0].template.spec.containers[0].{LIMIT}"),
+    "a field of its own": ("Train", "example.com/v1", "workers: {gpus: 500m}", "spec.workers.gpus"),
+    "a whole object": ("Bundle", "example.com/v1", f"manifests: [{{apiVersion: apps/v1, kind: Deployment, spec: {{template: {{{POD}}}}}}}]", f"spec.manifests[0].spec.template.spec.containers[0].{LIMIT}"),
+}  # fmt: skip
+
+
+@pytest.mark.promise("Whatever names GPUs in an object of a custom kind is judged where it lies.")
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_of_a_request_is_judged_where_it_lies(name: str) -> None:
+    kind, api, spec, path = FORMS[name]
+    manifest = custom(kind, api, spec)
+    found = [v.path for v in evaluate(manifest, CONTEXT) if v.rule.id == "GPU001"]
+    assert found == [path]
+    assert list(unread(manifest)) == []
+
+
+BESIDE_A_POD = {"a whole object", "a worker's spec beside containers"}
+"""Forms where what stands above belongs to another pod."""
+TAINTED = Context(pools=(PoolFacts("a", 8, (TaintFacts("nvidia.com/gpu"),), nodes=4),))
+
+
+@pytest.mark.parametrize("name", sorted(FORMS.keys() - BESIDE_A_POD))
+def test_what_stands_above_a_request_holds_for_it(name: str) -> None:
+    kind, api, spec, _ = FORMS[name]
+    spec = spec.replace("500m", "1").replace("0.5", "1")
+    manifest = custom(kind, api, f"{spec}, nodeName: gpu-1")
+    assert "spec.nodeName" in {v.path for v in evaluate(manifest, TAINTED)}
+    for given, rules in ((TOLERANT, set()), ("priority: 1", {"GPU004"})):
+        manifest = custom(kind, api, f"{spec}, {given}")
+        broken = {v.rule.id for v in evaluate(manifest, TAINTED) if v.severity == "mandatory"}
+        assert broken <= rules
+
+
+@pytest.mark.parametrize(
+    ("kind", "api", "spec"),
+    [
+        ("ClusterQueue", "kueue.x-k8s.io/v1beta1", "resources: {nvidia.com/gpu: 500m}"),
+        ("NodePool", "karpenter.sh/v1", "limits: {nvidia.com/gpu: 500m}"),
+        ("Tenant", "example.com/v1", "quota: {hard: {requests.nvidia.com/gpu: 500m}}"),
+        ("Train", "example.com/v1", "nodeSelector: {nvidia.com/gpu: 500m}"),
+        ("Train", "example.com/v1", "gpu: {enabled: true}, gpuType: a100, labels: {gpu: 2}"),
+        ("VirtualMachine", "kubevirt.io/v1", "template: {spec: {domain: {cpu: 4}}}"),
+    ],
+)
+def test_what_names_gpus_and_requests_none_is_left_alone(kind: str, api: str, spec: str) -> None:
+    manifest = custom(kind, api, spec)
+    assert evaluate(manifest, TAINTED) == []
+    assert list(unread(manifest)) == []
+
+
+def test_a_claim_of_a_service_is_one_for_gpus() -> None:
+    for claim in (
+        "{resourceClaimTemplateName: train}",
+        "{claimCreationSpec: {devices: [{deviceClassName: gpu.nvidia.com}]}}",
+    ):
+        manifest = custom("NIMService", "apps.nvidia.com/v1alpha1", f"draResources: [{claim}]")
+        assert [v.rule.id for v in evaluate(manifest, TAINTED)] == ["GPU004"]
+    other = "{claimCreationSpec: {devices: [{deviceClassName: nic.example.com}]}}"
+    manifest = custom("NIMService", "apps.nvidia.com/v1alpha1", f"draResources: [{other}]")
+    assert evaluate(manifest, TAINTED) == []
+
+
+def test_a_device_of_a_virtual_machine_is_one_that_the_settings_name() -> None:
+    name = "nvidia.com/GA102GL_A10"
+    domain = f"domain: {{devices: {{gpus: [{{deviceName: {name}}}]}}}}"
+    manifest = custom("VirtualMachine", "kubevirt.io/v1", f"template: {{spec: {{{domain}}}}}")
+    named = replace(TAINTED, resource_names=frozenset({name}))
+    assert [(v.rule.id, v.path) for v in evaluate(manifest, named)] == [
+        ("GPU004", "spec.template.spec.domain.devices.tolerations")
+    ]
+
+
+def test_steps_without_gpus_may_stand_below_tolerations_of_the_whole() -> None:
+    steps = "templates: [{container: {image: i}}]"
+    whole = custom("Workflow", "argoproj.io/v1alpha1", f"{TOLERANT}, {steps}")
+    assert evaluate(whole, TAINTED) == []
+    own = custom("Workflow", "argoproj.io/v1alpha1", steps.replace("[{", f"[{{{TOLERANT}, "))
+    assert [v.rule.id for v in evaluate(own, TAINTED)] == ["GPU032"]
+
+
+# Columns: kind, spec, and how many pods run at the same time.
+COPIES: dict[str, tuple[str, str, str, list[int]]] = {
+    "replicas": ("PyTorchJob", "kubeflow.org/v1", f"pytorchReplicaSpecs: {{Worker: {{replicas: 100, template: {{{POD}}}}}}}", [100]),
+    "one by default": ("PyTorchJob", "kubeflow.org/v1", f"pytorchReplicaSpecs: {{Worker: {{template: {{{POD}}}}}}}", [1]),
+    "jobs and pods of each": ("JobSet", "jobset.x-k8s.io/v1alpha2", f"replicatedJobs: [{{replicas: 3, template: {{spec: {{parallelism: 4, template: {{{POD}}}}}}}}}]", [12]),
+    "groups and their workers": ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", f"replicas: 2, leaderWorkerTemplate: {{size: 4, leaderTemplate: {{{POD}}}, workerTemplate: {{{POD}}}}}", [2, 6]),
+    "groups without a leader": ("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", f"replicas: 2, leaderWorkerTemplate: {{size: 4, workerTemplate: {{{POD}}}}}", [8]),
+    "hosts of each": ("RayCluster", "ray.io/v1", f"workerGroupSpecs: [{{replicas: 2, numOfHosts: 4, template: {{{POD}}}}}]", [8]),
+    "at least": ("InferenceService", "serving.kserve.io/v1beta1", f"predictor: {{minReplicas: 3, model: {{{HALF}}}}}", [3]),
+    "one of its own": ("LLMInferenceService", "serving.kserve.io/v1alpha2", f"replicas: 2, parallelism: {{tensor: 8}}, template: {{containers: [{BAD}]}}, prefill: {{replicas: 3, template: {{containers: [{BAD}]}}}}", [2, 3]),
+    "not known": ("PyTorchJob", "kubeflow.org/v1", f"pytorchReplicaSpecs: {{Worker: {{replicas: x, template: {{{POD}}}}}}}", [0]),
+    "a template": ("WorkflowTemplate", "argoproj.io/v1alpha1", f"templates: [{{container: {BAD}}}]", [0]),
+    "services": ("DynamoGraphDeployment", "nvidia.com/v1alpha1", "services: {A: {replicas: 2, resources: {limits: {gpu: 1}}}, B: {resources: {limits: {gpu: 1}}}}", [2, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_replicas_above_a_pod_multiply(name: str) -> None:
+    kind, api, spec, wanted = COPIES[name]
+    assert [pod.copies for pod in pods(custom(kind, api, spec))] == wanted
+
+
+@pytest.mark.promise("Replicas in objects of custom kinds count against pools and quotas.")
+def test_replicas_of_a_custom_kind_count_against_pools_and_quotas() -> None:
+    job = custom("PyTorchJob", "kubeflow.org/v1", COPIES["replicas"][2].replace("500m", "4"))
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": 8}},
+    }
+    found = {v.rule.id: v.found for v in evaluate_stack([quota, job], TAINTED)}
+    assert found == {
+        "GPU040": "400 nvidia.com/gpu in the stack, this one included",
+        "GPU041": "8, beside workloads that ask for 400",
+    }

@@ -386,8 +386,9 @@ def test_exemptions(key: str, value: Any, wanted: list[Any]) -> None:
 
 
 def test_without_a_day_given_today_counts() -> None:
-    assert exempted(f"{AT}GPU001", "2999-12-31 because", None)[0][1] == "advisory"
+    assert exempted(f"{AT}GPU001", "2030-12-31 because", None)[0][1] == "advisory"
     assert exempted(f"{AT}GPU001", "2026-01-01 because", None) == [BROKEN, WRONG]
+    assert exempted(f"{AT}GPU001", "9999-12-31 because", None) == [BROKEN, WRONG]
 
 
 def test_an_exemption_on_the_template_counts_and_the_objects_own_goes_before() -> None:

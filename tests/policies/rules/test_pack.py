@@ -21,6 +21,7 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
 from components.guardrails.stacks import context_of_document
 from policies import pack, settings
+from policies.admission import Enforcement, manifests
 from policies.rules import RULES, UNKNOWN, Severity
 
 GPU = "nvidia.com/gpu"
@@ -278,12 +279,12 @@ def test_remediations_still_get_secrets_as_the_sdk_gives_them(marked: Any) -> No
 
 def test_an_exempted_violation_is_listed_as_advice() -> None:
     exempted = pod("500m") | {
-        "metadata": {"annotations": {"exempt.gpu-cluster/GPU001": "2999-01-01 the reason"}}
+        "metadata": {"annotations": {"exempt.gpu-cluster/GPU001": "2030-01-01 the reason"}}
     }
     messages = reported(arguments(exempted, {"rules": {"GPU050": "off"}}))
     assert messages[pack.MANDATORY] == []
     assert [m[:6] for m in messages[pack.ADVISORY]] == ["GPU001"]
-    assert messages[pack.ADVISORY][0].endswith("[exempt until 2999-01-01: the reason]")
+    assert messages[pack.ADVISORY][0].endswith("[exempt until 2030-01-01: the reason]")
 
 
 def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
@@ -298,3 +299,57 @@ def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
     assert messages[pack.MANDATORY] == []
     assert any("objects are not judged" in advice for advice in messages[pack.ADVISORY])
     assert not any("not judged" in advice for advice in reported(arguments(pod(1)))[pack.ADVISORY])
+
+
+def test_what_no_rule_reads_is_told_as_advice() -> None:
+    unread = {"spec": {"workers": {"gpuCards": 2}}}
+    messages = reported(arguments(unread, type_="example.com/v1:Train"))
+    assert messages[pack.MANDATORY] == []
+    assert [advice.partition(":")[0] for advice in messages[pack.ADVISORY]] == [
+        "spec.workers.gpuCards"
+    ]
+
+
+GUARDED = CLUSTER | {
+    "guardrails": {
+        "mode": "enforce",
+        "rules": {"GPU050": "mandatory", "GPU049": "off"},
+        "infrastructureNamespaces": ["monitoring"],
+        "resourceNames": ["example.com/npu"],
+        "runtimeClasses": ["kata"],
+        "otherClaims": ["odd"],
+        "exemptions": [{"rules": ["GPU051"], "until": "2030-12-31", "reason": "why"}],
+    }
+}
+
+
+@pytest.mark.promise(
+    "Levels, namespaces, names and exemptions of `guardrails` hold in pack, checker and admission."
+)
+def test_one_configuration_reaches_the_pack_and_the_policies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(GUARDED)})
+    context = settings.context_for({})
+    assert context.severities == {"GPU050": "mandatory", "GPU049": "off"}
+    assert "monitoring" in context.infrastructure_namespaces
+    assert "kube-system" in context.infrastructure_namespaces
+    assert context.resource_names == {"example.com/npu"}
+    assert "kata" in context.runtime_classes
+    assert context.other_claims == {"odd"}
+    assert [given.reason for given in context.exemptions] == ["why"]
+    asking = pod(1, image="i:latest")
+    asking["spec"]["tolerations"] = [{"operator": "Exists"}]
+    messages = reported(arguments(asking))
+    assert [message[:6] for message in messages[pack.MANDATORY]] == ["GPU050"]
+    assert messages[pack.ADVISORY][0].endswith("[exempt until 2030-12-31: why]")
+    how = Enforcement({Severity.MANDATORY: ["Deny"], Severity.ADVISORY: ["Warn"]})
+    written = {
+        made["metadata"]["name"]: json.dumps(made)
+        for made in manifests(context, how)
+        if not made["kind"].endswith("Binding")
+    }
+    denied, warned = (written[f"gpu-rules-pods-{level}"] for level in ("mandatory", "advisory"))
+    assert "variables.GPU050" in denied
+    assert "variables.GPU049" not in denied + warned
+    assert "2030-12-31" in warned

@@ -195,8 +195,10 @@ ANY = {"operator": "Exists"}
 CLAIMING = {"name": "cuda", "image": "cuda:13", "resources": {"claims": [{"name": "gpu"}]}}
 
 
-def owned(*owners: Any) -> dict[str, Any]:
+def owned(*owners: Any, uid: str = "1") -> dict[str, Any]:
+    """Return a pod as a cluster has it, which gives each object a uid."""
     made = pod(container(), tolerations=[ANY])
+    made["metadata"]["uid"] = uid
     made["metadata"]["ownerReferences"] = list(owners)
     return made
 
@@ -233,6 +235,7 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("a DaemonSet", workload("DaemonSet", container(), pod_spec={"tolerations": [ANY]}), []),
     ("a Deployment", workload("Deployment", container(), pod_spec={"tolerations": [ANY]}), ["spec.template.spec.tolerations[0]"]),
     ("a DaemonSet's pod", owned({"kind": "DaemonSet", "controller": True}), []),
+    ("with an owner that somebody wrote", owned({"kind": "DaemonSet", "controller": True}, uid=""), ["spec.tolerations[0]"]),
     ("one that a DaemonSet owns too", owned({"kind": "Job", "controller": True}, {"kind": "DaemonSet"}), ["spec.tolerations[0]"]),
     ("a Job's pod", owned({"kind": "Job", "controller": True}), ["spec.tolerations[0]"]),
     ("of unknown owner", owned(UNKNOWN), []),

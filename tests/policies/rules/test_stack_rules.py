@@ -322,7 +322,7 @@ def test_the_items_of_a_list_belong_to_the_stack() -> None:
 
 def test_an_annotation_exempts_from_a_rule_over_the_stack() -> None:
     exempted = resource(
-        "Namespace", name="team-a", annotations={"exempt.gpu-cluster/GPU029": "2999-01-01 trial"}
+        "Namespace", name="team-a", annotations={"exempt.gpu-cluster/GPU029": "2030-01-01 trial"}
     )
     (violation,) = judge_stack([exempted, USER], CONTEXT)
-    assert (violation.severity, violation.exemption) == ("advisory", "until 2999-01-01: trial")
+    assert (violation.severity, violation.exemption) == ("advisory", "until 2030-01-01: trial")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from policies.rules.pod_spec import ContainerRole, find_pod, pod_at
+from policies.rules import custom
+from policies.rules.pod_spec import ContainerRole, find_pod
 from policies.rules.resource_names import _letters_off
 from policies.rules.rule import Subject
 from policies.rules.twin import Twin, pods
@@ -72,8 +73,7 @@ def test_a_kind_of_another_group_has_no_pod() -> None:
 
 def test_a_pod_of_a_custom_kind_lies_where_it_was_found() -> None:
     labels = {"labels": {"app": "a"}}
-    of = {"spec": {"jobs": [{}, {"metadata": labels, "spec": SPEC}]}}
-    found = pod_at(of, ("spec", "jobs[1]", "spec"), SPEC)
+    (found,) = custom.pods({"spec": {"jobs": [{}, {"metadata": labels, "spec": SPEC}]}})
     assert (found.path, found.spec_path, found.metadata) == (
         "spec.jobs[1]", "spec.jobs[1].spec", labels,
     )  # fmt: skip
@@ -82,12 +82,12 @@ def test_a_pod_of_a_custom_kind_lies_where_it_was_found() -> None:
 
 def test_a_spec_may_stand_around_one_container() -> None:
     step = {**SPEC, "metadata": {"labels": {"b": "c"}}, "container": {"image": "c"}}
-    found = pod_at({"spec": {"steps": [step]}}, ("spec", "steps[0]"), step)
-    assert (found.path, found.metadata) == ("spec.steps[0]", step["metadata"])
-    assert found.under("spec") == "spec.steps[0]"
+    (found,) = custom.pods({"spec": {"tasks": [step]}})
+    assert (found.path, found.metadata) == ("spec.tasks[0]", step["metadata"])
+    assert found.under("spec") == "spec.tasks[0]"
     listed, one = found.containers
     assert (listed.name, one.name, one.role) == ("a", "#0", ContainerRole.APP)
-    assert one.path == "spec.steps[0].container"
+    assert one.path == "spec.tasks[0].container"
 
 
 @pytest.mark.parametrize(

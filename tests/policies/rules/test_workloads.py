@@ -80,7 +80,7 @@ def test_shared_memory(manifest: Any, wanted: list[str]) -> None:
 R, L = "spec.containers[0].resources.requests", "spec.containers[0].resources.limits"
 SIZES: list[tuple[str, Any, Any, list[str]]] = [
     ("both", {"memory": "1Gi"}, {"cpu": 1, "memory": "1Gi"}, []),
-    ("none", {}, {}, [f"{R}[cpu]", f"{R}[memory]"]),
+    ("none", {}, {}, [f"{R}[cpu]"]),
     ("limits count", {"memory": "1Gi", "cpu": 1}, {}, []),
     ("no cpu", {"memory": "1Gi"}, {"memory": "1Gi"}, [f"{R}[cpu]"]),
     ("memory beyond the request", {"memory": "2Gi"}, {"cpu": 1, "memory": "1Gi"}, [f"{L}[memory]"]),
@@ -132,7 +132,16 @@ def test_unknown_resources_are_not_missing() -> None:
     assert paths("GPU050", pod(container(UNKNOWN, {GPU: 1}))) == []
     behind = pod(container({GPU: 1}, UNKNOWN), gpus(1))
     requests = R.replace("[0]", "[1]")
-    assert paths("GPU050", behind) == [f"{requests}[cpu]", f"{requests}[memory]"]
+    assert paths("GPU050", behind) == [f"{requests}[cpu]"]
+
+
+def test_advice_on_sizes_is_given_once_for_all_containers_of_an_object() -> None:
+    (violation,) = [
+        violation
+        for violation in judge(pod(gpus(), gpus(), gpus()), CONTEXT)
+        if violation.rule.id == "GPU050"
+    ]
+    assert violation.found == "no request of cpu and memory, and 2 more like it in this object"
 
 
 @pytest.mark.parametrize(

@@ -134,9 +134,9 @@ GRANTED = f"{GRANT}GPU032"
     [
         (f"{LATEST} agreed", True),
         (None, False),
-        ("2099-12-30 a day less", False),
+        ("2030-12-30 a day less", False),
         (LATEST, False),
-        ("2099-13-31 no day", False),
+        ("2030-13-31 no day", False),
         ("always", False),
     ],
 )

@@ -39,7 +39,7 @@ def answer_of(answer: httpx.Response) -> str:
 def refused(client: httpx.Client, manifest: dict[str, Any]) -> str:
     group = manifest["apiVersion"]
     root = "/api/v1" if group == "v1" else f"/apis/{group}"
-    plural = PLURALS[manifest["kind"]]
+    plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
     url = f"{root}/namespaces/default/{plural}?dryRun=All&fieldValidation=Ignore"
     return answer_of(client.post(url, json=manifest))
 
@@ -155,6 +155,108 @@ def test_a_wrong_name_is_not_always_refused(api: httpx.Client, name: str, taken:
     manifest = wrapped("Pod", {"containers": [container]})
     assert (refused(api, manifest) == "") == taken
     assert "GPU014" in [v.rule.id for v in evaluate(manifest, Context())]
+
+
+def claimed(container: Any = None, **spec: Any) -> Any:
+    """Return a pod with one claim, changed by the given fields."""
+    uses = {"name": "a", "image": "a", "resources": {"claims": [{"name": "g"}]}}
+    claims = [{"name": "g", "resourceClaimTemplateName": "t"}]
+    given = {"resourceClaims": claims, "containers": [uses | (container or {})], **spec}
+    return wrapped("Pod", given)
+
+
+def using(*claims: Any) -> Any:
+    return claimed({"resources": {"claims": list(claims)}})
+
+
+def asking(api: str = "resource.k8s.io/v1", **request: Any) -> Any:
+    """Return a ResourceClaim with one request."""
+    spec = {"devices": {"requests": [{"name": "r", **request}]}}
+    return {"apiVersion": api, "kind": "ResourceClaim", "metadata": {"name": "a"}, "spec": spec}
+
+
+def exactly(**fields: Any) -> Any:
+    return asking(exactly={"deviceClassName": "gpu.nvidia.com", **fields})
+
+
+def twice(**request: Any) -> Any:
+    made = exactly()
+    made["spec"]["devices"]["requests"] *= 2
+    return made
+
+
+TEMPLATE, CLAIM = {"resourceClaimTemplateName": "t"}, {"resourceClaimName": "c"}
+CLAIMS: dict[str, tuple[Any, str]] = {
+    "a claim": (claimed(), ""),
+    "a claim in a template": (wrapped("Deployment", claimed()["spec"]), ""),
+    "no claim is declared": (claimed(resourceClaims=[]), "GPU074"),
+    "another claim is declared": (using({"name": "h"}), "GPU074"),
+    "not declared, in a template": (
+        wrapped("StatefulSet", claimed(resourceClaims=[])["spec"]),
+        "GPU074",
+    ),
+    "declared twice": (claimed(resourceClaims=[{"name": "g", **CLAIM}] * 2), "GPU074"),
+    "without a name": (claimed(resourceClaims=[CLAIM]), "GPU074"),
+    "of nothing": (claimed(resourceClaims=[{"name": "g"}]), "GPU074"),
+    "of a claim and a template": (
+        claimed(resourceClaims=[{"name": "g", **CLAIM, **TEMPLATE}]),
+        "GPU074",
+    ),
+    "used twice": (using({"name": "g"}, {"name": "g"}), "GPU074"),
+    "used whole, after a part": (using({"name": "g", "request": "a"}, {"name": "g"}), "GPU074"),
+    "used in part, after the whole": (
+        using({"name": "g"}, {"name": "g", "request": "a"}),
+        "GPU074",
+    ),
+    "two parts": (using({"name": "g", "request": "a"}, {"name": "g", "request": "b"}), ""),
+    "one part twice": (using(*[{"name": "g", "request": "a"}] * 2), "GPU074"),
+    "of the pod as a whole": (claimed(resources={"claims": [{"name": "g"}]}), "GPU074"),
+    "resized cpu": (
+        claimed({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}),
+        "",
+    ),
+    "resized GPUs": (
+        claimed({"resizePolicy": [{"resourceName": GPU, "restartPolicy": "NotRequired"}]}),
+        "GPU075",
+    ),
+    "resized twice": (
+        claimed({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}] * 2}),
+        "GPU075",
+    ),
+    "one device": (exactly(), ""),
+    "two devices": (exactly(count=2), ""),
+    "no devices means one": (exactly(count=0), ""),
+    "less than none": (exactly(count=-1), "GPU076"),
+    "all devices": (exactly(allocationMode="All"), ""),
+    "all and a number": (exactly(allocationMode="All", count=2), "GPU076"),
+    "another mode": (exactly(allocationMode="Some"), "GPU076"),
+    "no class": (asking(exactly={"count": 1}), "GPU076"),
+    "no way": (asking(), "GPU076"),
+    "two ways": (
+        asking(
+            exactly={"deviceClassName": "a"},
+            firstAvailable=[{"name": "b", "deviceClassName": "a"}],
+        ),
+        "GPU076",
+    ),
+    "an alternative": (asking(firstAvailable=[{"name": "b", "deviceClassName": "a"}]), ""),
+    "an alternative less than none": (
+        asking(firstAvailable=[{"name": "b", "deviceClassName": "a", "count": -1}]),
+        "GPU076",
+    ),
+    "two requests of one name": (twice(), "GPU076"),
+}
+OF_CLAIMS = ("GPU074", "GPU075", "GPU076")
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_what_the_api_server_refuses_of_claims_the_rules_refuse(
+    api: httpx.Client, name: str
+) -> None:
+    manifest, rule = CLAIMS[name]
+    said = refused(api, manifest)
+    found = {v.rule.id for v in evaluate(manifest, Context()) if v.rule.id in OF_CLAIMS}
+    assert (bool(said), found) == (bool(rule), {rule} - {""}), said
 
 
 def limited(client: httpx.Client, item: dict[str, Any], name: str) -> dict[str, Any]:

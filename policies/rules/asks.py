@@ -1,0 +1,135 @@
+"""Read requests for GPUs that stand in no container, such as `limits` of a whole service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .custom_kinds import GPU_TYPE
+from .pod_spec import Resource, resource_list
+from .resource_names import GPU, sounds_like_gpu
+from .unknown import UNKNOWN, mapping, sequence, text
+
+_LISTS: Final = ("limits", "requests")
+_SHORT: Final = frozenset({"gpu", "gpus"})
+"""Names that count GPUs without a domain, which custom kinds accept in the place of a resource."""
+_COUNTED: Final = re.compile(
+    "(num|number_?of_?)?_?gpus?(_?(count|num|limits?|requests?))?(_?per_?(node|worker|pod|replica))?"
+)
+"""Pattern of the fields that are a number of GPUs, in lower case."""
+_NUMBERS: Final = ("quantity", "count", "number", "amount")
+_NAMED: Final = ("name", "resourceName", "deviceName", "type")
+_QUANTITY: Final = re.compile(r"[0-9]+(\.[0-9]+)?[a-zA-Z]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a mapping requests of GPUs outside of containers.
+
+    Attributes:
+        limits: Limits by the resource's name.
+        requests: Requests by the resource's name.
+        fields: The mapping's fields that were read for it.
+    """
+
+    limits: dict[str, Resource] = field(default_factory=dict)
+    requests: dict[str, Resource] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
+
+
+def asked(value: Mapping[str, object], path: str) -> Asked:
+    """Return the requests for GPUs of a mapping that has no containers.
+
+    Args:
+        value: The mapping.
+        path: Path of the mapping in the manifest.
+    """
+    limits: dict[str, Resource] = {}
+    requests: dict[str, Resource] = {}
+    fields: set[str] = set()
+    for key, listed, entries, where in _lists(value, path):
+        if any(map(_names_gpus, entries)):
+            fields.add(key)
+            kind = text(value.get(GPU_TYPE)) or text(mapping(value.get(key)).get(GPU_TYPE))
+            into = limits if listed == "limits" else requests
+            into |= {
+                resource.name: resource for resource in _resources(entries, where, kind or GPU)
+            }
+    for key, name, amount, where in _counts(value, path):
+        if key not in fields or name not in limits:
+            fields.add(key)
+            limits |= resource_list({name: amount}, path)
+            limits[name] = Resource(name, where, limits[name].amount, limits[name].error)
+    return Asked(limits, requests, frozenset(fields))
+
+
+def _names_gpus(name: str) -> bool:
+    return name.lower() in _SHORT or ("/" in name and sounds_like_gpu(name))
+
+
+def _lists(
+    value: Mapping[str, object], path: str
+) -> Iterator[tuple[str, str, Mapping[str, object], str]]:
+    """Yield the lists of resources in a mapping: field, limits or requests, entries and path."""
+    for key, inner in value.items():
+        if not isinstance(inner, Mapping):
+            continue
+        where = f"{path}.{key}" if path else key
+        if key in _LISTS:
+            yield key, key, mapping(inner), where
+            continue
+        for listed in _LISTS:
+            if entries := mapping(inner.get(listed)):
+                yield key, listed, entries, f"{where}.{listed}"
+        if key.lower().endswith("resources"):
+            plain = {name: amount for name, amount in inner.items() if _is_amount(amount)}
+            yield key, "limits", mapping(plain), where
+
+
+def _resources(entries: Mapping[str, object], path: str, gpu: str) -> Iterator[Resource]:
+    """Yield the resources among entries that are GPUs; `gpu` and `gpus` become a whole name."""
+    for name, resource in resource_list(entries, path).items():
+        if not _names_gpus(name):
+            continue
+        right = gpu if name.lower() in _SHORT else name
+        yield Resource(right, resource.path, resource.amount, resource.error)
+
+
+def _counts(value: Mapping[str, object], path: str) -> Iterator[tuple[str, str, object, str]]:
+    """Yield the numbers of GPUs in a mapping: field, resource, amount and path."""
+    for key, inner in value.items():
+        where = f"{path}.{key}" if path else key
+        if _is_amount(inner) and _COUNTED.fullmatch(_snake(key)):
+            yield key, text(value.get(GPU_TYPE)) or GPU, inner, where
+        elif isinstance(inner, Mapping) and (found := _described(mapping(inner))):
+            yield key, *found, where
+        else:
+            devices = [_described({"count": 1, **mapping(item)}) for item in sequence(inner)]
+            for index, device in enumerate(devices):
+                if device:
+                    yield key, *device, f"{where}[{index}]"
+
+
+def _described(value: Mapping[str, object]) -> tuple[str, object] | None:
+    """Return the resource and the amount of a mapping such as {name: nvidia.com/gpu, quantity: 1}.
+
+    A device alone, such as {deviceName: nvidia.com/GA102GL_A10} of KubeVirt, must have a count.
+    """
+    names = (text(value.get(key)) for key in _NAMED)
+    name = next((name for name in names if "/" in name and sounds_like_gpu(name)), "")
+    amounts = (value[key] for key in _NUMBERS if key in value)
+    amount = next((amount for amount in amounts if _is_amount(amount)), None)
+    return (name, amount) if name and amount is not None else None
+
+
+def _is_amount(value: object) -> bool:
+    if isinstance(value, str):
+        return _QUANTITY.fullmatch(value) is not None
+    return value is UNKNOWN or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _snake(name: str) -> str:
+    """Return a field's name in lower case, with `_` between its words."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()

@@ -1,0 +1,51 @@
+"""Learn from the manifests of a stack which claims and resources are for GPUs (DRA)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from .claims import GROUP, KINDS, least_by_class, of_gpus
+from .context import ClaimKey, Context, DeviceFacts
+from .resource_names import sounds_like_gpu
+from .rule import Subject
+from .unknown import at, sequence, text
+
+
+def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) -> Context:
+    """Return cluster facts with what manifests say about DeviceClasses and claims.
+
+    Args:
+        context: Facts about the cluster.
+        manifests: Manifests of one stack; a list of objects must be split into its items.
+    """
+    own = [
+        Subject.of(manifest, context.namespace)
+        for manifest in manifests
+        if text(manifest.get("apiVersion")).startswith(f"{GROUP}/")
+    ]
+    if not own:
+        return context
+    found = [subject for subject in own if subject.kind == "DeviceClass" and _for_gpus(subject)]
+    names = (text(at(subject.manifest, "spec", "extendedResourceName")) for subject in found)
+    facts = DeviceFacts(
+        classes=frozenset(subject.name for subject in found),
+        resources=frozenset(filter(None, names)),
+    )
+    known = replace(context, devices=facts)
+    claims: dict[ClaimKey, dict[str, int]] = {
+        (subject.namespace, subject.kind, subject.name): {
+            name: count for name, count in least_by_class(subject).items() if of_gpus(name, known)
+        }
+        for subject in own
+        if subject.kind in KINDS
+    }
+    return replace(context, devices=replace(facts, claims=claims))
+
+
+def _for_gpus(subject: Subject) -> bool:
+    """Return whether a DeviceClass has GPUs, by its name, its resource or its selectors."""
+    selectors = sequence(at(subject.manifest, "spec", "selectors"))
+    said = [text(at(selector, "cel", "expression")) for selector in selectors]
+    said += [subject.name, text(at(subject.manifest, "spec", "extendedResourceName"))]
+    return any(map(sounds_like_gpu, said))

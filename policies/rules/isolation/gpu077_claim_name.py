@@ -1,0 +1,75 @@
+"""Rule GPU077: a claim for GPUs must not have the name of a claim for other devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import cel
+from ..claims import CHOICES, OF_GPUS, is_claim, most_gpus
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_claims import of_other_devices, of_other_devices_cel
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
+
+
+def _named(subject: Subject, context: Context) -> Iterator[Finding]:
+    if not is_claim(subject) or not of_other_devices(subject.name, context):
+        return
+    if most_gpus(subject, context):
+        yield Finding(
+            path="metadata.name",
+            found=f"{subject.name[:80]}, a name for other devices, on a claim for GPUs",
+            wanted="a name that says nothing else, or that speaks of GPUs",
+            cure="Rename the claim, such as gpu-and-nic: pods that use it count as pods with GPUs.",
+        )
+
+
+RULE = Rule(
+    id="GPU077",
+    title="A claim for GPUs isn't named as one for other devices",
+    severity=Severity.MANDATORY,
+    check=_named,
+    why="A policy sees the name of a pod's claim, not its devices. A pod counts as one with GPUs "
+    "unless that name speaks of other devices alone, such as nic or rdma, or the setting "
+    "otherClaims has it. A claim for GPUs under such a name would lead past the rules.",
+    source="the rules for pods with GPUs; k8s.io/api v0.34.4 core/v1/types.go PodResourceClaim",
+)
+
+_NAME = 'object.metadata.?name.orValue("")'
+
+TWIN = Twin(
+    cel.unless_empty(
+        f"{of_other_devices_cel(_NAME)} && "
+        f"variables.requests.exists(r, {CHOICES}.exists(x, {OF_GPUS}))",
+        '"found the name " + object.metadata.name + " on a claim for GPUs"',
+    ),
+    scopes=frozenset({Scope.CLAIMS}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu-and-nic, namespace: team-a}
+spec:
+  spec:
+    devices:
+      requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+        - name: nic
+          exactly: {deviceClassName: rdma.example.com}
+""",
+    failing="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: rdma-nic, namespace: team-a}
+spec:
+  spec:
+    devices:
+      requests:
+        - name: gpu
+          exactly: {deviceClassName: gpu.nvidia.com}
+""",
+)

@@ -1,0 +1,91 @@
+"""Rule GPU078: a node agent should mount no host path that gives access to GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import cel
+from ..agents import IS_AGENT, is_agent
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..signs import VOLUMES, Sign
+from ..twin import pods
+from .gpu036_host_paths import NEAR_GPUS, mounted, on_gpu_nodes
+from .paths import DIRECT, PARENTS, direct_cel, gives_gpus, gives_gpus_cel
+
+
+def _paths(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or not subject.is_workload(context) or not is_agent(subject, context):
+        return
+    near = on_gpu_nodes(subject, pod, context)
+    for index, path, written in mounted(pod):
+        refused = written and path.startswith(DIRECT)
+        if not refused and (gives_gpus(path) or (near and written and path in PARENTS)):
+            yield Finding(
+                path=pod.under(f"spec.volumes[{index}].hostPath.path"),
+                found=path[:80],
+                wanted="a folder of the agent's own, or a read-only one without sockets",
+                cure="If the agent needs it, say so: an exemption names the reason and an end.",
+            )
+
+
+RULE = Rule(
+    id="GPU078",
+    title="A node agent's host paths lead to no GPUs",
+    severity=Severity.ADVISORY,
+    check=_paths,
+    why="Agents for metrics, storage, network and security are DaemonSets that read folders of "
+    "their nodes, and some of these lead to GPUs: that is advice, where GPU036 refuses it in other "
+    "pods. A folder above such paths that is mounted read-only is left alone; a socket or a device "
+    "file in it is not, since read-only doesn't keep anybody from using these.",
+    source="charts of prometheus-node-exporter, falco, node-feature-discovery, aws-ebs-csi-driver; "
+    "linux fs/namei.c sb_permission (read-only mounts)",
+)
+
+TWIN = pods(
+    cel.in_workloads(
+        f"!{IS_AGENT} ? [] : (variables.hostPaths.filter(h, {gives_gpus_cel('h')} && "
+        f"!({direct_cel('h')} && h in variables.writtenPaths)) + "
+        f"variables.writtenPaths.filter(h, !{gives_gpus_cel('h')} && {NEAR_GPUS} && "
+        f'h in {cel.texts(PARENTS)})).map(h, "found host path " + h)'
+    ),
+    on_update=cel.PLACE_CHANGED,
+    signs=(Sign(f"{VOLUMES}.exists(v, has(v.hostPath))"),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: node-metrics, namespace: monitoring}
+spec:
+  selector: {matchLabels: {app: node-metrics}}
+  template:
+    metadata: {labels: {app: node-metrics}}
+    spec:
+      tolerations: [{operator: Exists, effect: NoSchedule}]
+      volumes: [{name: root, hostPath: {path: /}}]
+      containers:
+        - name: exporter
+          image: registry.example.com/exporter:1.0
+          volumeMounts: [{name: root, mountPath: /host, readOnly: true}]
+""",
+    failing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: node-metrics, namespace: monitoring}
+spec:
+  selector: {matchLabels: {app: node-metrics}}
+  template:
+    metadata: {labels: {app: node-metrics}}
+    spec:
+      tolerations: [{operator: Exists, effect: NoSchedule}]
+      volumes: [{name: root, hostPath: {path: /}}]
+      containers:
+        - name: exporter
+          image: registry.example.com/exporter:1.0
+          volumeMounts: [{name: root, mountPath: /host}]
+""",
+)

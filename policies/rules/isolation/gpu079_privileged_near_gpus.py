@@ -1,0 +1,91 @@
+"""Rule GPU079: a privileged pod that requests no GPUs should keep away from GPU nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import cel
+from ..asking import MAY_ASK, may_ask
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import On, Sign
+from ..twin import pods
+from ..unknown import at
+from .gpu022_not_privileged import PRIVILEGED
+from .gpu036_host_paths import NEAR_GPUS, on_gpu_nodes
+
+_ALONE = "c.?securityContext.?privileged.orValue(false)"
+
+
+def _away(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
+        return
+    if not on_gpu_nodes(subject, pod, context):
+        return
+    for container in pod.containers:
+        if at(container.spec, "securityContext", "privileged") is True:
+            yield Finding(
+                path=f"{container.path}.securityContext.privileged",
+                found="true in a pod that may go to GPU nodes",
+                wanted="false, or nodes without GPUs",
+                cure="It sees every GPU of its node, and nobody counts it: name what it needs.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU079",
+    title="A privileged container without GPUs keeps away from them",
+    severity=Severity.ADVISORY,
+    check=_away,
+    why="A privileged container sees all devices of its node, whatever it asked for: one that "
+    "tolerates the taint of GPU nodes, or one in a cluster whose GPU nodes have no taint, reaches "
+    "GPUs that others hold. Advice only, because agents of nodes are often privileged.",
+    source="kubernetes issue 81256",
+    needs=frozenset({Need.POOLS}),
+    whole=True,
+)
+
+TWIN = pods(
+    cel.in_workloads(
+        f"{MAY_ASK} || !{NEAR_GPUS} ? [] : "
+        + cel.each_container(_ALONE, '"privileged, near GPUs"', "variables.judged")
+    ),
+    ephemeral=True,
+    on_update=cel.PLACE_CHANGED,
+    signs=(Sign(PRIVILEGED, On.CONTAINER),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: monitoring}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      containers:
+        - name: agent
+          image: registry.example.com/agent:1.0
+          securityContext: {privileged: true}
+""",
+    failing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: monitoring}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers:
+        - name: agent
+          image: registry.example.com/agent:1.0
+          securityContext: {privileged: true}
+""",
+)

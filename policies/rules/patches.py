@@ -1,0 +1,61 @@
+"""Apply strategic merge patches to the spec of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from .unknown import mapping, sequence, text
+
+_BY_NAME: Final = frozenset(
+    {"containers", "initContainers", "volumes", "resourceClaims", "ephemeralContainers", "env"}
+)
+"""Lists that a patch merges by `name`: kubernetes v1.36.3 staging/src/k8s.io/api/core/v1/types.go
+(patchMergeKey).
+"""
+_MAIN: Final = "main"
+_SINGLE: Final = ("container", "script")
+"""Fields with the container that a patch of Argo Workflows calls `main`."""
+
+
+def patched(
+    spec: Mapping[str, object], patches: Iterable[Mapping[str, object]]
+) -> dict[str, object]:
+    """Return the spec of a pod with patches, each of which wins over those before it."""
+    result = dict(spec)
+    for patch in patches:
+        main = [one for one in sequence(patch.get("containers")) if _name(one) == _MAIN]
+        single = next((key for key in _SINGLE if mapping(result.get(key))), None)
+        if main and single:
+            result[single] = _merged(mapping(result[single]), mapping(main[0]))
+            rest = [one for one in sequence(patch.get("containers")) if _name(one) != _MAIN]
+            patch = {**patch, "containers": rest}
+        result = _merged(result, patch)
+    return result
+
+
+def _name(value: object) -> str:
+    return text(mapping(value).get("name"))
+
+
+def _merged(base: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+    result = dict(base)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            result[key] = _merged(mapping(result.get(key)), mapping(value))
+        elif key in _BY_NAME and isinstance(value, list):
+            result[key] = _by_name(sequence(result.get(key)), value)
+        else:
+            result[key] = value
+    return result
+
+
+def _by_name(base: Iterable[object], patch: Iterable[object]) -> list[object]:
+    changes = {_name(item): mapping(item) for item in patch}
+    merged: list[object] = [
+        _merged(mapping(item), changes.pop(_name(item))) if _name(item) in changes else item
+        for item in base
+    ]
+    return [*merged, *changes.values()]

@@ -1,0 +1,145 @@
+"""Rule GPU074: a container must use only claims that its pod declares, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Container, ContainerRole, Pod
+from ..rule import Finding, Rule, Subject
+from ..twin import ENFORCED
+from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
+from .amounts import VALIDATION
+
+_SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
+
+
+def _claims(subject: Subject, _: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None:
+        return
+    yield from _of_the_pod(pod)
+    if sequence(at(pod.spec, "resources", "claims")):
+        yield Finding(
+            path=pod.under("spec.resources.claims"),
+            found="claims in the resources of the pod",
+            wanted="claims in the resources of containers",
+            cure="Move them to the container that uses the devices.",
+        )
+    declared = pod.spec.get("resourceClaims")
+    known = declared is not UNKNOWN and not holds_unknown(declared)
+    names = {text(at(claim, "name")) for claim in sequence(declared)} if known else None
+    for container in pod.containers:
+        if container.role is not ContainerRole.EPHEMERAL:
+            yield from _of_a_container(container, names)
+
+
+def _of_the_pod(pod: Pod) -> Iterator[Finding]:
+    """Yield the faults of the claims that a pod declares."""
+    names: set[str] = set()
+    for index, raw in enumerate(sequence(pod.spec.get("resourceClaims"))):
+        if raw is UNKNOWN:
+            continue
+        claim, place = mapping(raw), pod.under(f"spec.resourceClaims[{index}]")
+        name = claim.get("name")
+        if name is not UNKNOWN and (not text(name) or text(name) in names):
+            yield Finding(
+                path=f"{place}.name",
+                found=f"{text(name)[:80]} twice" if text(name) else "no name",
+                wanted="a name of its own for each claim",
+                cure="Give it another name; containers use the claim by it.",
+            )
+        names.add(text(name))
+        given = [field for field in _SOURCES if claim.get(field) is not None]
+        if len(given) != 1:
+            yield Finding(
+                path=place,
+                found="a claim and a template" if given else "neither a claim nor a template",
+                wanted="one of " + " and ".join(_SOURCES),
+                cure="Name the ResourceClaim, or the template that it is made from.",
+            )
+
+
+def _of_a_container(container: Container, declared: set[str] | None) -> Iterator[Finding]:
+    """Yield the faults of the claims that a container uses.
+
+    Args:
+        container: The container.
+        declared: Names of the claims that the pod declares, or None if they are not known yet.
+    """
+    used: set[tuple[str, str]] = set()
+    for index, raw in enumerate(sequence(at(container.spec, "resources", "claims"))):
+        name, request = at(raw, "name"), text(at(raw, "request"))
+        if name is UNKNOWN or raw is UNKNOWN:
+            continue
+        place = f"{container.path}.resources.claims[{index}]"
+        if declared is not None and text(name) not in declared:
+            yield Finding(
+                path=place,
+                found=f"a claim {text(name)[:80]} that the pod doesn't declare",
+                wanted="a name of the pod's resourceClaims",
+                cure="Add the claim to resourceClaims of the pod.",
+                container=container.name,
+            )
+        if any(
+            text(name) == other and (request == which or not (request and which))
+            for other, which in used
+        ):
+            yield Finding(
+                path=place,
+                found=f"the claim {text(name)[:80]} twice",
+                wanted="each claim, or each of its requests, once",
+                cure="Remove one of the two.",
+                container=container.name,
+            )
+        used.add((text(name), request))
+
+
+RULE = Rule(
+    id="GPU074",
+    title="A container uses the claims that its pod declares",
+    severity=Severity.MANDATORY,
+    check=_claims,
+    why="Devices by claims (DRA) are declared in resourceClaims of the pod, each by one claim or "
+    "one template, and used by containers. The API server refuses claims that are not declared, "
+    "that stand twice, or that are in the resources of the pod.",
+    source=f"{VALIDATION} validateResourceClaimNames, validatePodResourceClaim, "
+    "validatePodResources",
+    whole=True,
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+        claims: [{name: gpu}]
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+        claims: [{name: gpus}]
+""",
+)

@@ -1,0 +1,81 @@
+"""Rule GPU080: amounts of HAMi's resources must be ones that HAMi can give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import HAMI_CORES, HAMI_MEMORY
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
+
+_MOST: Final = {HAMI_CORES: 100, HAMI_MEMORY: cel.CAP - 1}
+# HAMi takes up to 2**31 - 1 MiB; no device has as much as a thousandth of that.
+_WANTED: Final = {HAMI_CORES: "1 to 100", HAMI_MEMORY: "a number of MiB, such as 3000"}
+
+
+def _amounts(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        for name, most in _MOST.items():
+            resource = container.effective(name)
+            if resource and resource.quantity and resource.quantity.units > most:
+                yield Finding(
+                    path=resource.path,
+                    found=str(resource.quantity),
+                    wanted=_WANTED[name],
+                    cure="Cores are hundredths of one GPU, and memory is counted in MiB, without "
+                    "a unit.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU080",
+    title="gpucores and gpumem are amounts that HAMi can give",
+    severity=Severity.MANDATORY,
+    check=_amounts,
+    why="HAMi's gpucores are hundredths of a GPU, so more than 100 fit no device. gpumem is a "
+    "number of MiB: 3Gi there is 3,221,225,472 MiB, which HAMi takes for no request at all.",
+    source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go GenerateResourceRequests, Fit",
+)
+
+TWIN = pods(
+    cel.each_container(
+        " || ".join(f"{cel.asked('c', cel.text(name))} > {most}" for name, most in _MOST.items()),
+        '"more of gpucores or gpumem than HAMi gives"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpucores: 50, nvidia.com/gpumem: 3000}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpumem: 3Gi}
+""",
+)

@@ -1,0 +1,80 @@
+"""Rule GPU081: a container that requests parts of a GPU from HAMi should request GPUs too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
+
+_PARTS: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE})
+
+
+def _numbered(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        parts = sorted(_PARTS & container.asked_names)
+        if parts and GPU not in container.resource_names:
+            yield Finding(
+                path=f"{container.path}.resources.limits[{GPU}]",
+                found=f"none beside {parts[0]}",
+                wanted="the number of GPUs that the part is of",
+                cure=f"Name {GPU} too: a quota counts it, and without HAMi's webhook nothing "
+                "else adds it.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU081",
+    title="Parts of a GPU come with the number of GPUs",
+    severity=Severity.ADVISORY,
+    check=_numbered,
+    why="gpucores, gpumem and gpumem-percentage say how much of each device; nvidia.com/gpu says "
+    "of how many. HAMi's webhook adds its default where the number is missing, so that no file, no "
+    "cap and no quota shows it.",
+    source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go mutateContainerResource",
+    whole=True,
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{cel.asks_for(f'n in {cel.texts(_PARTS)}')} && !{cel.named(f'n == {cel.text(GPU)}')}",
+        '"a part of a GPU without a number of GPUs"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpucores: 50}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpucores: 50}
+""",
+)

@@ -1,0 +1,158 @@
+"""A real API server takes node agents where the policies deny, and refuses privileged GPU pods.
+
+If `AGENT_CHARTS` names a folder of Helm charts of agents, the objects that they render are sent
+too; the charts are not part of this project.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import toolchain
+from lab.benchmarks.api_server import await_true, make_namespace, running
+from policies import charts
+from policies.admission import Enforcement, manifests
+from policies.parameters import context_by
+from policies.rules import Severity, evaluate
+from tests.policies.admission.cluster import EVERYTHING, Answer, apply, create
+from tests.policies.rules.agents import agent
+
+ENFORCE = Enforcement({Severity.MANDATORY: ["Deny"], Severity.ADVISORY: ["Warn"]})
+SPACE = "agents"
+CONTEXT = context_by(
+    {
+        "exemptions": [
+            {
+                "rules": ["GPU036"],
+                "until": "2030-12-31",
+                "reason": "a device plugin of another vendor",
+                "namespaces": [f"{SPACE}*"],
+                "labels": {"app": "a"},
+                "images": ["quay.io/agents/*"],
+                "hostPaths": ["/dev/dri*", "/sys"],
+            },
+            {"rules": ["GPU036"], "until": "2020-12-31", "reason": "it is over"},
+        ]
+    },
+    replace(EVERYTHING, platform="dra", plugin=None, runtime_class=None),
+)
+
+
+@pytest.fixture(scope="module")
+def denying() -> Iterator[httpx.Client]:
+    """Run an API server whose policies deny what breaks a mandatory rule."""
+    with running("agents") as server:
+        client = server.client
+        for name in (SPACE, "other"):
+            make_namespace(client, name)
+        for manifest in manifests(CONTEXT, ENFORCE):
+            apply(client, manifest)
+        probe = agent("/dev/nvidia0", namespace="other")
+        await_true("policies deny", lambda: create(client, probe).status == 403)
+        advised = agent("/var/run/cdi", namespace="other")
+        await_true("policies warn", lambda: "GPU078" in create(client, advised).rules)
+        yield client
+
+
+def answered(api: httpx.Client, manifest: Any) -> Answer:
+    """Send a manifest, and check that the rules in Python say the same as the policies."""
+    said = create(api, manifest)
+    broken = {v.rule.id for v in evaluate(manifest, CONTEXT) if v.severity is Severity.MANDATORY}
+    assert (said.status == 403) == bool(broken), (said.text, broken)
+    return said
+
+
+AGENTS = {
+    "metrics": agent("/", "/sys", "/proc", read_only=True, namespace=SPACE),
+    "logs": agent("/var/log", "/var/lib/docker/containers", read_only=True, namespace=SPACE),
+    "storage": agent("/var/lib/kubelet", "/dev", "/sys", namespace=SPACE),
+    "network": agent("/opt/cni/bin", "/etc/cni/net.d", "/run", "/lib/modules", namespace=SPACE),
+    "security": agent("/run/containerd/containerd.sock", "/dev", "/proc", namespace=SPACE),
+    "privileged": agent("/", namespace=SPACE, securityContext={"privileged": True}),
+    "devices by claims": agent("/var/run/cdi", "/var/lib/kubelet/plugins", "/", namespace=SPACE),
+    "a vendor's plugin": agent("/dev/dri", "/sys", read_only=True, namespace=SPACE),
+    "exempted by the settings": agent("/dev/dri", "/sys", namespace=SPACE),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "Agents of nodes are admitted at `enforce`; privileged pods with GPUs are not."
+)
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_is_admitted_where_policies_deny(denying: httpx.Client, name: str) -> None:
+    assert answered(denying, AGENTS[name]).taken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"namespace": "other"},
+        {"image": "docker.io/agents/a:1"},
+        {"paths": ("/dev/dri", "/data")},
+        {"paths": ("/dev/nvidia0",)},
+    ],
+)
+def test_an_exemption_holds_for_nothing_else(denying: httpx.Client, given: Any) -> None:
+    paths = given.pop("paths", ("/dev/dri", "/sys"))
+    manifest = agent(*paths, **{"namespace": SPACE, **given})
+    assert answered(denying, manifest).rules == {"GPU036"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["DaemonSet", "Deployment"])
+@pytest.mark.parametrize("asked", ["limits", "claims"])
+def test_a_privileged_pod_with_gpus_is_refused(
+    denying: httpx.Client, kind: str, asked: str
+) -> None:
+    resources: Any = {"claims": [{"name": "c"}]} if asked == "claims" else {"limits": {}}
+    if asked == "limits":
+        resources["limits"]["amd.com/gpu"] = 1
+    manifest = copy.deepcopy(
+        agent(kind=kind, namespace=SPACE, resources=resources, securityContext={"privileged": True})
+    )
+    if asked == "claims":
+        claims = [{"name": "c", "resourceClaimTemplateName": "one"}]
+        manifest["spec"]["template"]["spec"]["resourceClaims"] = claims
+    assert "GPU022" in answered(denying, manifest).rules
+
+
+def real_charts() -> list[Path]:
+    folder = os.environ.get("AGENT_CHARTS")
+    return sorted(path.parent for path in Path(folder).glob("*/Chart.yaml")) if folder else []
+
+
+def whole_numbers(value: Any) -> Any:
+    """Return a rendered object with whole numbers, which come as floats from the plugin."""
+    if isinstance(value, Mapping):
+        return {key: whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(whole_numbers, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not real_charts(), reason="AGENT_CHARTS names no folder with charts of agents")
+@pytest.mark.parametrize("chart", real_charts(), ids=lambda path: path.name)
+def test_the_chart_of_an_agent_is_admitted_where_policies_deny(
+    denying: httpx.Client, chart: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = toolchain.ensure(charts.PLUGIN)[charts.PLUGIN]
+    monkeypatch.setenv("PATH", f"{tool.path.parent}{os.pathsep}{os.environ['PATH']}")
+    rendered = charts.rendered({"chart": str(chart), "name": "agent", "namespace": "other"})
+    sent = [item for item in rendered if item.get("kind") in ("DaemonSet", "Deployment")]
+    assert [item for item in sent if item["kind"] == "DaemonSet"]
+    for item in sent:
+        made = whole_numbers(item)
+        made["metadata"]["namespace"] = "other"
+        said = answered(denying, made)
+        assert said.taken, said.text

@@ -1,0 +1,240 @@
+"""A pod that claims devices (DRA) is a pod with GPUs, for all rules and in each way to ask."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from policies import reference
+from policies.rules import EXAMPLES, RULES, Context, PoolFacts, TaintFacts, evaluate, evaluate_stack
+
+GPU = "nvidia.com/gpu"
+TEMPLATE = "resourceClaimTemplateName"
+POOL = PoolFacts("a100", 8, (TaintFacts(GPU),), {"gpu": "a100"}, nodes=1)
+CONTEXT = Context(pools=(POOL,), platform="dra", max_gpus_per_pod=8)
+
+NAMES_A_RESOURCE = {
+    **dict.fromkeys(
+        ("GPU001", "GPU002", "GPU003", "GPU008", "GPU009", "GPU010", "GPU011", "GPU014"),
+        "about the amount or the name of a resource",
+    ),
+    "GPU012": "about a LimitRange, which counts resources alone",
+    "GPU013": "about the quota's key of a resource",
+    "GPU015": "about what a platform offers",
+    "GPU018": "about vcuda",
+    "GPU020": "about vcuda",
+    "GPU021": "about two device plugins",
+    "GPU027": "about the name of a resource",
+    "GPU028": "its cap for one container counts resources; GPU065 caps claims",
+    "GPU029": "its quota is on a resource; the test below has the claims'",
+    "GPU041": "its quota is on a resource; the test below has the claims'",
+    "GPU043": "about the name of a shared GPU",
+    "GPU044": "about the name of a MIG device",
+    "GPU049": "counts the devices of one container, which share the claims of a pod",
+}
+"""Rules whose example has no counterpart with a claim, by reason."""
+
+
+def claiming(manifest: Any) -> tuple[Any, list[Any]]:
+    """Return a manifest with claims in the place of GPUs under limits, and their templates."""
+    made: dict[int, Any] = {}
+
+    def convert(value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                convert(item)
+        elif isinstance(value, dict):
+            for spec in value.values():
+                convert(spec)
+            if isinstance(value.get("containers"), list):
+                _claim(value, made)
+
+    manifest = copy.deepcopy(manifest)
+    convert(manifest)
+    return manifest, list(made.values())
+
+
+def _claim(spec: Any, made: dict[int, Any]) -> None:
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        resources = container.get("resources", {})
+        count = resources.get("limits", {}).pop(GPU, None)
+        resources.get("requests", {}).pop(GPU, None)
+        if not isinstance(count, int) or count < 1:
+            continue
+        made[count] = template(
+            f"claim-{count}", {"deviceClassName": "gpu.nvidia.com", "count": count}
+        )
+        name = f"c-{container['name']}"
+        resources["claims"] = [{"name": name}]
+        spec.setdefault("resourceClaims", []).append({"name": name, TEMPLATE: f"claim-{count}"})
+
+
+def template(name: str, *requests: Any, namespace: str | None = None) -> Any:
+    """Return a claim template with the given exact requests."""
+    listed = [{"name": f"r{index}", "exactly": one} for index, one in enumerate(requests)]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
+        "spec": {"spec": {"devices": {"requests": listed}}},
+    }
+
+
+def pod(name: str = "one-gpu", **fields: Any) -> Any:
+    container = {
+        "name": "main",
+        "image": "i:1",
+        "resources": {
+            "requests": {"cpu": 1, "memory": "1Gi"},
+            "limits": {"memory": "1Gi"},
+            "claims": [{"name": "it"}],
+        },
+    }
+    container |= fields.pop("container", {})
+    spec = {
+        "tolerations": [{"key": GPU, "operator": "Exists"}],
+        "resourceClaims": [{"name": "it", TEMPLATE: name}],
+        "containers": [container],
+        **fields,
+    }
+    metadata = {"name": "train", "namespace": "team"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def ids(*manifests: Any, context: Context = CONTEXT) -> list[str]:
+    whole = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+    found = [*evaluate(whole, context), *evaluate_stack(manifests, context)]
+    return sorted({violation.rule.id for violation in found})
+
+
+BY_GPUS = sorted(
+    rule for rule in RULES if f"{GPU}: " in EXAMPLES[rule].failing and rule not in NAMES_A_RESOURCE
+)
+
+
+@pytest.mark.promise("Rules for pods with GPUs hold for pods that claim them (DRA) as well.")
+@pytest.mark.parametrize("rule", BY_GPUS)
+def test_an_example_is_judged_alike_with_a_claim(rule: str) -> None:
+    shown = EXAMPLES[rule]
+    context = reference.context_for(shown)
+    if context.platform in ("device-plugin", "gpu-manager"):
+        context = replace(context, platform="dra")
+    for text, expected in ((shown.passing, []), (shown.failing, [rule])):
+        manifest, templates = claiming(yaml.safe_load(text))
+        assert templates or text is shown.passing
+        items = manifest["items"] if manifest["kind"] == "List" else [manifest]
+        whole = {"apiVersion": "v1", "kind": "List", "items": [*templates, *items]}
+        found = {violation.rule.id for violation in reference.violations(whole, context)}
+        assert found == set(expected), text
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"tolerations": []}, "GPU004"),
+        ({"nodeName": "gpu-1"}, "GPU016"),
+        ({"container": {"securityContext": {"privileged": True}}}, "GPU022"),
+        ({"nodeSelector": {"gpu": "none"}}, "GPU034"),
+        ({"volumes": [{"name": "a", "hostPath": {"path": "/dev"}}], "tolerations": []}, "GPU036"),
+        ({"hostPID": True}, "GPU067"),
+        ({"container": {"image": "i:latest"}}, "GPU051"),
+        ({"container": {"resources": {"claims": [{"name": "it"}]}}}, "GPU050"),
+    ],
+)
+def test_a_claim_counts_as_gpus_whose_manifest_nobody_shows(fields: Any, rule: str) -> None:
+    assert rule in ids(pod("train-devices", **fields))
+
+
+@pytest.mark.parametrize("name", ["nic", "rdma-nic", "two-nics", "net", "sriov-vf", "cpus", "tpu"])
+def test_a_claim_by_the_name_of_another_device_is_none_for_gpus(name: str) -> None:
+    bad = {"tolerations": [], "container": {"securityContext": {"privileged": True}}}
+    assert ids(pod(name, **bad)) == []
+    assert "GPU022" in ids(pod(f"gpu-and-{name}", **bad))
+    assert "GPU022" in ids(pod("x".join(["", *name.split("-"), ""]), **bad))
+    assert "GPU077" in ids(template(name, {"deviceClassName": "gpu.nvidia.com"}))
+    assert ids(template(name, {"deviceClassName": "nic.example.com"})) == []
+
+
+def test_what_the_settings_and_the_manifests_say_of_a_claim_counts() -> None:
+    bad = {"container": {"securityContext": {"privileged": True}}}
+    assert ids(pod("odd", **bad), context=replace(CONTEXT, other_claims=frozenset({"odd"}))) == []
+    shown = template("odd", {"deviceClassName": "dsp.example.com"}, namespace="team")
+    assert ids(shown, pod("odd", **bad)) == []
+    elsewhere = template("odd", {"deviceClassName": "dsp.example.com"}, namespace="other")
+    assert ids(elsewhere, pod("odd", **bad)) == ["GPU022"]
+    hidden = template("nic", {"deviceClassName": "gpu.nvidia.com"}, namespace="team")
+    assert ids(hidden, pod("nic", **bad)) == ["GPU022", "GPU077"]
+
+
+DEVICE_CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "fast"},
+    "spec": {
+        "extendedResourceName": "example.com/fast",
+        "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}],
+    },
+}
+
+
+@pytest.mark.parametrize("resource", ["deviceclass.resource.kubernetes.io/gpu.nvidia.com"])
+def test_a_resource_of_a_device_class_is_one_of_gpus(resource: str) -> None:
+    asked = pod(container={"resources": {"limits": {resource: 1}}}, tolerations=[], hostPID=True)
+    del asked["spec"]["resourceClaims"]
+    assert {"GPU004", "GPU050", "GPU067"} <= set(ids(asked))
+
+
+def test_a_device_class_tells_its_resource_and_its_claims() -> None:
+    asked = pod(container={"resources": {"limits": {"example.com/fast": 1}}}, hostPID=True)
+    del asked["spec"]["resourceClaims"]
+    assert "GPU067" not in ids(asked)
+    assert "GPU067" in ids(DEVICE_CLASS, asked)
+    claim = template("a", *[{"deviceClassName": "fast", "count": 5}] * 2)
+    assert "GPU065" in ids(DEVICE_CLASS, claim)
+    assert ids(claim) == []
+
+
+def test_a_cap_counts_all_requests_of_a_claim_and_all_claims_of_a_pod() -> None:
+    many = template("a", *[{"deviceClassName": "gpu.nvidia.com", "count": 8}] * 4)
+    assert ids(many) == ["GPU065"]
+    nics = template("a", *[{"deviceClassName": "nic.example.com", "count": 8}] * 4)
+    assert ids(nics) == []
+    few = template("few", {"deviceClassName": "gpu.nvidia.com", "count": 5}, namespace="team")
+    both = [{"name": "it", TEMPLATE: "few"}, {"name": "other", TEMPLATE: "few"}]
+    assert {"GPU007", "GPU028"} <= set(ids(few, pod(resourceClaims=both)))
+    alternatives = {
+        "name": "a",
+        "firstAvailable": [
+            {"name": name, "deviceClassName": "gpu.nvidia.com", "count": 8} for name in "ab"
+        ],
+    }
+    one_of = template("a")
+    one_of["spec"]["spec"]["devices"]["requests"] = [alternatives]
+    assert ids(one_of) == []
+
+
+def test_claims_count_against_the_quota_of_their_class() -> None:
+    quota: Any = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 4}},
+    }
+    five = template("five", {"deviceClassName": "gpu.nvidia.com", "count": 5}, namespace="team")
+    assert ids(quota, five, pod("five")) == ["GPU041"]
+    quota["spec"]["hard"] = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 5}
+    assert ids(quota, five, pod("five")) == []
+
+
+def test_a_claim_needs_a_driver() -> None:
+    for platform in ("device-plugin", "gpu-manager"):
+        known = replace(CONTEXT, platform=platform)
+        assert ids(pod("one-gpu"), context=known) == ["GPU015"]
+        assert ids(pod("unclear"), context=known) == []
+        served = replace(known, resource_names=frozenset({"gpu.nvidia.com"}))
+        assert ids(pod("one-gpu"), context=served) == []
+    assert ids(pod("one-gpu")) == []
