@@ -114,6 +114,15 @@ _CONFIGURATION = {
         "rules": {"GPU050": "mandatory", "GPU026": "off"},
         "maxGpusPerPod": 8,
         "infrastructureNamespaces": ["kube-system", "monitoring"],
+        "exemptions": [
+            {
+                "rules": ["GPU036"],
+                "until": "2030-12-31",
+                "reason": "the plugin of another vendor needs its devices",
+                "namespaces": ["plugins"],
+                "hostPaths": ["/dev/dri*"],
+            }
+        ],
     }
 }
 
@@ -143,6 +152,13 @@ from the stack's `gpu-cluster:cluster` unless the configuration says otherwise. 
 ```json
 {json.dumps(_CONFIGURATION, indent=2)}
 ```
+
+A stack declares levels, names, namespaces and exemptions once, as `guardrails` in
+`gpu-cluster:cluster`: pack, checker (`--stack`) and admission read them alike. An exemption in the
+settings holds, until its day, for all objects that match each part of it that is given. Node
+agents, which are DaemonSets without GPUs, get advice where other pods are refused for their host
+paths. A pod that claims devices (DRA) counts as one with GPUs, unless the manifest or the name of its claim,
+or the setting `otherClaims`, says otherwise.
 
 One object is exempted from one rule, until a day and for a reason, by an annotation on it or on its
 pod template; what the rule finds is then printed as advice. One that is over is a violation

@@ -49,7 +49,7 @@ _LISTS: Final[Mapping[str, ContainerRole]] = {
 }
 _SINGLE: Final = ("container", "script")
 _OF_CONTAINERS: Final = frozenset({*_LISTS, *_SINGLE, "containerSet", "resources", "overhead"})
-_OF_A_POD: Final = (
+_OF_A_POD: Final[tuple[str, ...]] = (
     *("tolerations", "nodeSelector", "affinity", "runtimeClassName", "nodeName", "hostPID"),
     *("volumes", "resourceClaims", "activeDeadlineSeconds"),
 )
@@ -173,7 +173,9 @@ def _places(manifest: Mapping[str, object]) -> Iterator[_Place]:
 def _inside(place: _Place) -> Iterator[_Place]:
     """Yield the mappings directly inside a mapping, also those of lists in lists."""
     skipped = _SAYS_NOTHING | (_OF_CONTAINERS if place.is_pod else place.asked.fields)
-    waiting = [(key, value) for key, value in reversed(place.value.items()) if key not in skipped]
+    waiting = [
+        (key, value) for key, value in reversed(list(place.value.items())) if key not in skipped
+    ]
     for _ in range(_MOST):
         if not waiting:
             return

@@ -55,8 +55,8 @@ TWIN = pods(
     signs=(Sign(f"{VOLUMES}.exists(v, has(v.hostPath))"),),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: node-metrics, namespace: monitoring}
@@ -72,20 +72,5 @@ spec:
           image: registry.example.com/exporter:1.0
           volumeMounts: [{name: root, mountPath: /host, readOnly: true}]
 """,
-    failing="""\
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: node-metrics, namespace: monitoring}
-spec:
-  selector: {matchLabels: {app: node-metrics}}
-  template:
-    metadata: {labels: {app: node-metrics}}
-    spec:
-      tolerations: [{operator: Exists, effect: NoSchedule}]
-      volumes: [{name: root, hostPath: {path: /}}]
-      containers:
-        - name: exporter
-          image: registry.example.com/exporter:1.0
-          volumeMounts: [{name: root, mountPath: /host}]
-""",
+    (", readOnly: true", ""),
 )

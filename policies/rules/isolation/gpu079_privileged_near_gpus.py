@@ -58,8 +58,8 @@ TWIN = pods(
     signs=(Sign(PRIVILEGED, On.CONTAINER),),
 )
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: agent, namespace: monitoring}
@@ -73,19 +73,8 @@ spec:
           image: registry.example.com/agent:1.0
           securityContext: {privileged: true}
 """,
-    failing="""\
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: agent, namespace: monitoring}
-spec:
-  selector: {matchLabels: {app: agent}}
-  template:
-    metadata: {labels: {app: agent}}
-    spec:
-      tolerations: [{operator: Exists}]
-      containers:
-        - name: agent
-          image: registry.example.com/agent:1.0
-          securityContext: {privileged: true}
-""",
+    (
+        "    spec:\n      containers:",
+        "    spec:\n      tolerations: [{operator: Exists}]\n      containers:",
+    ),
 )

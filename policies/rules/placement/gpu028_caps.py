@@ -46,8 +46,8 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
                 container=container.name,
             )
     resources = resource_requests(subject.pod, context)
-    total = sum(_gpus(name, amount, context) for name, amount in resources.items())
-    total += sum(claim_requests(subject, context).values())
+    counted = [_gpus(name, amount, context) for name, amount in resources.items()]
+    total = sum((*counted, *claim_requests(subject, context).values()), Fraction(0))
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
         yield Finding(
             path=subject.pod.under("spec"),

@@ -68,8 +68,8 @@ RULE = Rule(
 
 TWIN = ENFORCED
 
-EXAMPLE = Example(
-    passing="""\
+EXAMPLE = Example.edited(
+    """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
 metadata: {name: gpus, namespace: team-a}
@@ -79,14 +79,5 @@ spec:
       - name: gpus
         exactly: {deviceClassName: gpu.nvidia.com, count: 2}
 """,
-    failing="""\
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: gpus, namespace: team-a}
-spec:
-  devices:
-    requests:
-      - name: gpus
-        exactly: {deviceClassName: gpu.nvidia.com, allocationMode: All, count: 2}
-""",
+    ("gpu.nvidia.com, count", "gpu.nvidia.com, allocationMode: All, count"),
 )

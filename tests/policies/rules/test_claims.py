@@ -34,6 +34,7 @@ NAMES_A_RESOURCE = {
     "GPU041": "its quota is on a resource; the test below has the claims'",
     "GPU043": "about the name of a shared GPU",
     "GPU044": "about the name of a MIG device",
+    **dict.fromkeys(("GPU061", "GPU080", "GPU081"), "about HAMi's resources"),
     "GPU049": "counts the devices of one container, which share the claims of a pod",
 }
 """Rules whose example has no counterpart with a claim, by reason."""
