@@ -157,8 +157,8 @@ A stack declares levels, names, namespaces and exemptions once, as `guardrails` 
 `gpu-cluster:cluster`: pack, checker (`--stack`) and admission read them alike. An exemption in the
 settings holds, until its day, for all objects that match each part of it that is given. Node
 agents, which are DaemonSets without GPUs, get advice where other pods are refused for their host
-paths. A pod that claims devices (DRA) counts as one with GPUs, unless the manifest or the name of its claim,
-or the setting `otherClaims`, says otherwise.
+paths. A pod that claims devices (DRA) counts as one with GPUs, unless the manifest or the name of
+its claim, or the setting `otherClaims`, says otherwise.
 
 One object is exempted from one rule, until a day and for a reason, by an annotation on it or on its
 pod template; what the rule finds is then printed as advice. One that is over is a violation

@@ -61,7 +61,7 @@ def test_an_agent_with_gpus_is_none() -> None:
 
 
 def test_a_privileged_container_near_gpus_is_told() -> None:
-    privileged = {"securityContext": {"privileged": True}}
+    privileged: Any = {"securityContext": {"privileged": True}}
     assert found(agent(**privileged)) == {"GPU079": "advisory"}
     away = agent(**privileged)
     away["spec"]["template"]["spec"]["tolerations"] = []

@@ -164,7 +164,8 @@ def test_depth_size_and_what_is_unknown_end_the_search() -> None:
     for _ in range(5000):
         deep = {"a": [deep]}
     wide = [{"gpu": index} for index in range(100_000)]
-    for spec in (deep, {"a": wide}, UNKNOWN, {"a": UNKNOWN}, [{}], "x"):
+    specs: list[Any] = [deep, {"a": wide}, UNKNOWN, {"a": UNKNOWN}, [{}], "x"]
+    for spec in specs:
         manifest = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec}
         assert [
             violation for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
