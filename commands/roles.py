@@ -115,25 +115,6 @@ def role(name: str, asked: Iterable[Request]) -> Json:
     }
 
 
-def allows(declared: Json, asked: Request) -> bool:
-    """Check whether a role allows a request, as the API server decides (RBAC, plugin/pkg/auth)."""
-    return any(_matches(rule, asked) for rule in declared["rules"])
-
-
-def _matches(rule: Json, asked: Request) -> bool:
-    if not {asked.verb, "*"} & set(rule["verbs"]):
-        return False
-    if asked.path:
-        return any(
-            asked.path == url or (url.endswith("*") and asked.path.startswith(url[:-1].rstrip("/")))
-            for url in rule.get("nonResourceURLs", [])
-        )
-    return bool(
-        {asked.group, "*"} & set(rule.get("apiGroups", []))
-        and {asked.resource, "*"} & set(rule.get("resources", []))
-    )
-
-
 def text(declared: Iterable[Json], head: str) -> str:
     """Return roles as the text of their committed YAML file, with a comment at the top."""
     comment = "".join(f"# {line}\n" for line in head.splitlines())

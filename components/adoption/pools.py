@@ -17,7 +17,7 @@ from components.settings.nodes.node_range import ranges
 from components.settings.nodes.taint import Taint
 
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
-STRATEGY, SHARING = "nvidia.com/mig.strategy", "nvidia.com/gpu.sharing-strategy"
+SHARING = "nvidia.com/gpu.sharing-strategy"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 SHARED = f"{GPU}.shared"
 MIG = "nvidia.com/mig-"

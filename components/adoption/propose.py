@@ -34,7 +34,11 @@ Settings = dict[str, Any]
 DEVICE_PLUGIN, GPU_OPERATOR = "device-plugin", "gpu-operator"
 PLUGIN = "NVIDIA's device plugin"
 OPERATOR = "NVIDIA's GPU Operator"
+# The plugin that kubespray installs by a manifest, and GKE as an add-on.
+KUBESPRAY = "a device plugin of GKE or kubespray"
+PLUGINS = (PLUGIN, KUBESPRAY)
 NFD = "Node Feature Discovery"
+DRIVER = "nvidia.com/cuda.driver-version.full"
 # Charts by the name of the platform that runs them.
 CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator"}
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
@@ -118,7 +122,7 @@ def _software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, ...]]:
         and each.what != NFD
         and each.managed_by.kind is not ManagerKind.OPERATOR
     ]
-    known = [*operators, *(each for each in servers if each.what == PLUGIN)]
+    known = [*operators, *(each for each in servers if each.what in PLUGINS)]
     platform = GPU_OPERATOR if operators else DEVICE_PLUGIN
     faults = [*_unknown(servers), *_two_of_them(operators, servers)]
     faults += [fault for each in known if (fault := handover.refusal(each))]
@@ -140,7 +144,7 @@ def _release_of(
 
 def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
     for each in servers:
-        if each.what != PLUGIN:
+        if each.what not in PLUGINS:
             yield Fault(
                 str(each),
                 f"{each.what}, managed by {each.managed_by}",
@@ -152,7 +156,7 @@ def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
 def _two_of_them(
     operators: Sequence[ObservedWorkload], servers: Sequence[ObservedWorkload]
 ) -> Iterator[Fault]:
-    plugins = [each for each in servers if each.what == PLUGIN]
+    plugins = [each for each in servers if each.what in PLUGINS]
     if operators and plugins:
         yield Fault(
             str(plugins[0]),
@@ -335,11 +339,25 @@ def _notes(
                 "from the cluster, because their MIG devices stand for them: write a pool by hand."
             )
     yield from _different_sharing(pools)
+    yield from _hosts(pools)
     resting = [node for pool in pools if pool.gpus for node in pool.nodes if not node.ready]
     if resting:
         yield (
             f"{', '.join(node_ranges(resting))} is not ready, so it is in maintenance: neither "
             "touched nor counted until you remove it there."
+        )
+
+
+def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
+    """Yield what the hosts have, which stays: nothing is done on a host that isn't declared."""
+    nodes = [node for pool in pools for node in pool.nodes]
+    engines = sorted({node.engine for node in nodes if node.engine})
+    drivers = sorted({node.reported[DRIVER] for node in nodes if DRIVER in node.reported})
+    found = [*(engine.replace("://", " ") for engine in engines), *(f"driver {d}" for d in drivers)]
+    if found:
+        yield (
+            f"The hosts stay as they were prepared ({', '.join(found)}). Hosts that you declare in "
+            "the section hosts are prepared by the stack; the preview shows what that changes."
         )
 
 

@@ -13,6 +13,7 @@ from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
 from components.nodes import drain
 from components.nodes.pods import pod_on_node
+from components.rollout.operands import is_gpu_daemon
 from components.rollout.plan import View
 from policies.printable import printable
 
@@ -116,6 +117,7 @@ def view(
         pods=tuple(map(pod_on_node, going)),
         lost=drain.losses(going, consent),
         budgets=tuple(sorted(budgets)),
+        daemons=dict(Counter(owner(pod) for pod in pods if is_gpu_daemon(pod))),
     )
 
 

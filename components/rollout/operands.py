@@ -41,8 +41,13 @@ def is_operand(pod: Json, operands: Operands) -> bool:
     return (
         meta["namespace"] in operands.spaces
         or (meta["namespace"] == operands.namespace and serves)
-        or uses_gpus(pod)
+        or is_gpu_daemon(pod)
     )
+
+
+def is_gpu_daemon(pod: Json) -> bool:
+    """Return whether a pod of a DaemonSet uses GPUs."""
+    return (drain.owner_of(pod) or {}).get("kind") == "DaemonSet" and uses_gpus(pod)
 
 
 def uses_gpus(pod: Json) -> bool:

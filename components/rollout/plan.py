@@ -57,6 +57,8 @@ class View:
         pods: The pods to evict, by name.
         lost: Pods that would lose something without the user's consent. Empty: none.
         budgets: PodDisruptionBudgets that allow no disruption now.
+        daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
+            a change of the host stops them.
     """
 
     left: str = ""
@@ -65,6 +67,7 @@ class View:
     pods: tuple[PodOnNode, ...] = ()
     lost: str = ""
     budgets: tuple[str, ...] = ()
+    daemons: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,8 @@ def words(made: Plan) -> Iterable[str]:
     for change in nodes:
         name = change.host.node
         yield from node_words(name, "; ".join(change.what), made.views[name])
+        if made.views[name].daemons:
+            yield f"node {name}: stops pods with GPUs, {_owners(made.views[name].daemons)}"
 
 
 def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:

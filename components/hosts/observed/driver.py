@@ -229,6 +229,15 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 "unless an operator still runs here",
                 Severity.WARNING,
             )
+        elif kind == "vfio-pci" and not in_container:
+            yield _fault(
+                host,
+                f"GPU {detail} bound to vfio-pci, for virtual machines",
+                "NVIDIA's driver: containers don't get this GPU",
+                "take its ID out of vfio-pci.ids (command line of the kernel, /etc/modprobe.d) and "
+                "reboot the host, or leave the GPU out of gpusPerNode",
+                Severity.ERROR,
+            )
         elif kind == "runfile" and detail:
             yield _fault(
                 host,

@@ -69,6 +69,7 @@ gpus() {
             first "$device/$name"
             set -- "$@" "${line%% *}"
         done
+        [ ! -e "$root/sys/bus/pci/drivers/vfio-pci/${device##*/}" ] || say leftover "vfio-pci ${device##*/}"
         find_redirected "$device"
         say gpu "${device##*/} $* $redirected"
     done

@@ -69,10 +69,17 @@ kernel_packages() {
 }
 
 # Prints the distributions' packages for "the newest kernel"; upgrading them installs a new kernel.
+# These are the metapackages of known flavors, and packages without a kernel's version in their name
+# that depend on an image or headers, whatever the flavor is called.
 newest_kernels() {
-    awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
-        $1 ~ /^linux-(image-|headers-|modules-extra-)?(generic|virtual|lowlatency|oem|nvidia|aws|azure|gcp|gke|oracle|ibm|kvm)(-[a-z0-9.-]+)?$/ {
-            print $1 }' "$scratch/installed" | paste -s -d ' ' -
+    {
+        awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
+            $1 ~ /^linux-(image-|headers-|modules-extra-)?(generic|virtual|lowlatency|oem|nvidia|aws|azure|gcp|gke|oracle|ibm|kvm)(-[a-z0-9.-]+)?$/ {
+                print $1 }' "$scratch/installed"
+        # shellcheck disable=SC2016 # dpkg-query's own variables
+        dpkg-query -W -f '${db:Status-Status} ${Package} ${Depends}\n' 'linux-*' 'proxmox-*' 2>/dev/null |
+            awk '$1 == "installed" && $2 !~ /-[0-9]+\.[0-9]+\.[0-9]+/ && / (linux|proxmox)-(image|headers|kernel)-/ { print $2 }'
+    } | sort -u | paste -s -d ' ' -
 }
 
 # Ubuntu has many drivers of network cards and disks in a separate package. A host that boots a

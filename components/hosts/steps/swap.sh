@@ -17,6 +17,8 @@ apply_swap() {
         done
         timeout 300 swapoff -a || fail "swapoff -a failed: is there memory for what is swapped out?"
         did "swap off: $swap"
+        ! grep -qs ' resume=[^ ]' "$root/proc/cmdline" ||
+            note "the kernel's command line has resume=: this host can't hibernate any more, as that needs swap"
     fi
     mark_fstab
     # Units that an earlier run masked stay masked.
@@ -146,7 +148,8 @@ found_swap() {
     drifted=swap
     [ -z "$swap" ] || return 1
     later=$(fstab_swaps && swap_units && agents_swap)
+    [ -n "$later" ] || return 0
     # shellcheck disable=SC2034 # the probe prints this variable
     drifted="swap at the next boot: $(echo "$later" | paste -s -d ' ' -)"
-    [ -z "$later" ]
+    return 1
 }

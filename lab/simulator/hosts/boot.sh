@@ -119,7 +119,7 @@ grub_menu() {
     for number in "$variables"/BootCurrent-*; do
         [ -r "$number" ] || continue
         number=$(od -An -t x1 -j 4 -N 2 "$number" | awk '{ print toupper($2 $1) }')
-        loader=$(tr -d '\000' <"$variables/Boot$number-8be4df61-93ca-11d2-aa0d-00e098032b8c" | tr '\\' / |
+        loader=$(tr -d '\000' <"$variables/Boot$number-8be4df61-93ca-11d2-aa0d-00e098032b8c" | tr '\134' / |
             grep -a -o '/EFI/[A-Za-z0-9_.-]*/' | head -n 1)
         # The partition's file system ignores case.
         first=$(find /boot/efi -ipath "/boot/efi${loader}grub.cfg" 2>/dev/null | head -n 1)
@@ -175,14 +175,15 @@ if [ -r /usr/lib/simulated/gpt-swap ] && ! awk '$1 !~ /^#/ && $3 == "swap" { fou
     swap_unit $generated.late "$(cat /usr/lib/simulated/gpt-swap)" "Documentation=man:systemd-gpt-auto-generator(8)"
 fi
 for file in /etc/systemd/zram-generator.conf /usr/lib/systemd/zram-generator.conf; do
-    [ -x /usr/lib/systemd/system-generators/zram-generator ] && [ -r "$file" ] || continue
-    for device in $(sed -n 's/^\[\(zram[0-9]*\)\]$/\1/p' "$file"); do
+    [ -r "$file" ] || continue
+    [ -x /usr/lib/systemd/system-generators/zram-generator ] || break
+    sed -n 's/^\[\(zram[0-9]*\)\]$/\1/p' "$file" | while read -r device; do
         swap_unit $generated "/dev/$device" "Documentation=man:zram-generator(8)"
     done
     break
 done
 for link in /etc/systemd/system/swap.target.wants/*.swap /usr/lib/systemd/system/swap.target.wants/*.swap \
-    $generated/swap.target.wants/*.swap $generated.late/swap.target.wants/*.swap; do
+    "$generated"/swap.target.wants/*.swap "$generated".late/swap.target.wants/*.swap; do
     [ -L "$link" ] || continue
     for folder in /etc/systemd/system $generated /usr/lib/systemd/system $generated.late; do
         [ -e "$folder/${link##*/}" ] || continue

@@ -16,7 +16,7 @@ from components.adoption.observed import (
     ObservedRelease,
 )
 from components.adoption.owners import Deliverers, owner_of
-from components.adoption.propose import OPERATOR, PLUGIN, Proposal, propose
+from components.adoption.propose import KUBESPRAY, OPERATOR, PLUGIN, Proposal, propose
 from components.adoption.read import observed_release, release_edits
 from components.desired.resolve import resolve
 from components.loading.loader import load
@@ -419,3 +419,23 @@ def test_what_a_stack_manages_already_is_left_to_its_file() -> None:
         releases=tuple(replace(each, is_ours=True) for each in observed.releases),
     )
     assert differing(DECLARED, propose(managed, "prod")) == {}
+
+
+def test_a_plugin_of_kubespray_is_kept_and_one_of_gke_is_refused() -> None:
+    # kubespray, roles/container_engine_accelerator/nvidia_gpu: the manifest has the label of an
+    # addon manager, which a cluster of kubespray doesn't run.
+    labels = {"k8s-app": "nvidia-gpu-device-plugin", "addonmanager.kubernetes.io/mode": "Reconcile"}
+    item = plugin(name="nvidia-gpu-device-plugin", labels=labels)
+    for managed, refused in ((False, False), (True, True)):
+        owner = owner_of(item, "DaemonSet", Deliverers(addon_manager=managed))
+        workload = parse.workload(item, "DaemonSet", KUBESPRAY, owner)
+        proposal = propose(cluster(machine("gpu-1"), workloads=(workload,)), "prod")
+        assert bool(proposal.refused) is refused
+        assert proposal.settings["adopted"]["objects"]
+
+
+def test_what_hosts_have_is_named_and_they_are_left_alone() -> None:
+    labels = {"nvidia.com/cuda.driver-version.full": "580.95.05"}
+    proposal = propose(by_manifest(machine("gpu-1", labels=labels)), "prod")
+    assert any("containerd 2.2.9, driver 580.95.05" in note for note in proposal.notes)
+    assert load(proposal.settings).hosts == ()

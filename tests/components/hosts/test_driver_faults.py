@@ -157,6 +157,7 @@ def test_a_fabric_manager_that_serves_the_switches_is_no_fault() -> None:
         ("root /run/nvidia/driver", "nvidia-container-cli.root=/"),
         ("operator-toolkit", "/usr/local/nvidia/toolkit"),
         ("runfile libnvidia-compute-570", "nvidia-uninstall"),
+        ("vfio-pci 0000:17:00.0", "vfio-pci.ids"),
     ],
 )
 @pytest.mark.promise("What other installers of the driver left on a host is named with its cure.")

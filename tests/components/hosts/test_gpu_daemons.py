@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.desired.rollout import Operands
+from components.rollout.inspect import view
 from components.rollout.operands import is_operand, uses_gpus
 
 OPERANDS = Operands(spaces=("gpu-operator",), namespace="kube-system", labels={"name": "plugin"})
@@ -60,3 +61,10 @@ def test_daemons_with_gpus_leave_the_node(each: dict[str, Any]) -> None:
 )
 def test_daemons_without_gpus_stay(each: dict[str, Any]) -> None:
     assert not is_operand(each, OPERANDS)
+
+
+def test_the_preview_names_daemons_with_gpus() -> None:
+    node = {"metadata": {"name": "gpu-1"}, "spec": {}}
+    seen = view(node, [pod(runtimeClassName="nvidia"), pod()], {}, ())
+    assert seen.daemons == {"monitoring/DaemonSet d": 1}
+    assert seen.evicts == {}

@@ -159,6 +159,7 @@ def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
     views["gpu-2"] = view(
         evicts={"a/Deployment web": 3, "b/Job train": 1}, budgets=("a/web",), lost="pods: a/x"
     )
+    views["gpu-3"] = view(daemons={"monitoring/DaemonSet exporter": 1})
     result = rolled(views)
     assert list(words(result)) == [
         "4 nodes changed in waves, 4 pods evicted; all of it is fetched before the first node is "
@@ -170,6 +171,7 @@ def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
         "node gpu-2: evicts 3 of a/Deployment web, 1 of b/Job train",
         "node gpu-2: waits while PodDisruptionBudgets allow no disruption: a/web",
         "node gpu-3: driver a → b",
+        "node gpu-3: stops pods with GPUs, 1 of monitoring/DaemonSet exporter",
         "node gpu-4: driver a → b",
     ]
     assert list(blockers(result)) == [

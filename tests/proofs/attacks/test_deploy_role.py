@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.roles import allows, requests
+from commands.roles import requests
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.guard import own_name
+from tests.proofs.attacks.allowed import allows
 from tests.proofs.e2e.project import Project, started
 
 ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"

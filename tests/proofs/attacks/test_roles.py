@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.roles import Request, allows, requests, role
+from commands.roles import Request, requests, role
+from tests.proofs.attacks.allowed import allows
 from tests.proofs.attacks.record_requests import preview_roles
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -225,17 +225,21 @@ def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namesp
 
 
 UBUNTU = "6.8.0-71-generic"
+NEWEST = ("linux-lowlatency-hwe-24.04", "linux-realtime-hwe-24.04")
 
 
 def archive(*without: str) -> list[Package]:
-    """Return the packages of one Ubuntu kernel and of a metapackage.
+    """Return the packages of one Ubuntu kernel and of two metapackages.
 
-    The metapackage stands for the newest kernel of another flavor.
+    These stand for the newest kernels of other flavors.
     """
     packages = package_graph.load("ubuntu24.04").packages("archive", kernels=[UBUNTU])
     newest = Package("linux-lowlatency-hwe-24.04", "6.8.0-71.71")
+    image = f"linux-image-{UBUNTU}"
+    realtime = Package("linux-realtime-hwe-24.04", "6.8.0-71.71", depends=(image,))
     return [
         newest,
+        realtime,
         *(package for package in packages if not package.name.startswith(without or ("-",))),
     ]
 
@@ -245,13 +249,13 @@ def test_an_ubuntu_kernel_comes_with_its_extra_modules(cluster: str, namespaces:
     with software.serving("ubuntu", archive()) as kernels:
         sections = {
             "kernel": {"release": UBUNTU, "repository": kernels},
-            "packages": {"install": ["linux-lowlatency-hwe-24.04"], "repository": kernels},
+            "packages": {"install": list(NEWEST), "repository": kernels},
         }
         done = host.apply(software.script(sections))
         assert (done.status, done.errors) == (0, "")
     extra = f"linux-modules-extra-{UBUNTU}"
     assert extra in software.installed(host, "ubuntu")
-    assert {extra, "linux-lowlatency-hwe-24.04"} <= software.held(host, "ubuntu")
+    assert {extra, *NEWEST} <= software.held(host, "ubuntu")
 
 
 def test_an_ubuntu_kernel_without_its_extra_modules_is_refused(

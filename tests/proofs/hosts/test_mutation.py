@@ -39,7 +39,8 @@ def value(host: Running, key: str) -> str:
 
 CHECKS: dict[str, Callable[[Running], bool]] = {
     "apply_swap": lambda host: (
-        "/swap.img" not in host.read("/proc/swaps") and "\n/swap.img" not in host.read("/etc/fstab")
+        "/swap.img" not in host.read("/proc/swaps")
+        and "\n/swap.img none swap sw" not in host.read("/etc/fstab")
     ),
     "apply_modules": lambda host: (
         host.exists("/sys/module/br_netfilter")
@@ -118,7 +119,7 @@ def test_each_check_holds_for_the_whole_script_and_fails_without_its_function(
         ready.write("/run/selinux-mode", "Enforcing\n")
         ready.write(SELINUX, "SELINUX=enforcing\n")
         ready.run("systemctl enable --now firewalld; swapon /swap.img")
-        ready.run("sed -i 's/^#gpu-cluster# //' /etc/fstab")
+        ready.run("sed -i 's/^#gpu-cluster# //; / noauto /d' /etc/fstab")
 
 
 def test_every_step_of_the_preparation_has_a_check() -> None:

@@ -20,15 +20,9 @@ from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.versions.count import ROOT
+from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
 from toolchain.pins import KUBERNETES_MODULES
 
-KUBELETS = ("tests/proofs/real/test_kubelet.py", "tests/proofs/real/test_bare_cluster.py")
-UPGRADE = ("tests/proofs/real/test_cluster_upgrade.py",)
-BEHAVIOURS = (
-    "tests/policies/admission/test_kubernetes_versions.py",
-    "tests/proofs/attacks/test_subresources.py::test_a_tenant_gives_his_claim_no_devices",
-)
-"""Tests of what the API servers of the versions do differently; the rest is in `KUBELETS`."""
 LIMIT = 3600
 """Seconds for building a version's tools on a slow CPU, or for one of the other tests."""
 

@@ -9,6 +9,8 @@ import pytest
 from components.settings.support import ended
 from lab.real import parts
 from policies.charts import KUBE_VERSION
+from tests.proofs.versions.count import ROOT
+from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
 from toolchain.pins import KUBERNETES_MODULES
 from toolchain.versions import numbers
 
@@ -43,3 +45,8 @@ def test_a_cluster_is_upgraded_from_one_minor_version_before() -> None:
         "",
         *sorted(KUBERNETES_MODULES, key=numbers)[:-1],
     ]
+
+
+def test_the_proof_of_a_version_names_tests_that_exist() -> None:
+    named = (*BEHAVIOURS, *KUBELETS, *UPGRADE)
+    assert [path for path in named if not (ROOT / path.partition("::")[0]).is_file()] == []

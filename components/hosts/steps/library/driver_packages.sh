@@ -185,12 +185,12 @@ stream_of() {
 # Installation Guide; cuda-keyring is left out, because it is the repository's key. If a CUDA version
 # is declared, only packages of other versions are printed, which have these in their names.
 cuda_packages() {
-    awk -v kept="${GC_DRIVER_KEEP_CUDA-}" '
-        BEGIN { gsub(/\./, "-", kept) }
+    awk -v stays="${GC_DRIVER_KEEP_CUDA-}" '
+        BEGIN { gsub(/\./, "-", stays) }
         $1 == "cuda-keyring" { next }
         $1 ~ /^cuda($|-)/ || $1 ~ /^(nsight-|gds-tools)/ ||
         $1 ~ /^(lib)?(cublas|cufft|cufile|curand|cusolver|cusparse|npp|nvfatbin|nvjitlink|nvjpeg|nvvm)[a-z0-9]*(-|$)/ {
-            if (kept == "" || ($1 ~ /-[0-9]+-[0-9]+(-|$)/ && index($1 "-", "-" kept "-") == 0)) print $1 }' \
+            if (stays == "" || ($1 ~ /-[0-9]+-[0-9]+(-|$)/ && index($1 "-", "-" stays "-") == 0)) print $1 }' \
         "$scratch/installed"
 }
 
