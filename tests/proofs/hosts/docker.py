@@ -22,7 +22,7 @@ ExecStart=nsenter --net=/run/docker-net unshare --mount {DOCKERD}
 ExecReload=/bin/kill -s HUP $MAINPID
 """
 IPTABLES = '#!/bin/sh\nexec nsenter --net=/run/docker-net /usr/sbin/iptables "$@"\n'
-EARLIER = {
+EARLIER: dict[str, Any] = {
     "log-opts": {"max-size": "10m", "labels": 'it\'s <a> "b" & c'},
     "registry-mirrors": ["https://earlier.example.org"],
     "features": {"buildkit": True},

@@ -129,9 +129,9 @@ def held(host: Running, system: str) -> set[str]:
     return {word for line in lines if line.startswith("excludepkgs=") for word in line[12:].split()}
 
 
-def drift(host: Running) -> tuple[str, ...]:
-    """Return the drift of phase `prepare` that an inspection of the host reports."""
+def drift(host: Running, phase: str = "prepare") -> tuple[str, ...]:
+    """Return the drift of a phase that an inspection of the host reports."""
     found = asyncio.run(observe_hosts([host.declared], host.key, 30))
     facts = found[host.declared.name]
     assert facts.error == ""
-    return facts.drift.get("prepare", ())
+    return facts.drift.get(phase, ())

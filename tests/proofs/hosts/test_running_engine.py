@@ -5,7 +5,6 @@ The daemons are real: containerd 1.6.20 of Debian, and where it is on this machi
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +12,10 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.hosts.observed.inspect import observe_hosts
 from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
-from tests.proofs.hosts import conftest, cri
+from tests.proofs.hosts import cri, software
 from tests.proofs.hosts.declared import runtime
-from tests.proofs.hosts.machine import Running, differences
+from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +32,8 @@ STARTS = "systemctl daemon-reload; systemctl restart containerd"
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Running]:
     """Yield one host for all tests; each test puts back what it changes."""
-    with conftest.temporary_cluster() as cluster:
-        yield conftest.start(cluster, "gpu-1", mode="namespaces")[0]
+    with temporary_cluster() as cluster:
+        yield start(cluster, "gpu-1", mode="namespaces")[0]
 
 
 @pytest.fixture
@@ -62,12 +60,6 @@ def asked(host: Running) -> dict[str, Any]:
     return dict(answer["containerd"])
 
 
-def drift(host: Running) -> tuple[str, ...]:
-    facts = asyncio.run(observe_hosts([host.declared], host.key, 30))["gpu-1"]
-    assert facts.error == ""
-    return facts.drift.get("runtime", ())
-
-
 @pytest.mark.promise(
     "The containerd that the unit runs is configured in the file that the unit names, whatever "
     "other containerd or file the host has."
@@ -91,7 +83,7 @@ def test_the_units_program_and_file_are_configured(host: Running) -> None:
     assert first.output.splitlines()[-2].startswith(said)
     assert host.read(ROOT) == untouched
     assert host.read(KOPS).startswith("imports = ")
-    assert drift(host) == ()
+    assert software.drift(host, "runtime") == ()
     assert host.apply(SCRIPT).output == "changed=0\n"
     assert host.undo(SCRIPT).status == 0
     assert differences(before, host.tree()) == {}
@@ -103,12 +95,12 @@ def test_a_unit_that_names_another_file_gets_that_one_configured(host: Running) 
     assert host.apply(SCRIPT).status == 0
     host.write(KOPS, "version = 2\n")
     runs(host, f"--config={KOPS}")
-    assert drift(host) == ("containerd",)
+    assert software.drift(host, "runtime") == ("containerd",)
     moved = host.apply(SCRIPT)
     assert (moved.errors, moved.status) == ("", 0)
     assert host.read(ROOT) == before
     assert "nvidia" in asked(host)["runtimes"]
-    assert drift(host) == ()
+    assert software.drift(host, "runtime") == ()
 
 
 @pytest.mark.promise(
@@ -165,7 +157,7 @@ def test_valid_files_are_taken_and_lose_nothing(host: Running, name: str) -> Non
     registry = cri.runtime_config(host.root / "run/containerd/containerd.sock")["registry"]
     assert registry["configPath"] == "/etc/containerd/certs.d"
     assert host.apply(SCRIPT).output == "changed=0\n"
-    assert drift(host) == ()
+    assert software.drift(host, "runtime") == ()
     assert host.undo(SCRIPT).status == 0
     assert differences(before, host.tree()) == {}
 
@@ -175,10 +167,10 @@ def test_a_change_of_what_the_drop_in_repeats_is_drift_and_comes_in(host: Runnin
     host.write("/etc/containerd/config.d/registries.toml", IMPORTED)
     assert host.apply(SCRIPT).status == 0
     host.write("/etc/containerd/config.d/registries.toml", IMPORTED.replace("certs", "mirrors"))
-    assert [line.partition(",")[0] for line in drift(host)] == [
+    assert [line.partition(",")[0] for line in software.drift(host, "runtime")] == [
         "/etc/containerd/config.d/registries.toml"
     ]
     assert host.apply(SCRIPT).status == 0
     registry = cri.runtime_config(host.root / "run/containerd/containerd.sock")["registry"]
     assert registry["configPath"] == "/etc/containerd/mirrors.d"
-    assert drift(host) == ()
+    assert software.drift(host, "runtime") == ()
