@@ -89,7 +89,8 @@ def kept(forge: Forge, document: Document, origin: Origin) -> str:
     match = MARK.match(mark(document.stack, ()))
     stack = match["stack"] if match else "_"
     body = body_of(document, origin)
-    return publish(forge, stack, body, lambda earlier: outdated(earlier, origin))
+    gpus = document.gpus.after if document.clusters else None
+    return publish(forge, stack, body, lambda earlier: outdated(earlier, origin, gpus))
 
 
 def _document(stack: str, text: bytes) -> Document:

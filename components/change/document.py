@@ -54,6 +54,40 @@ class Loss(StrEnum):
     UNDECLARED_GPU = "undeclared-gpu"
 
 
+class Cause(StrEnum):
+    """Why something happens to a pod.
+
+    - `drain`: its node is drained.
+    - `taint`: it does not tolerate a taint that the run adds.
+    - `driver`: the container with its node's driver is replaced.
+    - `leaves-pool`: its node leaves the pool, and is in no pool of the stack then.
+    - `platform`: the platform that advertises its GPUs is replaced by another.
+    - `fewer-gpus`: the stack file declares fewer GPUs for its node.
+    """
+
+    DRAIN = "drain"
+    TAINT = "taint"
+    DRIVER = "driver"
+    LEAVES_POOL = "leaves-pool"
+    PLATFORM = "platform"
+    FEWER_GPUS = "fewer-gpus"
+
+
+class Restriction(StrEnum):
+    """What becomes of GPUs that are not down during the run.
+
+    - `leaves-pool`: their node leaves the pool, and is in no pool of the stack then.
+    - `undeclared`: the stack file no longer declares them.
+    - `taint`: only pods that tolerate a taint that the run adds can get them.
+    - `not-inspected`: unknown, because the host or the cluster did not answer.
+    """
+
+    LEAVES_POOL = "leaves-pool"
+    UNDECLARED = "undeclared"
+    TAINT = "taint"
+    NOT_INSPECTED = "not-inspected"
+
+
 class Outage(StrEnum):
     """The step of a run that takes a node out of use."""
 
@@ -138,6 +172,7 @@ class PodChange(Model):
         node: Node that the pod runs on.
         gpus: Number of GPUs, or shares of GPUs, that the pod requests.
         loss: What happens to the pod.
+        cause: Why it happens. None: unknown.
     """
 
     namespace: Text
@@ -145,6 +180,7 @@ class PodChange(Model):
     node: Text
     gpus: Count = 0
     loss: Loss
+    cause: Cause | None = None
 
 
 class Gap(Model):
@@ -155,12 +191,45 @@ class Gap(Model):
         nodes: Nodes whose GPUs are gone.
         gpus: Number of GPUs of all these nodes together.
         at_most: Largest number of these GPUs that are gone at the same time.
+        evicts: Whether running pods with these GPUs are evicted. False: they keep their GPUs, and
+            only new pods get none.
     """
 
     why: Text
     nodes: tuple[Text, ...]
     gpus: Count
     at_most: Count
+    evicts: bool = True
+
+
+class Down(Model):
+    """All GPUs that are gone for a while, each counted once; the causes follow each other.
+
+    Attributes:
+        nodes: Nodes whose GPUs are gone.
+        gpus: Number of GPUs of all these nodes together.
+        at_most: Largest number of these GPUs that are gone at the same time.
+    """
+
+    nodes: tuple[Text, ...]
+    gpus: Count
+    at_most: Count
+
+
+class Limit(Model):
+    """GPUs that are not down, but not usable as before either.
+
+    Attributes:
+        what: What becomes of them.
+        nodes: Nodes of the GPUs. Empty: all nodes of the cluster.
+        gpus: Number of GPUs.
+        detail: The taint, or why something was not inspected. Empty: nothing to add.
+    """
+
+    what: Restriction
+    nodes: tuple[Text, ...]
+    gpus: Count
+    detail: Text = ""
 
 
 class VersionChange(Model):
@@ -246,7 +315,9 @@ class ClusterChange(Model):
         nodes: Nodes to which something happens.
         at_once: Largest number of nodes that are out of use at the same time.
         pods: Pods that would be evicted or would lose their GPUs.
-        gaps: GPUs that are gone for a while during the run.
+        gaps: GPUs that are gone for a while during the run, by cause.
+        down: Sum of the gaps. None: no GPU is gone.
+        limits: GPUs that are not gone, but not usable as before either.
         versions: Versions that change.
         files: Files on hosts that the run would write or remove, by host.
         changes: Differences that a person made in the stack file.
@@ -266,6 +337,8 @@ class ClusterChange(Model):
     at_once: Count = 1
     pods: tuple[PodChange, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    down: Down | None = None
+    limits: tuple[Limit, ...] = ()
     versions: tuple[VersionChange, ...] = ()
     files: tuple[Statement, ...] = ()
     changes: tuple[Statement, ...] = ()
@@ -286,6 +359,12 @@ class ClusterChange(Model):
             before=sum(known) if len(known) == len(before) else None,
             after=sum(pool.gpus.after for pool in self.pools),
         )
+
+    @property
+    def is_full_outage(self) -> bool:
+        """Return whether all GPUs of the cluster are gone at the same time."""
+        before = self.gpus.before
+        return bool(before) and self.down is not None and self.down.at_most == before
 
     @property
     def is_changed(self) -> bool:

@@ -33,9 +33,17 @@ def _texts(groups: Iterable[list[str]]) -> Iterator[str]:
         first, last = group[0], group[-1]
         match = _NUMBERED.fullmatch(last)
         if len(group) == 1 or match is None:
-            yield printable(first, LONGEST)
+            yield short(first)
         else:
-            yield f"{printable(first, LONGEST)}..{match['number']}"
+            yield f"{short(first)}..{match['number']}"
+
+
+def short(name: str) -> str:
+    """Return a printable name; a long one keeps its beginning and its end, which tell it apart."""
+    if len(name) > LONGEST:
+        half = LONGEST // 2
+        name = f"{name[:half]}…{name[-half:]}"
+    return printable(name)
 
 
 def _follows(before: str, after: str) -> bool:

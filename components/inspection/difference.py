@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from components.change.document import Loss
+from components.change.document import Cause, Loss
 from components.findings import Finding, Findings, Kind
 from components.hosts.difference import HostDifference
 from components.nodes.difference import PoolGpus, SchedulingDifference
@@ -28,11 +28,13 @@ class PodLoss:
         node: Node that the pod runs on.
         pod: The pod.
         loss: What happens to the pod.
+        cause: Why it happens.
     """
 
     node: str
     pod: PodOnNode
     loss: Loss
+    cause: Cause
 
 
 @dataclass(frozen=True, kw_only=True)
