@@ -173,6 +173,10 @@ test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each ste
 	@$(RUN) lab.benchmarks B8
 	@$(call proof,rollout,-m '' --numprocesses 2 --dist loadfile)
 
+.PHONY: test-change
+test-change: $(VENV) ## what previews and comments say of sixty edits; the last line counts them
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/components/change tests/components/inspection/test_losses.py tests/commands/test_preview.py
+
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules
 	@rm -rf tests/results

@@ -200,7 +200,11 @@ def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
         raise FaultError(
             Fault(f"HOSTS={text}", f"no host {strange[0]}", "hosts of the stack file", "correct it")
         )
-    return Part(pool=pool, hosts=hosts)
+    # A host of a node without a pool would be a fault of the stack file.
+    left = [each for each in stack.cluster.pools if each.name == pool]
+    members = {name for each in left for name in each.node_names}
+    of_nodes = tuple(host.name for host in stack.cluster.hosts if host.node in members)
+    return Part(pool=pool, hosts=tuple(dict.fromkeys((*hosts, *of_nodes))))
 
 
 def run(stack: Stack, part: Part, answer: Answer) -> None:
@@ -218,7 +222,7 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
     hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
     leave_hosts(hosts, private_key_of(selected) if hosts else "")
     nodes: list[str] = []
-    if not part.hosts:
+    if part.pool or part.is_all:
         objects = in_cluster(resources if part.is_all else [])
         given = handed(desired, [part.pool] if part.pool else [])
         nodes = asyncio.run(leave_cluster(desired.context, given, objects))

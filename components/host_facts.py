@@ -51,6 +51,10 @@ class HostFacts:
         numa: NUMA nodes, such as `0-1`; "-" if unknown.
         loaded: Loaded kernel modules among nouveau and nova_core.
         swap: Active swap devices.
+        kubelet_cgroup_v1: Whether the kubelet's configuration has `failCgroupV1: false`. Unset with
+            cgroup v2.
+        foreign: What brings a container engine of its own that this project does not configure:
+            `k0s`, `snap-microk8s`, `snap-docker`, `snap-k8s`.
         package_lock: Lock file that a running package manager holds. Empty if no lock is held.
         reboot: Reasons why this project's scripts requested a reboot that has not happened yet.
         reboot_required: Whether the distribution requests a reboot (/run/reboot-required).
@@ -96,6 +100,8 @@ class HostFacts:
     uuids: tuple[str, ...] = ()
     swap: tuple[str, ...] = ()
     cgroup: int = 0
+    kubelet_cgroup_v1: bool = False
+    foreign: tuple[str, ...] = ()
     disk_free_mib: int = 0
     package_lock: str = ""
     boot_id: str = ""

@@ -156,12 +156,18 @@ def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
 def _two_of_them(
     operators: Sequence[ObservedWorkload], servers: Sequence[ObservedWorkload]
 ) -> Iterator[Fault]:
+    """Yield a fault if GPUs are advertised by more than one release, or by release and manifest.
+
+    Several plain manifests are fine: they can be for different nodes.
+    """
     plugins = [each for each in servers if each.what in PLUGINS]
-    if operators and plugins:
+    sources = {each.release for each in (*operators, *plugins)}
+    if len(sources) > 1 or (operators and plugins):
+        first, *others = map(str, (*operators, *plugins))
         yield Fault(
-            str(plugins[0]),
-            f"a device plugin beside the GPU Operator ({operators[0]})",
-            "one of them: two give the same GPU out twice",
+            first,
+            f"a device plugin beside {', '.join(others)}",
+            "one release, or plain manifests alone: two give the same GPU out twice",
             "remove one of them",
         )
 
@@ -176,7 +182,10 @@ def _unfinished(release: ObservedRelease, chart: str) -> Iterator[Fault]:
         )
     if release.chart != chart:
         yield Fault(
-            str(release), f"chart {release.chart}", f"chart {chart}", "take the other one out"
+            str(release),
+            f"chart {release.chart}",
+            f"chart {chart} as a release of its own",
+            "install NVIDIA's chart by itself, with the same values",
         )
 
 
@@ -193,24 +202,37 @@ def _edited(software: _Software) -> Iterator[Fault]:
 
 
 def _refused_values(software: _Software) -> Iterator[Fault]:
-    """Yield faults for secrets in a release's values, which a stack file must not contain."""
+    """Yield faults for secrets in values or manifests, which a stack file must not contain."""
+    kept: list[tuple[str, Mapping[str, Any]]] = [
+        (str(each), each.manifest) for each in software.objects
+    ]
     if software.release is not None:
-        for path in _secrets(software.release.values):
+        kept.append((str(software.release), software.release.values))
+    for place, values in kept:
+        for path in _secrets(values):
             yield Fault(
-                f"{software.release}: value {path}",
+                f"{place}: {path}",
                 "what looks like a secret (not repeated here)",
                 "no secret in a stack file, which everybody reads",
-                "put it into a Secret and name that Secret in the values",
+                "put it into a Secret and name that Secret here",
             )
 
 
-def _secrets(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in values.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _secrets(value, f"{path}.")
-        elif isinstance(value, str) and value and _is_secret(str(key)):
-            yield path
+def _secrets(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of texts under keys, and of variables, whose names suggest a secret."""
+    if isinstance(value, Mapping):
+        name, text = value.get("name"), value.get("value")
+        if isinstance(name, str) and isinstance(text, str) and text and _is_secret(name):
+            yield f"{path}.value"
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else str(key)
+            if isinstance(item, str) and item and _is_secret(str(key)):
+                yield here
+            else:
+                yield from _secrets(item, here)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _secrets(item, f"{path}[{index}]")
 
 
 def _is_secret(key: str) -> bool:

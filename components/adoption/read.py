@@ -24,6 +24,7 @@ from components.adoption.owners import Deliverers, owner_of
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, Json, Refused
 from components.kubernetes.gather import gather
+from components.kubernetes.grammar import IllFormed
 from components.kubernetes.managers import daemon_set
 from components.release.helm_record import (
     NOTED,
@@ -32,7 +33,10 @@ from components.release.helm_record import (
     secrets_of,
     status_of,
 )
+from policies.faults import Fault
 
+DEPTH = 50
+"""Maximum number of levels of a release's values."""
 GPU_OPERATOR = "NVIDIA's GPU Operator"
 _OPERATOR_IMAGE = "gpu-operator"
 APPS = "/apis/apps"
@@ -170,18 +174,42 @@ def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelea
     """Return the model of a release that Helm recorded.
 
     Parts of an unexpected type count as missing.
+
+    Raises:
+        IllFormed: Values are nested too deeply for a stack file.
     """
     chart = _mapping(recorded.get("chart"))
     metadata = _mapping(chart.get("metadata"))
+    values, defaults = _mapping(recorded.get("config")), _mapping(chart.get("values"))
+    if not all(map(_is_flat, (values, defaults))):
+        found = f"values nested more than {DEPTH} levels deep"
+        cure = "look who wrote the release's record"
+        raise IllFormed(Fault(f"release {namespace}/{name}", found, "values of a chart", cure))
     return ObservedRelease(
         name=name,
         namespace=namespace,
         chart=str(metadata.get("name") or ""),
         version=str(metadata.get("version") or ""),
         status=status_of(recorded),
-        values=_mapping(recorded.get("config")),
-        defaults=_mapping(chart.get("values")),
+        values=values,
+        defaults=defaults,
     )
+
+
+def _is_flat(value: Any) -> bool:
+    """Return True if nested mappings and lists have at most `DEPTH` levels."""
+    level = [value]
+    for _ in range(DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return True
+    return False
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def release_edits(manifest: str, members: dict[tuple[str, str], Json]) -> tuple[Edit, ...]:

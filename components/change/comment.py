@@ -276,7 +276,11 @@ def _down(cluster: ClusterChange) -> str:
         )
         gpus = counted(gap.gpus, "GPU")
         texts.append(f"{gpus} of {code(listed(gap.nodes))}, {most}: {code(gap.why)}")
-    return "; ".join(texts) or "nothing; every GPU stays usable"
+    if texts:
+        return "; ".join(texts)
+    if cluster.uninspected or cluster.unknown:
+        return "nothing that was found, but not everything was inspected"
+    return "nothing; every GPU stays usable"
 
 
 def _drained(nodes: Sequence[NodeChange]) -> str:

@@ -51,6 +51,8 @@ DIGESTED: Mapping[str, str] = {
 """Settings of which a node keeps only a digest (`components.desired.resolve`), in plain words."""
 RESTARTING = frozenset({"devicePlugin", "gpuOperator", "gpuManager", "dra"})
 """Settings whose change restarts the pods that advertise GPUs."""
+REASONS = 2
+"""Maximum number of edits that a reason for a drain names."""
 SCRIPTS = "this program's script "
 """Beginning of a finding about a script file that this program places on hosts."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
@@ -273,10 +275,7 @@ def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus
     drivers = {where: f"driver {was or 'none'} → {now}" for where, was, now in found_drivers}
     reasons: dict[str, list[str]] = {}
     for change in difference.rollout.nodes:
-        words = [
-            drivers.get(change.host.name, word) if word.startswith("driver ") else word
-            for word in change.what
-        ]
+        words = _reasons(change, difference, drivers.get(change.host.name, ""))
         reasons.setdefault("; ".join(words), []).append(change.host.node)
     for why, names in reasons.items():
         yield from gap(f"drained for {why}", names, in_waves(names))
@@ -304,6 +303,27 @@ def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus
     if restarted:
         why = f"the pods of {desired.platform.chart} restart, node by node"
         yield from gap(why, list(dict.fromkeys(restarted)), 1)
+
+
+def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
+    """Return why a node is drained: the driver's versions and the host's edits, in their words.
+
+    Args:
+        change: The host in the rollout.
+        difference: What the run changes.
+        driver: Versions of the driver, if the driver changes. Empty: it does not.
+    """
+    own = [each for each in difference.hosts.findings if each.name == change.host.name]
+    edits = [
+        _worded(each).text
+        for each in own
+        if each.kind is Kind.CHANGE and not each.first and not each.what.startswith("step ")
+    ]
+    by_driver = [driver] if driver and any(w.startswith("driver ") for w in change.what) else []
+    others = [word for word in change.what if not word.startswith("driver ")]
+    if by_driver and not others:
+        return by_driver
+    return [*by_driver, *(edits[:REASONS] if edits else others)]
 
 
 def _versions(

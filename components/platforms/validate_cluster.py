@@ -124,7 +124,7 @@ def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -
             f"DaemonSet {item.namespace}/{item.name}",
             f"{item.what} on nodes of the pools",
             f"{platform} alone: two of them give the same GPU out twice",
-            "remove it, or keep its pods off these nodes",
+            "take it over with `make adopt`, remove it, or keep its pods off these nodes",
         )
 
 

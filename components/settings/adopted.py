@@ -34,10 +34,14 @@ def _manifest(value: Mapping[str, Any]) -> Any:
     named = isinstance(metadata, Mapping) and all(
         isinstance(metadata.get(key), str) for key in ("name", "namespace")
     )
-    if value.get("apiVersion") != "apps/v1" or value.get("kind") not in _KINDS or not named:
+    spec = value.get("spec")
+    selector = spec.get("selector") if isinstance(spec, Mapping) else None
+    labels = selector.get("matchLabels") if isinstance(selector, Mapping) else None
+    known = value.get("apiVersion") == "apps/v1" and value.get("kind") in _KINDS
+    if not (known and named and isinstance(labels, Mapping) and labels):
         raise refuse(
             f"{show(value.get('kind'))} of {show(value.get('apiVersion'))}",
-            "the manifest of a DaemonSet of apps/v1 with metadata.name and metadata.namespace",
+            "the manifest of a DaemonSet of apps/v1 with name, namespace and selector.matchLabels",
             "run `make adopt`, which writes this section",
         )
     return frozen(value)

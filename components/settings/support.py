@@ -43,11 +43,11 @@ CLAIMS: Mapping[str, str] = {
     "amzn": r"Amazon Linux (\d+)",
 }
 """Regular expressions that find a version of each software in the documents."""
-SILENT = ("promises.md", "benchmarks.md", "support.md")
+SILENT = ("promises.md", "benchmarks.md", "rules.md", "support.md")
 """Pages that are not searched for versions.
 
-They are generated from marks in the code, report measurements of one day, or contain the table of
-end-of-support dates.
+They are generated from marks in the code, report measurements of one day, name the sources of the
+rules, or contain the table of end-of-support dates.
 """
 
 

@@ -39,7 +39,14 @@ _PHASE = r"[a-z_-]{1,32}"
 _COUNT, _YES = r"[0-9]{1,15}", r"(?:yes|no)?"
 _VERSION, _WORD = r"[0-9A-Za-z.~+-]{0,128}", r"[!-~]{0,256}"
 _COUNTS = ("nvidia_devices", "nvswitches", "cgroup", "disk_free_mib", "clock")
-_TRUTHS = ("headers", "secure_boot", "driver_container", "reboot_required", "simulated")
+_TRUTHS = (
+    "kubelet_cgroup_v1",
+    "headers",
+    "secure_boot",
+    "driver_container",
+    "reboot_required",
+    "simulated",
+)
 FORMS: Mapping[str, re.Pattern[str]] = {
     key: re.compile(form, re.DOTALL)
     for key, form in {
@@ -47,6 +54,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
         **dict.fromkeys(("containerd", "toolkit", "docker", "crio"), _VERSION),
         **dict.fromkeys(_COUNTS, _COUNT),
         **dict.fromkeys((*_TRUTHS, "peermem", "open_modules"), _YES),
+        "foreign": r"[a-z0-9 -]{0,64}",
         "os_version": r"[ -~]{0,64}",
         "loaded": r"[a-z0-9_]{1,64}",
         "installed": _VERSION,
@@ -136,6 +144,8 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         uuids=_devices(repeated["uuid"]),
         swap=tuple(single.get("swap", "").split()),
         cgroup=_number(single.get("cgroup")),
+        kubelet_cgroup_v1=single.get("kubelet_cgroup_v1") == "yes",
+        foreign=tuple(single.get("foreign", "").split()),
         disk_free_mib=_number(single.get("disk_free_mib")),
         package_lock=single.get("package_lock", ""),
         boot_id=single.get("boot_id", ""),

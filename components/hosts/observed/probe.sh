@@ -321,7 +321,14 @@ fabric
 leftovers
 find_swaps
 say swap "$swap"
-if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then say cgroup 2; else say cgroup 1; fi
+if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then
+    say cgroup 2
+else
+    say cgroup 1
+    ! takes_cgroup_v1 || say kubelet_cgroup_v1 yes
+fi
+find_foreign
+say foreign "$foreign"
 disk "$root/var/lib"
 find_package_lock
 say package_lock "$locked"

@@ -32,8 +32,10 @@ check_engine() {
 
 # Also called for a host that joins a cluster with an engine of its own (kubernetes.sh).
 cri_is_off() {
-    [ -f "$root/etc/containerd/config.toml" ] &&
-        ask 90 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
+    find_running containerd containerd
+    root_file=$(flag config c) || root_file=/etc/containerd/config.toml
+    [ -f "$root$root_file" ] &&
+        ask 90 "${running_program:-containerd}" --config "$root$root_file" config dump 2>/dev/null |
         grep -Eq '^disabled_plugins = .*["'\''](cri|io\.containerd\.grpc\.v1\.cri)["'\'']'
 }
 

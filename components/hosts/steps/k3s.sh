@@ -113,7 +113,7 @@ judge_applied() {
 }
 
 engine_view() {
-    find_unit
+    [ -n "$unit" ] || find_unit
     find_engine
     cat -- "$root$files" >"$1" 2>/dev/null || : >"$1"
 }

@@ -124,14 +124,15 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         return
     packages = host.sections.kubernetes_packages
     cure = "boot with systemd.unified_cgroup_hierarchy=1"
-    if version(packages.version or "") >= FAILS_ON_CGROUP_V1 and not _allows_cgroup_v1(packages):
+    allowed = facts.kubelet_cgroup_v1 or _allows_cgroup_v1(packages)
+    if version(packages.version or "") >= FAILS_ON_CGROUP_V1 and not allowed:
         found = f"cgroup v1, on which kubelet {packages.version} does not start by itself"
-        severity = Severity.ERROR if packages.init else Severity.WARNING
-        cure += (
-            "; or declare in kubernetesPackages.init kubeletConfiguration: {failCgroupV1: false} "
-            "and nodeRegistration: {ignorePreflightErrors: [SystemVerification]}"
-        )
-        yield fault(host, found, "cgroup v2", cure, severity)
+        if packages.init:
+            cure += (
+                "; or declare in kubernetesPackages.init kubeletConfiguration: {failCgroupV1: "
+                "false} and nodeRegistration: {ignorePreflightErrors: [SystemVerification]}"
+            )
+        yield fault(host, found, "cgroup v2", cure)
     elif not host.takes_cgroup_v1:
         wanted = "cgroup v2 (v1 is in maintenance since 1.31)"
         yield fault(host, "cgroup v1", wanted, cure, Severity.WARNING)

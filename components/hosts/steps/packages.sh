@@ -57,8 +57,8 @@ installed_headers() {
 }
 
 offered_headers() {
-    timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q ${unlocked:+"$unlocked"} --disableexcludes=main repoquery \
-        --whatprovides "kernel-devel-uname-r = $1" --qf '%{name} %{version}-%{release}' 2>/dev/null 9>&- |
+    timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q ${unlocked:+"$unlocked"} "$unhidden" repoquery \
+        --whatprovides "kernel-devel-uname-r = $1" --qf '%{name} %{version}-%{release}\n' 2>/dev/null 9>&- |
         head -n 1
 }
 

@@ -43,6 +43,7 @@ refuse_other_proxy() {
         done
     done
     systemctl show --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
+    # shellcheck disable=SC2013 # paths without spaces
     for file in $(sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p' "$scratch/variables"); do
         file_variables "$root$file" | sed "s|^|$file |" >>"$scratch/later"
     done

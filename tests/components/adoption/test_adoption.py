@@ -10,6 +10,7 @@ import pytest
 from commands.adopt import differing
 from components.adoption import parse
 from components.adoption.observed import (
+    NOBODY,
     ManagedBy,
     ManagerKind,
     ObservedCluster,
@@ -19,6 +20,7 @@ from components.adoption.owners import Deliverers, owner_of
 from components.adoption.propose import KUBESPRAY, OPERATOR, PLUGIN, Proposal, propose
 from components.adoption.read import observed_release, release_edits
 from components.desired.resolve import resolve
+from components.kubernetes.grammar import IllFormed
 from components.loading.loader import load
 from policies.faults import ConfigError
 
@@ -334,7 +336,7 @@ def test_a_release_whose_last_change_did_not_end_is_refused() -> None:
 def test_a_secret_in_values_is_not_written_into_the_stack_file() -> None:
     values = {"auth": {"password": "hunter2"}, "imagePullSecrets": [{"name": "registry"}]}
     proposal = propose(by_helm(config=values), "prod")
-    assert "value auth.password" in reasons(proposal)
+    assert "nvdp: auth.password" in reasons(proposal)
     assert "hunter2" not in reasons(proposal)
 
 
@@ -439,3 +441,33 @@ def test_what_hosts_have_is_named_and_they_are_left_alone() -> None:
     proposal = propose(by_manifest(machine("gpu-1", labels=labels)), "prod")
     assert any("containerd 2.2.9, driver 580.95.05" in note for note in proposal.notes)
     assert load(proposal.settings).hosts == ()
+
+
+def test_a_manifest_beside_a_release_is_refused_and_two_manifests_are_kept() -> None:
+    observed = by_helm()
+    other = parse.workload(plugin(name="other"), "DaemonSet", PLUGIN, NOBODY)
+    both = replace(observed, workloads=(*observed.workloads, other))
+    assert "two give the same GPU out twice" in reasons(propose(both, "prod"))
+    alone = by_manifest()
+    two = propose(replace(alone, workloads=(*alone.workloads, other)), "prod")
+    assert two.refused == ()
+    assert len(two.settings["adopted"]["objects"]) == 2
+
+
+def test_a_secret_in_a_variable_of_a_manifest_is_not_written_into_the_stack_file() -> None:
+    item = plugin()
+    container = item["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "API_TOKEN", "value": "hunter2"}, {"name": "A", "value": "b"}]
+    workload = parse.workload(item, "DaemonSet", PLUGIN, NOBODY)
+    proposal = propose(cluster(machine("gpu-1"), workloads=(workload,)), "prod")
+    assert "containers[0].env[0].value" in reasons(proposal)
+    assert "hunter2" not in reasons(proposal)
+    assert len(proposal.refused) == 1
+
+
+def test_values_nested_without_end_are_refused() -> None:
+    deep: Json = {}
+    for _ in range(60):
+        deep = {"a": deep}
+    with pytest.raises(IllFormed):
+        release(config=deep)

@@ -164,7 +164,10 @@ def test_a_rollout_names_waves_pods_and_the_gpus_that_are_down_meanwhile() -> No
         ("ops", "web", 0, Loss.EVICTED),
     ]
     assert change.gaps[0] == Gap(
-        why="drained for runtime false → true", nodes=("gpu-1", "gpu-2"), gpus=16, at_most=8
+        why="drained for devices by environment false → true",
+        nodes=("gpu-1", "gpu-2"),
+        gpus=16,
+        at_most=8,
     )
 
 

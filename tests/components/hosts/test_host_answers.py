@@ -92,7 +92,7 @@ def run(lines: str, *, path: str | None = None, shell: str = "sh") -> tuple[int,
 def programs(folder: Path, *left_out: str) -> str:
     """Return a PATH with what the functions use, without some programs."""
     folder.mkdir()
-    for name in ("awk", "curl", "grep", "paste", "perl", "sed", "tail", "timeout", "tr"):
+    for name in ("awk", "curl", "grep", "head", "paste", "perl", "sed", "tail", "timeout", "tr"):
         found = shutil.which(name)
         if found and name not in left_out:
             (folder / name).symlink_to(found)

@@ -415,14 +415,30 @@ def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
     assert found == ([] if maintained and platform == "gpu-manager" else [expected])
 
 
-def test_a_host_that_joins_with_cgroup_v1_is_told_of() -> None:
-    """A host with cgroup v1 gets only a warning: the cluster's kubelets may allow cgroup v1."""
+@pytest.mark.parametrize(
+    ("allowed", "severity", "said"),
+    [
+        (False, Severity.ERROR, "kubelet 1.36.3 does not start by itself"),
+        (True, Severity.WARNING, "cgroup v1"),
+    ],
+)
+def test_a_host_that_joins_with_cgroup_v1_needs_a_kubelet_that_takes_it(
+    allowed: bool, severity: Severity, said: str
+) -> None:
     join = {"endpoint": "192.0.2.9:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
     declared = cluster(kubernetesPackages={"version": "1.36.3", "join": join})
+    facts = HostFacts(cgroup=1, kubelet_cgroup_v1=allowed)
     (fault,) = (
-        each
-        for each in validate_host(desired_host(declared), HostFacts(cgroup=1))
-        if "cgroup v1" in each.found
+        each for each in validate_host(desired_host(declared), facts) if "cgroup v1" in each.found
     )
-    assert fault.severity is Severity.WARNING
-    assert "kubelet 1.36.3 does not start by itself" in fault.found
+    assert fault.severity is severity
+    assert said in fault.found
+
+
+@pytest.mark.promise(
+    "k0s and snaps, whose container engine this project does not set up, are named."
+)
+def test_an_engine_inside_of_something_else_is_named() -> None:
+    facts = HostFacts(foreign=("k0s", "snap-docker"))
+    found = [each.found for each in validate_host(desired_host(cluster()), facts)]
+    assert "k0s and snap-docker, with a container engine of its own" in found

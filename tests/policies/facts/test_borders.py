@@ -90,8 +90,11 @@ def at_the_inspection(part: Software, version: str) -> str:
 def on_a_host(part: Software, version: str) -> str:
     """Return what the preflight says of what it finds on a host."""
     cluster, host = declared()
-    there = {Software.DRIVER: "driver", Software.TOOLKIT: "toolkit"}[part]
-    facts = dataclasses.replace(GOOD, **{there: version})
+    facts = (
+        dataclasses.replace(GOOD, driver=version)
+        if part is Software.DRIVER
+        else dataclasses.replace(GOOD, toolkit=version)
+    )
     faults = validate_host(desired_host(cluster, host), facts)
     return "\n".join(str(fault) for fault in faults if f"{part} {version}" in fault.found)
 

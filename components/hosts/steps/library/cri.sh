@@ -10,7 +10,7 @@
 # shellcheck disable=SC2016 # a Perl program
 cri_status() {
     if command -v perl >/dev/null 2>&1; then
-        timeout 20 perl -e '
+        timeout 5 perl -e '
             use Socket;
             my ($path, $call) = @ARGV;
             socket(my $engine, PF_UNIX, SOCK_STREAM, 0) or die "$!\n";
@@ -34,15 +34,16 @@ cri_status() {
                     my $data = substr($in, 9, $size);
                     $in = substr($in, 9 + $size);
                     $answer .= $data if $type == 0 && $stream == 1;
+                    die "$path: more than 4 MiB\n" if length $answer > 1 << 22;
                     $ended = 1 if $type == 7 || $stream == 1 && ($type == 3 || $type < 2 && $flags & 1);
                 }
             }
             die "$path: no CRI answers\n" if length $answer < 6;
             print substr($answer, 5);' "$1" /runtime.v1.RuntimeService/Status
     else
-        printf '\000\000\000\000\002\010\001' | timeout 20 curl -sS --http2-prior-knowledge \
+        printf '\000\000\000\000\002\010\001' | timeout 5 curl -sS --http2-prior-knowledge \
             --unix-socket "$1" -H 'content-type: application/grpc' -H 'te: trailers' --data-binary @- \
-            http://localhost/runtime.v1.RuntimeService/Status | tail -c +6
+            http://localhost/runtime.v1.RuntimeService/Status | head -c 4194304 | tail -c +6
     fi
 }
 

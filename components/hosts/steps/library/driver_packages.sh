@@ -77,7 +77,7 @@ driver_words() {
 # upgrade of the system install the new driver before the node is drained.
 fetch_driver_packages() {
     driver_words
-    if [ "$manager" = dnf ] && bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list nvidia-driver &&
+    if [ "$manager" = dnf ] && has_module nvidia-driver &&
         [ "$(enabled_stream nvidia-driver)" != "$(stream_of "$kind")" ]; then
         note "the driver is of another module stream: it is fetched when this host is drained"
         return 0

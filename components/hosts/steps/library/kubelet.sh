@@ -35,3 +35,16 @@ kubelet_setting() {
             }' "$file"
     done | tail -n 1
 }
+
+# --- found later: the probe has this part too ---
+
+# Returns true if the kubelet that runs, or its default file, takes control groups of version 1
+# (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1).
+takes_cgroup_v1() {
+    main=$(timeout 5 systemctl show --property=MainPID kubelet 2>/dev/null)
+    main=${main#MainPID=}
+    words=$(tr '\000' '\n' <"$root/proc/${main:-0}/cmdline" 2>/dev/null)
+    case $words in *--fail-cgroupv1=false*) return 0 ;; esac
+    file=$(printf '%s\n' "$words" | sed -n 's/^--config=//p')
+    grep -Eq '^[[:space:]{]*["'\'']?failCgroupV1["'\'']?[[:space:]]*:[[:space:]]*["'\'']?false' "$root${file:-/var/lib/kubelet/config.yaml}" 2>/dev/null
+}

@@ -5,7 +5,7 @@
 # with apt).
 enable_stream() {
     [ "$manager" = dnf ] || return 0
-    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list "$1" || return 0
+    has_module "$1" || return 0
     had=$(enabled_stream "$1")
     mine=$(sed -n "s/^$step stream $1 //p" "$state/effects" 2>/dev/null | tail -n 1)
     [ -z "$mine" ] || effect stream "$1 $mine"
@@ -16,6 +16,13 @@ enable_stream() {
     keep "/etc/dnf/modules.d/$1.module"
     switch_stream "$1" "$2"
     did "stream $1:$2"
+}
+
+# has_module MODULE: returns true if a repository has the module; dnf 5 says nothing and ends with 0
+# if none has it. Leaves the list in the log.
+has_module() {
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list "$1" &&
+        awk -v module="$1" '$1 == module { found = 1 } END { exit !found }' "$scratch/log"
 }
 
 enabled_stream() {

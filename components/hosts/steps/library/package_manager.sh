@@ -7,12 +7,17 @@ manager=
 # apt does with --allow-change-held-packages. The plugin's locks also apply with --disableexcludes
 # (rpm-software-management/dnf-plugins-core 3677200, plugins/versionlock.py, sack).
 unlocked=
+# Option for dnf to see packages that somebody has excluded. dnf 5 has no --disableexcludes, takes
+# the options of a command only behind its name, and ends no line of --qf by itself (dnf 5.4.6,
+# dnf5-changes-from-dnf4(7)).
+unhidden=--setopt=disable_excludes=main
 
 find_manager() {
     if have apt-get && have dpkg-query; then
         manager=apt
     elif have dnf && have rpm; then
         manager=dnf
+        # dnf 5 has its locks in another file, and no option that lifts them.
         [ ! -s "$root/etc/dnf/plugins/versionlock.list" ] || unlocked=--disableplugin=versionlock
     fi
 }
@@ -66,8 +71,8 @@ list_available() {
     if [ "$manager" = apt ]; then
         apt-cache madison -- "$@" 2>/dev/null | awk -F ' *[|] *' '{ sub(/^ +/, "", $1); print $1, $2 }'
     else
-        timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q ${unlocked:+"$unlocked"} --disableexcludes=main repoquery --latest-limit=100 \
-            --qf '%{name} %{epoch}:%{version}-%{release}' "$@" 2>/dev/null 9>&- | sort -V -r
+        timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q ${unlocked:+"$unlocked"} "$unhidden" repoquery --latest-limit=100 \
+            --qf '%{name} %{epoch}:%{version}-%{release}\n' "$@" 2>/dev/null 9>&- | awk NF | sort -V -r
     fi >"$scratch/available"
     awk '{ sub(/^[0-9]+:/, "", $2); print $1, $2 }' "$scratch/available" >"$scratch/plain"
 }
@@ -99,7 +104,7 @@ install_interrupted_again() {
     [ -s "$scratch/new" ] || return 0
     await_package_manager
     # shellcheck disable=SC2046 # a list of words, split on purpose
-    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y ${unlocked:+"$unlocked"} --disableexcludes=main reinstall $(cat "$scratch/new") ||
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y ${unlocked:+"$unlocked"} "$unhidden" reinstall $(cat "$scratch/new") ||
         note "dnf can't install again what was interrupted: $(log_end)"
     did "dnf: installed again what was interrupted"
 }

@@ -129,3 +129,18 @@ flags() {
 flag() {
     flags "$@" >"$scratch/flag" && tail -n 1 "$scratch/flag"
 }
+
+# --- found later: the probe has this part too ---
+
+# Sets `foreign` to what runs containers on this host with an engine inside of it, which these
+# scripts do not configure: k0s, and snaps, whose programs see other files than the host's.
+# shellcheck disable=SC2034 # callers read this variable
+find_foreign() {
+    foreign=
+    for file in etc/systemd/system/k0sworker.service etc/systemd/system/k0scontroller.service; do
+        [ ! -e "$root/$file" ] || foreign="k0s"
+    done
+    for snap in microk8s docker k8s; do
+        [ ! -e "$root/snap/$snap/current" ] || foreign="${foreign:+$foreign }snap-$snap"
+    done
+}

@@ -22,6 +22,7 @@ apply() {
     require_root
     require_commands awk cat cmp cp cut grep mkdir mv paste rm rmdir sed sha256sum sort systemctl tail \
         timeout uname
+    refuse_foreign
     require_engine
     require_cgroup_driver
     check_toolkit
@@ -61,6 +62,16 @@ undo() {
     service_back
     take_back_step rights
     toolkit_off
+}
+
+# Names an engine that is inside of something else, before others report that none is installed.
+refuse_foreign() {
+    find_foreign
+    [ -z "$foreign" ] || {
+        problem "$foreign, with a container engine of its own" "containerd, Docker or CRI-O of packages, K3s or RKE2" \
+            "configure the NVIDIA runtime as its documentation says, and declare this host without runtime"
+        refuse_problems
+    }
 }
 
 # Checks that the kubelet and the engine use the same cgroup driver, or no pod of a joined node gets

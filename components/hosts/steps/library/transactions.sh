@@ -58,8 +58,8 @@ transaction() {
             shift
             set -- "$@" "${word%%=*}-${word#*=}"
         done
-        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y $only ${erasing:+"$erasing"} ${unlocked:+"$unlocked"} --disableexcludes=main --setopt=retries=2 \
-            --setopt=timeout=30 install "$@"
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y ${unlocked:+"$unlocked"} "$unhidden" --setopt=retries=2 \
+            --setopt=timeout=30 install $only ${erasing:+"$erasing"} "$@"
     fi
 }
 
@@ -147,7 +147,7 @@ remove_packages() {
         DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y \
             -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" --allow-change-held-packages remove --purge -- "$@"
     else
-        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main --setopt=clean_requirements_on_remove=0 \
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y "$unhidden" --setopt=clean_requirements_on_remove=0 \
             remove "$@"
     fi || fail "packages can't be removed ($*): $(log_end)"
     for name in "$@"; do

@@ -1,0 +1,73 @@
+"""What monitoring declares: exporter, objects of Prometheus, dashboard."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.desired.resolve import resolve
+from components.loading.loader import load
+from components.monitoring.component import MonitoringArgs
+from components.monitoring.values import COUNTERS, counters, dashboard, objects
+from components.platforms.gpu_manager import values as gpu_manager
+from components.settings.cluster import Cluster
+from tests.proofs.platform import ways
+from tests.resolved import platform_of
+
+Json = dict[str, Any]
+
+
+def cluster(way: str = "device-plugin", **settings: Any) -> Cluster:
+    return load(ways.declared("x", way, monitoring=settings))
+
+
+def made(way: str, *groups: str, **settings: Any) -> dict[str, Json]:
+    desired = resolve(cluster(way, **settings), "x")
+    assert desired.monitoring is not None
+    args = MonitoringArgs(
+        monitoring=desired.monitoring, platform=desired.platform, groups=frozenset(groups)
+    )
+    return objects(args.monitoring, args.platform, prometheus=args.prometheus)
+
+
+def test_prometheus_objects_are_made_where_their_definitions_are() -> None:
+    kinds = {"service-monitor", "share-monitor", "alerts"}
+    assert not kinds & made("gpu-manager").keys()
+    assert kinds <= made("gpu-manager", "monitoring.coreos.com").keys()
+    assert kinds <= made("gpu-manager", operatorObjects="always").keys()
+    never = made("gpu-manager", "monitoring.coreos.com", operatorObjects="never")
+    assert not kinds & never.keys()
+
+
+def test_the_operator_s_own_exporter_is_read_and_no_second_one_made() -> None:
+    result = made("gpu-operator-preinstalled", "monitoring.coreos.com")
+    assert "exporter" not in result
+    spec = result["service-monitor"]["spec"]
+    assert spec["selector"]["matchLabels"] == {"app": "nvidia-dcgm-exporter"}
+    assert spec["namespaceSelector"]["matchNames"] == ["gpu-operator"]
+
+
+def test_gpu_manager_is_scraped_at_its_own_path() -> None:
+    spec = made("gpu-manager", "monitoring.coreos.com")["share-monitor"]["spec"]
+    (endpoint,) = spec["endpoints"]
+    assert (endpoint["path"], endpoint["port"]) == ("/metric", "metrics")
+
+
+def test_the_dashboard_asks_only_for_what_is_collected() -> None:
+    collected = {name for name, _, _ in COUNTERS} | set(gpu_manager.METRICS)
+    collected |= {"kube_node_status_allocatable"}
+    for way in ways.WAYS:
+        panels = json.loads(dashboard(platform_of(cluster(way)).monitored))["panels"]
+        for panel in panels:
+            (target,) = panel["targets"]
+            assert any(name in target["expr"] for name in collected), target
+    panels = json.loads(dashboard(platform_of(cluster("gpu-manager")).monitored))["panels"]
+    text = json.dumps(panels)
+    assert all(name in text for name in gpu_manager.METRICS)
+
+
+def test_counters_are_written_as_the_exporter_reads_them() -> None:
+    lines = counters().splitlines()
+    assert len(lines) == len(COUNTERS)
+    assert all(line.count(",") >= 2 for line in lines)
+    assert len({line.split(",")[0] for line in lines}) == len(lines)
