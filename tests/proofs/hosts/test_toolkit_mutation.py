@@ -174,4 +174,5 @@ def test_an_emptied_function_of_k3s_is_seen(host: Running) -> None:
         assert not check(host, functools.partial(emptied_of, name)), name
         clean()
     functions = set(re.findall(r"^(\w+)\(\) \{", step("k3s").text, re.M))
+    # test_engines.py holds `setting` and `variable`.
     assert functions - {"smi_in_container", "setting", "variable"} == K3S.keys()
