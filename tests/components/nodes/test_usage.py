@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import httpx
 import pytest
 
 from components.desired.pool import Members
 from components.kubernetes.resources import DRA_DRIVER, GPU
+from components.nodes import usage as module
 from components.nodes.usage import Listed, NodeUsage, Usage, natural, usage
 from tests.components.nodes.usages import CREATED, claim, node, pod, slices
+from tests.fixtures.api import client
 
 POOL = Members(context="c", pool="a100", nodes=("gpu-1", "gpu-2"))
 
@@ -154,3 +158,20 @@ def test_names_with_numbers_are_sorted_by_number() -> None:
     assert sorted(["gpu-10", "gpu-2", "cpu-1", "gpu"], key=natural) == [
         "cpu-1", "gpu", "gpu-2", "gpu-10",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "told"), [(404, ()), (403, ("resourceclaims: no", "resourceslices: no"))]
+)
+def test_a_cluster_without_claims_is_read_and_a_refusal_is_told(
+    code: int, told: tuple[str, ...]
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "resource.k8s.io" in request.url.path:
+            return httpx.Response(code, json={"message": "no", "code": code})
+        items = [node("gpu-1")] if request.url.path.endswith("nodes") else []
+        return httpx.Response(200, json={"metadata": {}, "items": items})
+
+    found = asyncio.run(module.listed(client(answer)))
+    assert found.uninspected == told
+    assert len(found.nodes) == 1
