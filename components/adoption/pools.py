@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from components.adoption.observed import ObservedNode
 from components.base.names import POOL_NAME_LIMIT, LabelValue, OwnLabelKey
 from components.kubernetes.resources import GPU
+from components.nodes.usage import natural
 from components.settings.device_plugin import CONFIG_LABEL
 from components.settings.nodes.node_range import ranges
 from components.settings.nodes.taint import Taint
@@ -207,14 +208,4 @@ def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, 
 
 def node_ranges(nodes: Iterable[ObservedNode]) -> list[str]:
     """Return the names of nodes, with consecutive names as ranges such as `gpu-[1-4]`."""
-    return [*ranges([node.name for node in sorted(nodes, key=lambda node: _natural(node.name))])]
-
-
-def _natural(name: str) -> tuple[tuple[int, str, int], ...]:
-    """Return a sort key that orders `gpu-2` before `gpu-10`."""
-    return tuple(_parts(name))
-
-
-def _parts(name: str) -> Iterator[tuple[int, str, int]]:
-    for part in re.findall(r"[0-9]+|[^0-9]+", name):
-        yield (1, "", int(part)) if part.isdigit() else (0, part, 0)
+    return [*ranges([node.name for node in sorted(nodes, key=lambda node: natural(node.name))])]

@@ -390,7 +390,7 @@ class Document(Model):
     """
 
     version: Literal["v1"] = VERSION
-    command: Literal["preview"] = "preview"
+    command: Literal["preview", "status"] = "preview"
     stack: Text
     outcome: Outcome
     clusters: tuple[ClusterChange, ...] = ()

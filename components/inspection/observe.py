@@ -65,6 +65,29 @@ def inspect(
     Raises:
         RunError: Something contradicts the settings, or no kubeconfig has the context.
     """
+    inspection = inspected(desired, private_key, source, unknown)
+    _show(desired.hosts, inspection, origins)
+    _tell(name, desired, inspection, source)
+    if inspection.problems:
+        raise Inspected("\n".join(inspection.problems))
+    return inspection
+
+
+def inspected(
+    desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
+) -> Inspection:
+    """Inspect hosts and cluster, and return the result; no engine is needed.
+
+    Args:
+        desired: Desired state.
+        private_key: SSH private key of the hosts. None: it is not known, so the hosts are not
+            inspected.
+        source: Name of the settings in messages. Empty: the stack file.
+        unknown: Why the cluster can't be inspected yet. Empty: it can.
+
+    Raises:
+        RunError: No kubeconfig has the context.
+    """
     extent = Extent.wanted()
     there = not unknown and (desired.kubeadm is None or is_there(desired.context))
     if there and extent.has_cluster:
@@ -78,10 +101,6 @@ def inspect(
     if extent is not Extent.OFF and there:
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
         inspection = _with_losses(desired, inspection, extent)
-    _show(desired.hosts, inspection, origins)
-    _tell(name, desired, inspection, source, extent)
-    if inspection.problems:
-        raise Inspected("\n".join(inspection.problems))
     return inspection
 
 
@@ -125,21 +144,35 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
-def _tell(name: str, desired: Desired, inspection: Inspection, source: str, extent: Extent) -> None:
+def _tell(name: str, desired: Desired, inspection: Inspection, source: str) -> None:
     """Log what the run would change, and write the change document."""
-    change = cluster_change(name, desired, inspection)
+    file = Path(source or f"Pulumi.{desired.stack}.yaml")
+    document = documented(name, desired, inspection, StackFile.read(file))
+    for change in document.clusters:
+        if change.is_changed or not inspection.problems:
+            pulumi.log.info("\n".join(lines(change)))
+    for blocker in blockers(inspection.difference):
+        pulumi.log.warn(blocker)
+    write(document, name)
+
+
+def documented(name: str, desired: Desired, inspection: Inspection, file: StackFile) -> Document:
+    """Return the change document of an inspected cluster.
+
+    Args:
+        name: Name of the component `GpuCluster`.
+        desired: Desired state.
+        inspection: Result of the inspection.
+        file: Lines of the stack file.
+    """
+    change, extent = cluster_change(name, desired, inspection), Extent.wanted()
     if skipped := extent.skipped:
         every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
         change = change.model_copy(update={"uninspected": every})
-    if change.is_changed or not inspection.problems:
-        pulumi.log.info("\n".join(lines(change)))
-    for blocker in blockers(inspection.difference):
-        pulumi.log.warn(blocker)
     outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
     if change.faults:
         outcome = Outcome.FAILED
-    document = Document(stack=desired.stack, outcome=outcome, clusters=(change,))
-    write(located(document, StackFile.read(Path(source or f"Pulumi.{desired.stack}.yaml"))), name)
+    return located(Document(stack=desired.stack, outcome=outcome, clusters=(change,)), file)
 
 
 def _show(

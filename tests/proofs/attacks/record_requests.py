@@ -28,7 +28,7 @@ from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[3]
 FILE = Path(__file__).with_name("requests.json")
-PHASES = {"preview": "preview", "up": "deploy", "destroy": "deploy"}
+PHASES = {"preview": "preview", "who": "preview", "up": "deploy", "destroy": "deploy"}
 WAYS = (
     *("device-plugin-driver-daemonset", "device-plugin", "gpu-operator-driver", "gpu-manager"),
     "dra",
@@ -161,7 +161,7 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
             for way in (way for way in WAYS if way in chosen):
                 project.write(ways.declared(project.stack, way, **BESIDE.get(way, {})))
                 assert project.command("start").returncode == 0
-                for command in ("preview", "up", "preview"):
+                for command in ("preview", "up", "preview", "who"):
                     recording.run(way, command)
                 recording.run(way, "destroy")
             if HOSTS in chosen:
