@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview report validate adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -62,6 +62,10 @@ comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): pr
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
 	@$(RUN) commands.preview
+
+.PHONY: report
+report: $(VENV) ## write report-STACK.html: GPUs, what would change, findings, figures, versions; changes nothing
+	@$(RUN) commands.report
 
 .PHONY: adopt
 adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
