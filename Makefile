@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview report validate status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -70,6 +70,10 @@ status: $(VENV) ## what drifted, is due, at fault or not validated, only read; f
 .PHONY: who
 who: $(VENV) ## which pods hold which GPUs, and how many are free, only read; VERBOSE=1 names each pod
 	@$(RUN) commands.who
+
+.PHONY: report
+report: $(VENV) ## write report-STACK.html: GPUs, what would change, findings, figures, versions; changes nothing
+	@$(RUN) commands.report
 
 .PHONY: adopt
 adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from components.charts.availability import unreachable
@@ -123,6 +123,20 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
     """
     async with connect(context) as client:
         return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+
+
+async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[Json]:
+    """Return all Node objects, with the devices of a DRA driver counted if a pool needs them.
+
+    Args:
+        context: Context of the kubeconfig.
+        resources: Extended resources of each pool.
+
+    Raises:
+        ClusterError: The cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return await with_devices(client, await client.list("nodes"), resources)
 
 
 async def observe_cluster(asked: Question) -> ClusterSeen:
