@@ -71,7 +71,7 @@ def _matches(term: Json, node: Json) -> bool:
 
 
 def _holds(expression: Json, values: Json) -> bool:
-    key, wanted = expression.get("key"), expression.get("values") or []
+    key, wanted = str(expression.get("key")), expression.get("values") or []
     match expression.get("operator"):
         case "In":
             return values.get(key) in wanted

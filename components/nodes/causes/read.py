@@ -15,8 +15,8 @@ from components.nodes.causes.pod import cause_of, not_created
 from components.nodes.drain import owner_of
 from policies.printable import printable
 
-FORBIDDEN, ABSENT, INVALID = 403, 404, 400
-"""HTTP statuses: not allowed, no such object or kind, and a container without a former log."""
+FORBIDDEN, ABSENT = 403, 404
+"""HTTP statuses: not allowed, and no such object or kind."""
 LOG_LINES, LOG_BYTES = 20, 16 * 1024
 """Maximum number of lines and bytes of a container's log that are read."""
 CAUSES = 3
