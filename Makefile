@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview report validate status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview report validate why status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -54,6 +54,10 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 .PHONY: validate
 validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
 	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
+
+.PHONY: why
+why: $(VENV) ## why a pod does not run, and what would help: make why POD=namespace/name
+	@POD='$(POD)' $(RUN) commands.why
 
 .PHONY: comment
 comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/ci.md)

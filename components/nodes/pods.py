@@ -65,7 +65,7 @@ def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnN
     gone = [
         pod_on_node(pod)
         for pod in to_evict(list(pods))
-        if any(not _tolerates(pod, taint) for taint in expelling)
+        if any(not tolerates(pod, taint) for taint in expelling)
     ]
     return tuple(sorted(gone, key=_name))
 
@@ -88,7 +88,7 @@ def _name(pod: PodOnNode) -> tuple[str, str]:
     return pod.namespace, pod.name
 
 
-def _tolerates(pod: Json, taint: Json) -> bool:
+def tolerates(pod: Json, taint: Json) -> bool:
     """Return whether a pod tolerates a taint.
 
     Source: Kubernetes documentation, "Taints and Tolerations": an empty key with `Exists` matches

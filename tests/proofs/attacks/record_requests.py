@@ -91,6 +91,13 @@ WORK = {
 }
 
 
+EXPLAINING = {Request("", resource, "list") for resource in ("events", "resourcequotas")}
+"""Requests of `make why`, which is not recorded here; `tests/commands/test_why.py` compares them.
+
+Logs of containers may hold secrets, so the role of previews does not read them.
+"""
+
+
 @dataclass
 class Recording:
     """The requests of previews and deployments, read from one API server's audit log."""
@@ -168,6 +175,7 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
                 recording.reboot()
             if CHANGES in chosen:
                 recording.change()
+    result["preview"] |= EXPLAINING
     # A deployment also runs the inspection, so it needs the requests of a preview.
     result["deploy"] |= result["preview"]
     return result
