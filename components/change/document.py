@@ -46,7 +46,8 @@ class Loss(StrEnum):
 
     - `evicted`: the pod is evicted from its node.
     - `loses-gpu`: nothing of the stack advertises the pod's GPU any more.
-    - `undeclared-gpu`: the pods of its node hold more GPUs than the stack file declares then.
+    - `undeclared-gpu`: the node's pods request more GPUs than the changed stack file declares for the
+      node.
     """
 
     EVICTED = "evicted"
