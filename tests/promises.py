@@ -89,8 +89,8 @@ def page() -> str:
 class Count:
     """Pytest plugin that prints how many promises passed and how many killed commands recovered.
 
-    A promise is a sentence in a test's mark ``promise``; it is kept if all its tests pass. A test that
-    kills commands on purpose records two numbers with ``record_property``: ``kills`` (commands
+    A promise is a sentence in a test's mark ``promise``; it is kept if all its tests pass. A test
+    that kills commands on purpose records two numbers with ``record_property``: ``kills`` (commands
     killed) and ``kills_healed`` (kills after which the next run repaired everything).
     """
 
@@ -117,7 +117,7 @@ class Count:
             self.healed += int(said.get("kills_healed", 0))  # type: ignore[call-overload]
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the counts as the last line if the run selected only tests with the mark ``promise``."""
+        """Print the counts as the last line if only tests with the mark ``promise`` ran."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or config.getoption("markexpr") != "promise":
             return

@@ -46,8 +46,8 @@ class Loss(StrEnum):
 
     - `evicted`: the pod is evicted from its node.
     - `loses-gpu`: nothing of the stack advertises the pod's GPU any more.
-    - `undeclared-gpu`: the node's pods request more GPUs than the changed stack file declares for the
-      node.
+    - `undeclared-gpu`: the node's pods request more GPUs than the changed stack file
+      declares for the node.
     """
 
     EVICTED = "evicted"

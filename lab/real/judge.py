@@ -75,8 +75,8 @@ def use(lab: Lab, key: str) -> None:
 
     Args:
         lab: The running test cluster.
-        key: `nfd.KEY` for Node Feature Discovery, `dra.KEY` for NVIDIA's DRA driver, otherwise the name
-            of a device plugin configuration. Empty: the component is only removed.
+        key: `nfd.KEY` for Node Feature Discovery, `dra.KEY` for NVIDIA's DRA driver, otherwise the
+            name of a device plugin configuration. Empty: the component is only removed.
     """
     nfd.remove(lab)
     sets = "/apis/apps/v1/namespaces/default/daemonsets"

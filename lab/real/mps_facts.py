@@ -1,7 +1,7 @@
 """Facts about MPS with NVIDIA's device plugin and its program `mps-control-daemon`.
 
-The closed-source daemon `nvidia-cuda-mps-control`, which `mps-control-daemon` starts, is replaced by
-a small test program (the probe) that records the commands sent to the daemon.
+The closed-source daemon `nvidia-cuda-mps-control`, which `mps-control-daemon` starts, is replaced
+by a small test program (the probe) that records the commands sent to the daemon.
 """
 
 from __future__ import annotations

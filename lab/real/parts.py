@@ -69,7 +69,7 @@ class RealPart:
     def folder(self) -> Path:
         """Return the folder with the go.mod file that pins the module.
 
-        The folder is the toolchain's if the toolchain builds the module, else a subfolder of `ROOT`.
+        The folder belongs to the toolchain if the toolchain builds the module, else to `ROOT`.
         """
         tool = MODULES.get(self.module)
         return tool.folder if tool else ROOT / self.module
