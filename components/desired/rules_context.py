@@ -63,7 +63,7 @@ def rules_context(
 
 
 def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Context:
-    """Return the facts about a stack with what its section `guardrails` adds."""
+    """Return the facts about a stack, completed by the settings of its section `guardrails`."""
     return replace(
         context,
         severities={rule: Severity(level) for rule, level in guardrails.rules.items()},
