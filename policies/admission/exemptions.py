@@ -83,7 +83,7 @@ def settled(context: Context, pod: str) -> str:
 
 
 def _matches(given: ExemptionFacts, pod: str) -> str:
-    """Return CEL that is true if an object matches each part of an exemption that is given."""
+    """Return CEL that is true if an object matches all fields that an exemption sets."""
     parts = [f"variables.today <= {text(given.until.isoformat())}"]
     if given.namespaces:
         parts.append(f"request.namespace.matches({text(pattern(given.namespaces))})")
