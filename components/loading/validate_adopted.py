@@ -16,6 +16,8 @@ _DESCRIBING: Mapping[str, frozenset[str]] = {
     "device-plugin": frozenset({"config", "configs"}),
     "gpu-operator": frozenset({"device_plugin", "mig_strategy", "nfd", "toolkit"}),
 }
+_OF_OBJECTS = frozenset({"device-plugin"})
+"""Platforms whose software can be taken over as plain objects, without a release."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
@@ -23,8 +25,9 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     adopted, platform = sections.sections.get("adopted"), sections.platform
     if not isinstance(adopted, AdoptedSettings) or platform is None:
         return
-    if platform not in _DESCRIBING or (adopted.objects and platform != "device-plugin"):
-        able = "device-plugin" if adopted.objects else " or ".join(_DESCRIBING)
+    possible = _OF_OBJECTS if adopted.objects else frozenset(_DESCRIBING)
+    if platform not in possible:
+        able = " or ".join(sorted(possible))
         what = "objects" if adopted.objects else "release"
         yield fault(
             ("adopted", what),
