@@ -1,4 +1,4 @@
-"""Short forms of lists of names, for texts that a person reads. Pure functions."""
+"""Short texts for long lists of names. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from policies.printable import printable, shortened
 MOST = 6
 """Maximum number of names or ranges that one text lists; further names are only counted."""
 LONGEST = 80
-"""Maximum number of characters of one name; Kubernetes allows 253, which no line needs."""
+"""Maximum number of characters of one name; longer names are shortened (Kubernetes allows 253)."""
 _NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>[0-9]{1,9})")
 
 
 def ranges(names: Iterable[str]) -> list[str]:
     """Return names with consecutive numbers as ranges: `gpu-1`, `gpu-2` become `gpu-1..2`.
 
-    Numbers with leading zeros keep them: `h100-01..16`.
+    Leading zeros of numbers stay: `h100-01..16`.
     """
     found: list[list[str]] = []
     for name in names:
@@ -56,12 +56,12 @@ def _follows(before: str, after: str) -> bool:
 
 
 def listed(names: Iterable[str], most: int = MOST) -> str:
-    """Return names as ranges in one text; further ranges are only counted."""
+    """Return names as ranges in one text; ranges after the first `MOST` are only counted."""
     return shortened(ranges(names), most)
 
 
 def and_more(number: int, most: int) -> str:
-    """Return how many names of a list are left out, such as ` and 3 more`; empty if none is."""
+    """Return a text about omitted names, such as ` and 3 more`; empty if no name is omitted."""
     return f" and {number - most} more" if number > most else ""
 
 

@@ -1,4 +1,4 @@
-"""Make the change document of a cluster from the inspection. Pure functions."""
+"""Make the change document of a cluster from the inspection result. Pure functions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SYSCTL = "sysctl "
 RESTARTING = frozenset({"devicePlugin", "gpuOperator", "gpuManager", "dra"})
 """Settings whose change restarts the pods that advertise GPUs."""
 REASONS = 2
-"""Maximum number of edits that a reason for a drain names."""
+"""Maximum number of stack file edits that the reason for a drain names."""
 SCRIPTS = "this program's script "
 """Beginning of a finding about a script file that this program places on hosts."""
 KEEPING_OFF = ("NoSchedule", "NoExecute")
@@ -144,7 +144,7 @@ def _files(desired: Desired, difference: Difference) -> Iterator[Statement]:
 
 
 def _notes(difference: Difference) -> Iterator[str]:
-    """Yield the nodes that the run leaves alone, changes without a wave, or must wait for."""
+    """Yield notes about nodes that the run skips, changes outside of waves, or must wait for."""
     rollout, layouts = difference.rollout, difference.layouts
     for host, why in rollout.left.items():
         yield printable(f"host {host} left alone: {why}")
@@ -204,7 +204,7 @@ def _pools(desired: Desired, difference: Difference) -> Iterator[PoolChange]:
 def _nodes(
     desired: Desired, difference: Difference, nodes: Mapping[str, NodeGpus]
 ) -> Iterator[NodeChange]:
-    """Yield the nodes that change their pool or GPUs, are taken out of use or are validated."""
+    """Yield the nodes whose pool or GPUs change, that are drained or rebooted, or validated."""
     validated = {finding.name for finding in difference.validation.findings}
     outages = _outages(desired, difference)
     rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
@@ -221,7 +221,7 @@ def _nodes(
 
 
 def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
-    """Return the nodes that the run takes out of use, by name."""
+    """Return the nodes that the run takes out of use temporarily, by name."""
     found: dict[str, NodeChange] = {}
     rolled = plan.waves(difference.rollout)
     kernels = {
@@ -253,7 +253,7 @@ def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
 
 
 def _rebooted(desired: Desired, difference: Difference) -> list[str]:
-    """Return the nodes whose hosts the run reboots because of an earlier run."""
+    """Return the nodes whose hosts the run reboots because an earlier run left a reboot pending."""
     if not desired.rollout.boots:
         return []
     return [host.node for host in desired.hosts if host.name in difference.hosts.reboot]
@@ -289,7 +289,7 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
 
 
 def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]) -> Iterator[Gap]:
-    """Yield the GPUs that are gone for a while, by reason."""
+    """Yield the GPUs that are unavailable for a part of the run, grouped by reason."""
     difference = inspection.difference
     found_drivers = _drivers(desired, inspection, nodes)
     by_node = _gpus_by_node(desired, nodes)
@@ -439,12 +439,12 @@ def _limits(
 
 
 def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
-    """Return why a node is drained: the driver's versions and the host's edits, in their words.
+    """Return why a node is drained: a new driver version and edited settings of its host.
 
     Args:
-        change: The host in the rollout.
+        change: Change of the host in the rollout.
         difference: What the run changes.
-        driver: Versions of the driver, if the driver changes. Empty: it does not.
+        driver: Old and new version of the driver. Empty: the driver does not change.
     """
     own = [each for each in difference.hosts.findings if each.name == change.host.name]
     edits = [
@@ -527,7 +527,7 @@ def _version(part: str, where: tuple[str, ...], was: str, now: str) -> VersionCh
 
 
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
-    """Return findings with the same text as one statement, without digests."""
+    """Join findings with the same text to one statement, and replace digests by words."""
     names: dict[Finding, list[str]] = {}
     for finding in map(_worded, _moves(findings)):
         named = names.setdefault(replace(finding, name=""), [])

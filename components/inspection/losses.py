@@ -1,6 +1,6 @@
-"""Pods that a run would evict, or whose GPUs it would take away, outside of rollouts.
+"""Find pods that a run would evict or deprive of their GPUs, outside of rollouts.
 
-Rollouts and MIG layouts inspect the nodes that they drain themselves (`components.rollout`).
+Pods on nodes that a rollout or a new MIG layout drains are inspected by `components.rollout`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from components.nodes.drain import to_evict
 from components.nodes.pods import NO_EXECUTE, not_tolerating, of_claims, pod_on_node, with_gpus
 
 SINGLE = 20
-"""Largest number of nodes whose pods are listed node by node; else all pods are listed once."""
+"""Maximum number of nodes whose pods are listed by one request per node.
+
+For more nodes, one request lists all pods of the cluster."""
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
 
@@ -67,7 +69,7 @@ class LossesQuestion:
     Attributes:
         context: Context of the kubeconfig.
         nodes: The nodes at risk, by name.
-        claims: Whether ResourceClaims hold the GPUs.
+        claims: Whether pods get their GPUs by ResourceClaims.
     """
 
     context: str
@@ -83,7 +85,7 @@ def question(
     *,
     in_container: bool = False,
 ) -> LossesQuestion:
-    """Return the nodes whose pods must be inspected.
+    """Return the nodes whose pods must be inspected, and how to inspect the pods.
 
     Args:
         context: Context of the kubeconfig.

@@ -51,7 +51,8 @@ def inspect(
 ) -> Inspection:
     """Inspect hosts and cluster, log what the run would change, and return the result.
 
-    The change document is written where `components.change.file.VARIABLE` says.
+    The change document is written to the path in the environment variable
+    `components.change.file.VARIABLE`.
 
     Args:
         name: Name of the component `GpuCluster`.
@@ -60,10 +61,10 @@ def inspect(
             inspected.
         origins: Values that a pool or a host overrides, by host (`inventory.origins`).
         source: Name of the settings in messages. Empty: the stack file.
-        unknown: Why the cluster can't be inspected yet. Empty: it can.
+        unknown: Why the cluster can't be inspected yet. Empty: the cluster can be inspected.
 
     Raises:
-        RunError: Something contradicts the settings, or no kubeconfig has the context.
+        RunError: The inspection contradicts the settings, or no kubeconfig has the context.
     """
     inspection = inspected(desired, private_key, source, unknown)
     _show(desired.hosts, inspection, origins)
@@ -216,7 +217,7 @@ def with_plans(
     cluster: ClusterSeen,
     extent: Extent,
 ) -> Inspection:
-    """Add the plans of the rollout and of the MIG layout changes."""
+    """Return the inspection with the plans of the rollout and of the MIG layout changes."""
     ask = nodes_of(rollout)
     pods = ask if extent is Extent.ALL else _unseen
     waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
@@ -229,7 +230,7 @@ def with_plans(
 
 
 def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> Inspection:
-    """Add the pods that are evicted or lose their GPUs, outside of rollouts."""
+    """Return the inspection with pods that are evicted or lose their GPUs outside of rollouts."""
     if not extent.has_cluster:
         return inspection
     difference = inspection.difference

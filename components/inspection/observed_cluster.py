@@ -36,11 +36,11 @@ class ClusterSeen:
     """Inspected state of a cluster.
 
     Attributes:
-        unreachable: Why the inspection is incomplete. Empty: it is complete.
+        unreachable: Why the inspection is incomplete. Empty: the inspection is complete.
         problems: Texts of problems that must stop the run.
         nodes: Names of all nodes. None: the nodes could not be listed.
         cordoned: Nodes that an earlier run of this program left cordoned.
-        unschedulable: Nodes of the pools that somebody else cordoned.
+        unschedulable: Nodes of the pools that were cordoned outside of this program.
         members: Labels of each pool's nodes.
         kernels: Kernel of each node.
         scheduling: Differences of nodes' labels and taints.
@@ -51,7 +51,7 @@ class ClusterSeen:
         layouts: Findings about nodes that get another MIG layout, by node.
         surroundings: Facts that `components.platforms.validate_cluster` checks. None: not
             inspected.
-        chart: Why the platform's chart can't be downloaded. Empty: it can.
+        chart: Why the platform's chart can't be downloaded. Empty: the chart can be downloaded.
     """
 
     unreachable: str = ""

@@ -1,4 +1,4 @@
-"""Pods on a node as previews name them: namespace, name, GPUs. Pure functions."""
+"""Pods on a node, with the facts that previews show: namespace, name, GPUs. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PodOnNode:
 
 
 def pod_on_node(pod: Json) -> PodOnNode:
-    """Return a pod with its GPU requests; devices of claims are not counted here."""
+    """Return a pod with the number of GPUs in its resource requests, without ResourceClaims."""
     meta = pod["metadata"]
     names = {
         name
@@ -59,7 +59,7 @@ def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
 def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
     """Return the pods that new taints with effect `NoExecute` evict, sorted by name.
 
-    Mirror pods and pods of DaemonSets are left out, as in a drain.
+    Mirror pods and pods of DaemonSets are left out, as `kubectl drain` does.
     """
     expelling = [taint for taint in taints if taint["effect"] == NO_EXECUTE]
     gone = [
@@ -71,7 +71,7 @@ def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnN
 
 
 def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
-    """Return the pods for which ResourceClaims hold whole GPUs of a node, sorted by name."""
+    """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
     found: list[PodOnNode] = []
     for claim in claims:
         status = claim.get("status") or {}

@@ -1,4 +1,4 @@
-"""The comment's Markdown: what a reader needs, nothing that a name can break, within the limit."""
+"""Markdown of pull request comments: complete, escaped, and at most `LIMIT` bytes long."""
 
 from __future__ import annotations
 

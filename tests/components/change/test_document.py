@@ -1,4 +1,4 @@
-"""The change document: what it counts and names, its schema, and what is never in it."""
+"""The change document's contents and schema; secrets and times are never in the document."""
 
 from __future__ import annotations
 

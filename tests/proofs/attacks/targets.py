@@ -233,7 +233,9 @@ def nodes(listed: list[Json]) -> None:
 
 
 def cluster(given: Json) -> None:
-    """Check that settings are proposed for any running cluster, or an error names the object.
+    """Check that `components.adoption` proposes settings for a cluster, or rejects an object of it.
+
+    The error of a rejected object must name the object.
 
     Args:
         given: A Node (`node`), a DaemonSet (`set`), and a release's record (`release`) with the
