@@ -140,8 +140,8 @@ def _of_node(
     """
     shown = printable(name)
     if node is None:
-        states = _states({State.DECLARED: pool.gpus, State.UNHEALTHY: excluded})
-        return NodeGpus(name=shown, gpus=states, note="not in the cluster")
+        absent = _states({State.DECLARED: pool.gpus, State.UNHEALTHY: excluded})
+        return NodeGpus(name=shown, gpus=absent, note="not in the cluster")
     kept = record.decode(node) or record.ValidationRecord()
     withdrawn = _gpus(pool, _amounts(pool, node, "capacity")) - _advertised(pool, node)
     unhealthy = min(pool.gpus, max(0, withdrawn))

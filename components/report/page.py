@@ -228,7 +228,7 @@ def _tables(cluster: ClusterChange) -> Iterator[Element]:
     ]
     pods = [
         (shown(f"{pod.namespace}/{pod.name}"), shown(pod.node), str(pod.gpus),
-         loss_text(pod.loss, 1).removeprefix("1 pod "))
+         loss_text([pod]).removeprefix("1 pod "))
         for pod in cluster.pods
     ]  # fmt: skip
     gaps = [
