@@ -24,8 +24,8 @@ line = os.environ["TEST_LINE"]
 pulumi_command.local.Command("one", create=line, update=line)
 """
 SLOW = "touch begun; sleep 60"
-STACK: Any = SimpleNamespace(replaced=lambda: False)
-"""Fake stack whose embedded cluster was not recreated."""
+STACK: Any = SimpleNamespace(embedded=False)
+"""Fake stack that runs on no embedded cluster."""
 
 
 @pytest.fixture

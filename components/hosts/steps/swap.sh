@@ -40,8 +40,12 @@ apply_swap() {
 # (systemd v257, src/gpt-auto-generator/gpt-auto-generator.c, add_partition_swap).
 mark_fstab() {
     [ -f "$root/etc/fstab" ] || return 0
-    awk '$1 !~ /^#/ && $3 == "swap" && $4 !~ /(^|,)noauto(,|$)/ {
-            print "#gpu-cluster# " $0; print $1 " none swap noauto 0 0"; found = 1; next } { print }
+    # Somebody may have taken our mark off a line; our line after it is then written once.
+    awk 'ours != "" && $0 == ours { ours = ""; next }
+        { ours = "" }
+        $1 !~ /^#/ && $3 == "swap" && $4 !~ /(^|,)noauto(,|$)/ {
+            ours = $1 " none swap noauto 0 0"; print "#gpu-cluster# " $0; print ours; found = 1; next }
+        { print }
         END { exit !found }' "$root/etc/fstab" >"$scratch/fstab"
     case $? in
         0) place /etc/fstab "$scratch/fstab" ;;

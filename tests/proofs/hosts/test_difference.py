@@ -160,16 +160,19 @@ DRIFTS: dict[str, tuple[str, list[Any]]] = {
     ),
     "a swap device that is mounted at boot again": (
         "sed -i 's/^#gpu-cluster# //' /etc/fstab",
-        [drifted("file /etc/fstab", *DRIFTED)],
+        [
+            drifted("file /etc/fstab", *DRIFTED),
+            drifted("swap at the next boot: /swap.img"),
+        ],
     ),
     "a module that is no longer loaded at boot": (
         "sed -i /br_netfilter/d /etc/modules-load.d/gpu-cluster.conf",
         [drifted("file /etc/modules-load.d/gpu-cluster.conf", *DRIFTED)],
     ),
     "two files of different phases": (
-        "rm /etc/sysctl.d/99-gpu-cluster.conf; echo >>/etc/containerd/conf.d/99-nvidia.toml",
+        "rm /etc/sysctl.d/zz-gpu-cluster.conf; echo >>/etc/containerd/conf.d/99-nvidia.toml",
         [
-            drifted("file /etc/sysctl.d/99-gpu-cluster.conf", "as applied", "missing"),
+            drifted("file /etc/sysctl.d/zz-gpu-cluster.conf", "as applied", "missing"),
             drifted("file /etc/containerd/conf.d/99-nvidia.toml", *DRIFTED),
         ],
     ),
@@ -184,14 +187,11 @@ DRIFTS: dict[str, tuple[str, list[Any]]] = {
     ),
     "an engine's configuration that is gone": (
         "rm /etc/containerd/conf.d/99-nvidia.toml",
-        [
-            drifted("file /etc/containerd/conf.d/99-nvidia.toml", "as applied", "missing"),
-            drifted("containerd"),
-        ],
+        [drifted("file /etc/containerd/conf.d/99-nvidia.toml", "as applied", "missing")],
     ),
     "an engine that was stopped": (
         "systemctl stop containerd",
-        [drifted("containerd is not active")],
+        [drifted("containerd"), drifted("containerd is not active")],
     ),
     "a step's file that was changed": (
         f"for each in {HELD}/steps/swap-*; do echo >>$each; done",
