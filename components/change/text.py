@@ -258,7 +258,7 @@ def loss_text(pods: Sequence[PodChange]) -> str:
     several = len(pods) > 1
     cause = pods[0].cause
     words = (KEEPING if cause is Cause.PLATFORM else HAPPENS[pods[0].loss])[several]
-    why = f" {BECAUSE[cause][several]}" if cause in BECAUSE else ""
+    why = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
     return f"{counted(len(pods), 'pod')} {words}{why}"
 
 
