@@ -24,6 +24,7 @@ from components.change.comment import (
 from components.change.document import (
     ClusterChange,
     Document,
+    Down,
     Gap,
     Loss,
     NodeChange,
@@ -166,6 +167,7 @@ def thousand() -> Document:
     cluster = ClusterChange(
         name="c", pools=pools, nodes=nodes, pods=pods, drift=drift, changes=drift, due=drift,
         gaps=tuple(Gap(why=f"why {n}", nodes=names, gpus=8000, at_most=8) for n in range(3)),
+        down=Down(nodes=names, gpus=8000, at_most=8),
     )  # fmt: skip
     return Document(stack="prod", outcome="changed", clusters=(cluster,), resources=resources)
 
