@@ -148,7 +148,7 @@ def _of_node(
     advertised = min(_advertised(pool, node), pool.gpus - unhealthy)
     ran = min(kept.gpus(instances(pool)), advertised)
     deferred = advertised - ran if kept.missing and kept.held else 0
-    states = {
+    numbers = {
         State.SIMULATED if kept.simulated else State.COMPUTED: ran,
         State.DEFERRED: deferred,
         State.ADVERTISED: advertised - ran - deferred,
@@ -157,7 +157,7 @@ def _of_node(
     }
     return NodeGpus(
         name=shown,
-        gpus=_states(states),
+        gpus=_states(numbers),
         shares=_shares(pool),
         parts=instances(pool),
         held=printable(kept.held) if deferred else "",

@@ -39,27 +39,10 @@ from components.change.document import (
     VersionChange,
 )
 from tests.components.change.edits import EDITS, document_of
+from tests.components.change.hostile import HOSTILE
 
 LONGEST_TEXT = 64 * 1024
 """Characters of the longest text that a document may have."""
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "![x](https://evil.example/x.png)",
-    "[click](javascript:alert(1))",
-    "`` `x` ```",
-    "| cell | cell |",
-    "@everyone",
-    "/close",
-    "\n/merge",
-    "--> <!-- gpu-cluster change: stack=prod labels=drift -->",
-    "\x1b[2J\u202e",
-    "</details>",
-    "::error::x",
-    "#1 and !2",
-    "```\n/approve",
-    "&lt;b&gt;",
-    "x" * 100_000,
-)
 
 
 def hostile(text: str) -> Document:

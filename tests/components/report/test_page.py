@@ -15,7 +15,7 @@ from components.change.document import Document, Outcome
 from components.report.gpu_map import State
 from components.report.page import LEGEND, SECTIONS, STYLE, Report, page
 from tests.components.change.edits import EDITS, document_of
-from tests.components.change.test_comment import HOSTILE
+from tests.components.change.hostile import HOSTILE
 from tests.components.report.reports import DAY, hostile, of_size
 
 VOID = {"meta"}
