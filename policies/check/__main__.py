@@ -10,7 +10,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
-from ..rules import Context
+from ..faults import Fault
+from ..rules import RULES, Context
 from . import arguments, files, together
 from .context import ContextError, StackFinder, by_config, of_stack
 from .document import Source
@@ -55,6 +56,9 @@ def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Cont
     context = of_stack(given.stack, Path.cwd(), find_stack) if given.stack else Context()
     if given.config:
         context = by_config(given.config, context)
+    if unknown := sorted(given.severities.keys() - RULES.keys()):
+        wanted, cure = "a rule of docs/rules.md or of ruleFolder", "correct the id"
+        raise ContextError(Fault(f"--rule {unknown[0]}", "no such rule", wanted, cure))
     return replace(
         context, namespace=given.namespace, severities={**context.severities, **given.severities}
     )

@@ -11,6 +11,8 @@ from .unknown import UNKNOWN, at, number, text
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _DEFAULT = "25%"
+_KEDA = 100
+"""Maximum number of pods of a ScaledObject that names none."""
 _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -66,7 +68,11 @@ Target = tuple[str, str, str]
 
 
 def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
-    """Return the maximum number of pods that HorizontalPodAutoscalers allow, by workload."""
+    """Return the maximum number of pods that autoscalers allow, by workload.
+
+    A ScaledObject of KEDA scales a Deployment to 100 pods unless it says otherwise (kedacore/keda
+    apis/keda/v1alpha1/scaledobject_types.go).
+    """
     targets: dict[Target, int] = {}
     for subject in subjects:
         if subject.kind == "HorizontalPodAutoscaler":
@@ -74,6 +80,12 @@ def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
             target = at(spec, "scaleTargetRef")
             key = (subject.namespace, text(at(target, "kind")), text(at(target, "name")))
             targets[key] = number(at(spec, "maxReplicas")) or 0
+        elif subject.kind == "ScaledObject" and subject.group_version.startswith("keda.sh/"):
+            spec = subject.manifest.get("spec")
+            target, most = at(spec, "scaleTargetRef"), at(spec, "maxReplicaCount")
+            kind = text(at(target, "kind")) or "Deployment"
+            key = (subject.namespace, kind, text(at(target, "name")))
+            targets[key] = _KEDA if most is None else number(most) or 0
     return targets
 
 

@@ -36,6 +36,7 @@ class Need(StrEnum):
 
 _IN_NAMESPACES = frozenset(
     {"ConfigMap", "Secret", "LimitRange", "ResourceQuota", "HorizontalPodAutoscaler"}
+    | {"ScaledObject"}
 )
 
 

@@ -50,7 +50,7 @@ def test_an_amount_beyond_any_float_leaves_the_other_files_judged(tmp_path: Path
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["x", "--format", "pdf"], ["x", "--rule", "GPU999=off"], ["x", "--rule", "GPU001=on"]],
+    [[], ["x", "--format", "pdf"], ["x", "--rule", "GPU899=off"], ["x", "--rule", "GPU001=on"]],
 )
 def test_wrong_arguments_are_told(arguments: list[str]) -> None:
     done = check(*arguments)
@@ -102,7 +102,7 @@ def test_a_custom_kind_is_judged_by_its_pods_or_said_not_to_be(tmp_path: Path) -
     job["spec"] = {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": bad["spec"]}}}}
     bad["spec"]["containers"][0]["image"] = "cuda:13"
     spark = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
-    spark["spec"] = {"executor": {"gpu": {"name": "nvidia.com/gpu", "quantity": 8}}}
+    spark["spec"] = {"executor": {"gpuCards": 8}}
     _write(tmp_path, job=json.dumps(job, indent=1), spark=json.dumps(spark))
     done = check(str(tmp_path / "job.yaml"))
     assert (done.code, "GPU001" in done.output, "not judged" in done.output) == (1, True, False)

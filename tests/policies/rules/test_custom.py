@@ -318,3 +318,18 @@ def test_replicas_of_a_custom_kind_count_against_pools_and_quotas() -> None:
         "GPU040": "400 nvidia.com/gpu in the stack, this one included",
         "GPU041": "8, beside workloads that ask for 400",
     }
+
+
+@pytest.mark.parametrize(("most", "over"), [({}, True), ({"maxReplicaCount": 2}, False)])
+def test_what_keda_may_add_counts_against_the_pools(most: Any, over: bool) -> None:
+    template = {"spec": {"containers": [yaml.safe_load(BAD.replace("500m", "1"))]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve", "namespace": "team"},
+        "spec": {"template": template},
+    }
+    scaled = custom("ScaledObject", "keda.sh/v1alpha1", "scaleTargetRef: {name: serve}")
+    scaled["spec"] |= most
+    found = {v.rule.id for v in evaluate_stack([deployment, scaled], TAINTED)}
+    assert found == ({"GPU040"} if over else set())

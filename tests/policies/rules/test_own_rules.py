@@ -83,6 +83,12 @@ def test_a_module_that_is_no_rule_is_told(tmp_path: Path, text: str, said: str) 
     assert "gpu901_team" in done.errors
 
 
+def test_a_level_of_a_rule_that_no_folder_has_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(GOOD)
+    done = check(str(tmp_path / "pod.yaml"), "--rule", "GPU901=off")
+    assert (done.code, "no such rule" in done.errors) == (2, True)
+
+
 def test_a_folder_without_rules_is_told(tmp_path: Path) -> None:
     manifest, config = configured(tmp_path, RULE)
     (tmp_path / "own" / "gpu901_team.py").unlink()
