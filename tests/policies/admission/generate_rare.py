@@ -27,7 +27,7 @@ _ROOM = 20
 # Memory blocks of one GPU in the pools of the test cluster "vcuda".
 _BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
-_CLAIM_NAMES = st.sampled_from(["a", "a", "gpu", "nic", "gpu-nic", "mine"])
+_CLAIM_NAMES = st.sampled_from(["a", "a", "gpu", "nic", "rdma-0", "gpu-nic", "mine"])
 
 
 def _metadata(namespace: str) -> Json:
@@ -191,6 +191,44 @@ def _by_class(draw: st.DrawFn) -> Json:
 
 
 @st.composite
+def _agents(draw: st.DrawFn) -> Json:
+    """Generate a DaemonSet without GPUs that sees much of its node (GPU078, GPU079)."""
+    mount: Json = {"name": "node", "mountPath": "/node"}
+    if draw(st.booleans()):
+        mount["readOnly"] = True
+    container = {**_container({"cpu": draw(st.integers(1, 64))}), "volumeMounts": [mount]}
+    if draw(st.booleans()):
+        container["securityContext"] = {"privileged": True}
+    path = draw(st.sampled_from(["/", "/dev", "/proc", "/var/lib/kubelet/device-plugins", "/opt"]))
+    spec: Json = {
+        "containers": [container],
+        "tolerations": [{"operator": "Exists"}] if draw(st.integers(0, 3)) else [],
+        "volumes": [{"name": "node", "hostPath": {"path": path}}],
+    }
+    labels = {"app": "a"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+@st.composite
+def _hami(draw: st.DrawFn) -> Json:
+    """Generate a pod with amounts of HAMi's resources near the largest ones (GPU080)."""
+    limits: Json = {GPU: 1, "nvidia.com/gpucores": draw(st.integers(90, 110))}
+    if draw(st.booleans()):
+        limits["nvidia.com/gpumem"] = draw(st.sampled_from([1, 3000, "3Gi"]))
+    spec = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
 def _node_processes(draw: st.DrawFn) -> Json:
     """Generate a pod that may use hostPID (GPU067)."""
     spec = {
@@ -237,7 +275,7 @@ def _nodes(draw: st.DrawFn) -> Json:
 
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
-    *(_services, _services, _shares, _jobs, _claims, _claims),
+    *(_services, _services, _shares, _jobs, _claims, _claims, _agents, _agents, _hami),
     *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
     *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
 )
