@@ -1,3 +1,1 @@
-"""The GPU rules: a command that checks manifests, a Pulumi policy pack and admission policies."""
-
-VERSION = "0.1.0"
+"""The GPU rules, and the Pulumi policy pack that enforces them."""

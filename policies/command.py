@@ -10,7 +10,6 @@ from pathlib import Path
 
 import yaml
 
-from . import VERSION
 from .admission import ACTIONS, Enforcement, manifests
 from .check import __main__ as checker
 from .check import arguments
@@ -19,6 +18,9 @@ from .check.report import CLEAN, UNREADABLE
 from .faults import Fault
 from .reference import described
 from .rules import RULES, Context
+
+VERSION = "0.1.0"
+"""Version of the package."""
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:

@@ -100,7 +100,7 @@ class Report:
     def summary(self) -> str:
         """Return a summary of the run in one line."""
         parts = [
-            f"{_plural(self.objects, 'object')} judged",
+            f"{_plural(self.objects, 'object')} judged" if self.objects else "nothing was judged",
             f"{self.count(Severity.MANDATORY)} mandatory and "
             f"{self.count(Severity.ADVISORY)} advisory violations",
         ]

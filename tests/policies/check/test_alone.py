@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands.files import project_files
-from policies import VERSION
+from policies.command import VERSION
 from tests.policies.check.running import ROOT, copy, install
 from tests.policies.check.samples import BAD, GOOD
 

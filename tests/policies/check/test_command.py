@@ -94,6 +94,7 @@ def test_a_chart_is_left_out_and_named(tmp_path: Path) -> None:
     assert "not judged: 1 Helm chart" in done.output
     named = check(str(tmp_path / "charts/train/Chart.yaml"))
     assert (named.code, "1 document without" in named.output) == (0, True)
+    assert named.output.startswith("nothing was judged, ")
 
 
 def test_a_custom_kind_is_judged_by_its_pods_or_said_not_to_be(tmp_path: Path) -> None:

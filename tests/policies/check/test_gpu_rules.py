@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policies import VERSION
 from policies.check.parse import documents
-from policies.command import main
+from policies.command import VERSION, main
 from policies.rules import RULES
 from tests.policies.check.samples import BAD
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from policies import VERSION
+from policies.command import VERSION
 from policies.rules import RULES
 from tests.policies.check.running import ROOT, copy
 from tests.policies.check.samples import BAD, GOOD
