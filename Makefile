@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview report validate why status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -55,6 +55,10 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
 	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
 
+.PHONY: why
+why: $(VENV) ## why a pod does not run, and what would help: make why POD=namespace/name
+	@POD='$(POD)' $(RUN) commands.why
+
 .PHONY: comment
 comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/ci.md)
 	@$(RUN) commands.comment
@@ -62,6 +66,18 @@ comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): pr
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
 	@$(RUN) commands.preview
+
+.PHONY: status
+status: $(VENV) ## what drifted, is due, at fault or not validated, only read; fails on drift and on faults
+	@$(RUN) commands.status
+
+.PHONY: who
+who: $(VENV) ## which pods hold which GPUs, and how many are free, only read; VERBOSE=1 names each pod
+	@$(RUN) commands.who
+
+.PHONY: report
+report: $(VENV) ## write report-STACK.html: GPUs, what would change, findings, figures, versions; changes nothing
+	@$(RUN) commands.report
 
 .PHONY: adopt
 adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file

@@ -1,7 +1,8 @@
 """Program of `make adopt STACK=…`: describe a running cluster in the stack file, and preview it.
 
-The cluster is only read. If no stack file exists, CONTEXT names the context of the kubeconfig, and
-the file is written. Otherwise the sections that differ from the cluster are written into it.
+The program does not change the cluster. If no stack file exists, CONTEXT names the context of the
+kubeconfig, and the file is written. Otherwise the sections that differ from the cluster are written
+into it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ OF_HOSTS = ("driver", "runtime")
 def differing(declared: Mapping[str, Any], proposal: Proposal) -> Json:
     """Return the sections of a proposal that differ from those of a stack file.
 
-    A pool keeps the name and the other settings of the declared pool with the same nodes, and all
-    its settings if the stack already manages these nodes. Declared settings of hosts stay.
+    A proposed pool keeps the name and the other settings of the declared pool with the same nodes,
+    and all settings if the stack already manages the nodes. Declared settings of hosts stay.
 
     Args:
         declared: Content of `gpu-cluster:cluster` in the stack file.
@@ -71,7 +72,7 @@ def _nodes(pool: Mapping[str, Any]) -> frozenset[str]:
 
 
 async def proposal_of(context: str) -> Proposal:
-    """Read a cluster and return the settings that keep it.
+    """Read a cluster and return settings that take it over without changes.
 
     Raises:
         ClusterError: The cluster can't be read.
@@ -83,10 +84,10 @@ async def proposal_of(context: str) -> Proposal:
 def write(stack: Stack, proposal: Proposal) -> list[str]:
     """Write a proposal into the stack file; return the names of the sections that changed.
 
-    The file is only replaced by one that loads.
+    The file is replaced only if the new content loads without faults.
 
     Raises:
-        ConfigError: The file would not load; it is left as it was.
+        ConfigError: The new content has faults; the file is not changed.
         InputError: The stack file has a form in which no section can be written.
     """
     file = stack.file
@@ -109,7 +110,7 @@ def context_of(stack: Stack) -> str:
     """Return the context of the stack file, or of CONTEXT if there is no stack file.
 
     Raises:
-        FaultError: There is neither.
+        FaultError: There is no stack file and CONTEXT is not set.
     """
     if stack.file.exists():
         return stack.cluster.kubernetes.context
@@ -146,7 +147,7 @@ def run(name: str, answer: Answer) -> None:
         raise FaultError(*proposal.refused)
     answer["written"] = written = write(stack, proposal)
     print(f"adopt: {stack.file.name}: {', '.join(written) or 'nothing'} written; now the preview")
-    # The settings of a stack are read once, so the changed file needs another object.
+    # A stack object reads its settings only once, so create another object for the changed file.
     adopted = Stack(name)
     with adopted.unsalted():
         preview.show(preview.run(adopted))
@@ -154,7 +155,7 @@ def run(name: str, answer: Answer) -> None:
 
 
 def main() -> None:
-    """Take over the cluster of the stack that `STACK` names; exit with 1 if it can't be."""
+    """Take over the cluster of the stack that `STACK` names; exit with 1 if that fails."""
     with answering("adopt") as answer:
         try:
             run(os.environ.get("STACK", "dev"), answer)

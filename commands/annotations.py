@@ -1,4 +1,4 @@
-"""Marks of a preview's problems on the stack file's lines, for GitHub and GitLab."""
+"""Show a preview's problems at the lines of the stack file, in GitHub and GitLab."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 10
 
 
 def of_github(document: Document) -> list[str]:
-    """Return workflow commands, which annotate lines of the stack file.
+    """Return GitHub's workflow commands that annotate the lines of the stack file.
 
     Source: GitHub documentation, "Workflow commands"; actions/toolkit packages/core/src/command.ts,
     escapeData and escapeProperty.
@@ -48,7 +48,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def of_gitlab(document: Document) -> str:
-    """Return the report of the problems, as JSON."""
+    """Return GitLab's code quality report about the problems, as JSON."""
     return json.dumps([_entry(each) for each in problems(document)], indent=1) + "\n"
 
 
@@ -65,7 +65,7 @@ def _entry(problem: Problem) -> dict[str, object]:
 
 
 def annotate(document: Document, environment: Mapping[str, str], folder: Path) -> Iterable[str]:
-    """Return the lines to print in a job of GitHub; write the report in a job of GitLab.
+    """Annotate problems: return the lines to print in GitHub, or write the report in GitLab.
 
     Args:
         document: The change document.

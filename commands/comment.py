@@ -1,7 +1,7 @@
-"""Program of `make comment`: print the comment about a change, or keep it in a pull request.
+"""Program of `make comment`: print a comment about a change, or post it to a pull request.
 
-It reads a change document and runs no code of the previewed branch, so it may hold a token. The
-document may be anybody's: it is checked by its schema, and everything in it is escaped.
+The program reads a change document and runs no code of the previewed branch, so it may have a
+token. The document is untrusted input: the program checks its schema and escapes all of its texts.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from components.change.document import Document, Outcome
 from policies.printable import printable
 
 CHANGE = "change.json"
-"""Name of the file with the document, if CHANGE names no other."""
+"""Default name of the file with the change document; CHANGE overrides the name."""
 GITHUB = "https://api.github.com"
 _HEAD = re.compile(r"[A-Za-z0-9_.-]{1,100}:[^\s:?*\[\\^~]{1,250}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
 LOST = "the job failed before its preview began; its log says why"
-"""Cause of a failed preview that left no document."""
+"""Cause to report if a failed preview left no change document."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the environment asks for.
+    """Inputs of the program from environment variables.
 
     Attributes:
         forge: `github`, `gitlab`, or empty: the comment is only printed.
         pull: Number of the pull request; for GitHub also empty, if `head` names it, and for GitLab
             `all`.
         head: Owner and branch of the pull request, as `owner:branch`.
-        origin: Where the document comes from.
+        origin: Commit and run that the document comes from.
         change: Path of the document.
         job: Job of a GitLab pipeline that writes the document.
-        stack: Name of the stack that the document must be about. Empty: any.
+        stack: Name of the stack that the document must be about. Empty: any stack.
         lost: Whether a missing document means that the preview failed.
-        optional: Whether a missing document means that there was no preview.
+        optional: Whether a missing document means that no preview ran.
     """
 
     forge: str
@@ -80,23 +80,24 @@ class Request:
 
 
 def body_of(document: Document, origin: Origin) -> str | None:
-    """Return the comment about a document; None if nothing needs to be said."""
+    """Return the comment about a document; None if the change needs no comment."""
     return None if is_silent(document) else rendered(document, origin)
 
 
 def kept(forge: Forge, document: Document, origin: Origin) -> str:
-    """Create or update the comment of a document's stack; return what was done."""
+    """Create or update the comment about a document's stack; return the action as text."""
     match = MARK.match(mark(document.stack, ()))
     stack = match["stack"] if match else "_"
     body = body_of(document, origin)
-    return publish(forge, stack, body, lambda earlier: outdated(earlier, origin))
+    gpus = document.gpus.after if document.clusters else None
+    return publish(forge, stack, body, lambda earlier: outdated(earlier, origin, gpus))
 
 
 def _document(stack: str, text: bytes) -> Document:
-    """Return a document about a stack, or about any stack if none is named.
+    """Parse a change document; return it if it is about the given stack, or any stack if empty.
 
     Raises:
-        ValueError: The text is no document, or one about another stack.
+        ValueError: The text is not a change document, or is about another stack.
     """
     document = Document.read(text)
     if stack and document.stack != stack:
@@ -173,7 +174,7 @@ def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
 
 
 def main() -> None:
-    """Print the comment, or keep it in a pull request."""
+    """Print the comment, or post it to a pull request."""
     request = Request.of(os.environ)
     try:
         if request.forge == "github":

@@ -22,7 +22,7 @@ WIDTH = 60
 TOLD = ("environment.GPU_CLUSTER_FINDING",)
 
 SECRET = ("[secret]", "4dabf18193072939515e22adb298388d")
-"""What the engine shows for a secret, and the key that marks a secret among properties.
+"""Text that the engine shows in place of a secret, and the key of a secret in properties.
 
 Source: pulumi v3.250.0, sdk/go/common/resource/sig.
 """
@@ -44,7 +44,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _line(path: str, old: Any, new: Any) -> str:
-    """Return the line about one property; empty if the values tell nothing or are secret."""
+    """Return the line about one property; empty for secrets and properties in `TOLD`."""
     if path in TOLD or any(mark in f"{path} {old} {new}" for mark in SECRET):
         return ""
     if any(value == UNKNOWN for value in (old, new)):

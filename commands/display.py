@@ -33,7 +33,7 @@ MOST_NAMED = 3
 NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
 RULE = re.compile(r"\bGPU\d{3}\b")
 OBJECTS = "kubernetes:"
-"""Beginning of the types whose changed properties a change document lists."""
+"""Prefix of the resource types whose changed properties a change document lists."""
 COLOR = re.compile(r"<\{%[^%]*%\}>")
 
 SIGNS: dict[Operation, str] = {
@@ -81,7 +81,7 @@ class Display:
     Attributes:
         say: Function that prints one line.
         preview: Whether the run only shows what would change.
-        clock: Function that returns a time in seconds; tests replace it.
+        clock: Function that returns a time in seconds; tests replace the function.
         resources: The resources that changed or would change.
         rules: The findings of the policy pack, each with the name of the resource.
         messages: The messages of the run, each with severity and text.

@@ -1,4 +1,4 @@
-"""The embedded cluster that a stack runs on, its simulated hardware and its simulated hosts."""
+"""The embedded cluster of a stack, with its simulated hardware and simulated hosts."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class EmbeddedCluster:
     def hardware(self) -> Hardware:
         """Return the simulated hardware that the hardware file describes.
 
-        If there is no hardware file, the hardware is derived from the stack file. For a stack on
-        its own embedded cluster it is written to the hardware file. For a replacement of a real
-        cluster it is derived again at each start and has no hosts.
+        Without a hardware file, the hardware is derived from the stack file. For a stack on
+        an embedded cluster, it is written to the hardware file. For an embedded cluster that
+        replaces a real cluster, the hardware is derived again at each start and has no hosts.
 
         Raises:
-            ConfigError: All faults of the file.
-            OSError: The file can't be written.
+            ConfigError: The hardware file has faults; the error lists all of them.
+            OSError: The hardware file can't be written.
         """
         if self.hardware_file.exists():
             return load_hardware(self.hardware_file)
@@ -89,7 +89,7 @@ class EmbeddedCluster:
             there, declared = load_hardware(self.hardware_file), self.stack.cluster
             lacking = list(ranges(absent(there, declared.pools, declared.hosts)))
         except ConfigError:
-            return  # `make start` reports the faults of the file.
+            return  # `make start` reports the faults of the hardware file.
         if lacking:
             print(
                 f"{self.hardware_file.relative_to(ROOT)} has no {', '.join(lacking)}, declared by "
@@ -98,7 +98,7 @@ class EmbeddedCluster:
             )
 
     def start(self) -> None:
-        """Start the parts of the embedded cluster and its simulated hosts that don't run.
+        """Start the embedded cluster and its simulated hosts; parts that run are left alone.
 
         Exit with 1 if a part can't be started.
         """
@@ -127,7 +127,7 @@ class EmbeddedCluster:
             self.stack.kubeconfig.write_text(yaml.safe_dump(content))
 
     def require_running(self) -> None:
-        """Exit with 1 if the embedded cluster does not run; start and create nothing."""
+        """Exit with 1 if the embedded cluster does not run; this method starts nothing."""
         status = simulator.status(self.stack.name)
         if status.ready and self.stack.kubeconfig.exists():
             return
@@ -142,9 +142,9 @@ class EmbeddedCluster:
 
     @property
     def _identity(self) -> str:
-        """Return an identifier of the embedded cluster: the SHA-256 sum of its authority's key.
+        """Return an identifier of the embedded cluster: the SHA-256 sum of its CA's key.
 
-        The authority signs the certificates of the cluster. Two embedded clusters with the same
+        The CA signs the certificates of the cluster. Two embedded clusters with the same
         name have different identifiers.
         """
         authority = simulator.authority(self.stack.name)
@@ -157,14 +157,14 @@ class EmbeddedCluster:
     def replaced(self) -> bool:
         """Return whether the embedded cluster was recreated since the last finished run.
 
-        This happens if its folder was removed, or if it could not be started again. The state then
-        contains objects that no longer exist.
+        A cluster is recreated if its folder was removed or it could not be started again. The
+        Pulumi state then contains objects that no longer exist.
         """
         path = self._remembered
         return path.exists() and path.read_text() != self._identity
 
     def remember(self) -> None:
-        """Record which embedded cluster the state belongs to; call this after a finished run."""
+        """Record which embedded cluster the Pulumi state belongs to; call this after each run."""
         self._remembered.write_text(self._identity)
 
     def stop(self) -> None:

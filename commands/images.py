@@ -73,7 +73,7 @@ class Check:
     """The result of verifying an image's signature.
 
     Attributes:
-        text: A comment line for the list.
+        text: Result as a comment line for the list of images that `make images` prints.
         refused: Whether cosign was run and did not confirm the signature.
     """
 

@@ -1,6 +1,6 @@
-"""Access to the lab, which is imported only for a stack that runs in it.
+"""Access to the lab (`lab/`), which is imported only for stacks on an embedded cluster.
 
-A platform team's stack has a real cluster, and its commands start without the simulator.
+Commands for a stack on a real cluster run without the lab's simulator.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Program of `make leave STACK=…`: hand a cluster back, or a part of it; it goes on working.
+"""Program of `make leave STACK=…`: stop managing a cluster, or a part of it, without changing it.
 
 Releases, objects, labels, taints and files on hosts stay. The state, the annotations on nodes and
-the backups on hosts are removed. POOL=name hands back the nodes of one pool, HOSTS=gpu-[1-2] these
-hosts; both take them out of the stack file.
+the backups on hosts are removed. POOL=name releases only the nodes of a pool, HOSTS=gpu-[1-2] only
+the named hosts; both also remove the pool or hosts from the stack file.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from policies.faults import Fault, FaultError
 RELEASE = "kubernetes:helm.sh/v3:Release"
 PREFIX = "kubernetes:"
 VALIDATION = "-validation-"
-"""Part of the names of resources that only serve the validation."""
+"""Part of the names of resources that are only used for the validation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InCluster:
-    """Objects of a state that stand in the cluster.
+    """Objects of the cluster that are recorded in a Pulumi state.
 
     Attributes:
         releases: Helm releases.
-        kept: Objects that stay.
-        deleted: Objects that only serve the stack.
+        kept: Objects that stay in the cluster.
+        deleted: Objects that are deleted, because only the stack uses them.
     """
 
     releases: tuple[HelmRelease, ...]
@@ -57,7 +57,7 @@ class InCluster:
 
 
 def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
-    """Return the cluster's objects in a state."""
+    """Return the cluster's objects that a Pulumi state records."""
     releases: list[HelmRelease] = []
     kept: list[Expected] = []
     deleted: list[Expected] = []
@@ -81,13 +81,13 @@ def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
 
 
 def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
-    """Return the URNs of the Commands of one pool: its labels and its validation."""
+    """Return the URNs of a pool's Command resources, which set labels and validate nodes."""
     ends = (f"-node-scheduling-{pool}", f"-validation-{pool}")
     return [each["urn"] for each in resources if name_of(each["urn"]).endswith(ends)]
 
 
 def handed(desired: Desired, pools: Collection[str] = ()) -> Handed:
-    """Return what a stack hands back on its nodes."""
+    """Return which annotations and field managers a stack removes from its nodes."""
     managers = {
         pool.manager for pool in desired.scheduling.pools if not pools or pool.pool in pools
     }
@@ -97,11 +97,11 @@ def handed(desired: Desired, pools: Collection[str] = ()) -> Handed:
 
 
 async def leave_cluster(context: str, given: Handed, objects: InCluster) -> list[str]:
-    """Hand the cluster back; return the names of the nodes.
+    """Stop managing the cluster's objects and nodes; return the names of the nodes.
 
     Raises:
         ClusterError: The API server refused a change.
-        FaultError: A run left nodes in the middle of a change.
+        FaultError: An interrupted run left a change of a node unfinished.
     """
     async with connect(context) as client:
         if faults := leave.unready(await client.list("nodes"), given):
@@ -117,7 +117,7 @@ def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
     """Remove records and backups from hosts, in parallel.
 
     Raises:
-        FaultError: A host can't be reached, or refuses.
+        FaultError: A host can't be reached, or rejects the login or the removal.
     """
 
     async def every() -> list[str]:
@@ -148,7 +148,7 @@ def private_key_of(selected: automation.Stack) -> str:
 
 
 def take_out(stack: Stack, pool: str, hosts: Collection[str]) -> None:
-    """Take a pool or hosts out of the stack file, which is left as it was if it has neither."""
+    """Remove a pool or hosts from the stack file, unless the file does not declare them."""
     text = stack.file.read_text(encoding="utf-8")
     settings = settings_of(text)
     pools = [each for each in settings["pools"] if each.get("name") != pool]
@@ -159,7 +159,7 @@ def take_out(stack: Stack, pool: str, hosts: Collection[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What is handed back: a pool, hosts, or everything if both are empty."""
+    """Part that is no longer managed: a pool, hosts, or the whole stack if both are empty."""
 
     pool: str = ""
     hosts: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Part:
 
     @property
     def is_all(self) -> bool:
-        """Return True if the whole stack is handed back."""
+        """Return True if the part is the whole stack."""
         return not self.pool and not self.hosts
 
 
@@ -179,7 +179,7 @@ def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
     """Return the part that POOL or HOSTS names.
 
     Raises:
-        FaultError: The stack has no such pool or host, or nothing would be left of it.
+        FaultError: The stack has no such pool or host, or no pool would be left in the stack.
     """
     pool, text = environment.get("POOL", ""), environment.get("HOSTS", "")
     parts = filter(None, map(str.strip, text.split(",")))
@@ -200,7 +200,7 @@ def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
         raise FaultError(
             Fault(f"HOSTS={text}", f"no host {strange[0]}", "hosts of the stack file", "correct it")
         )
-    # A host of a node without a pool would be a fault of the stack file.
+    # Remove the hosts of the pool, too: the stack file must not declare hosts without a pool.
     left = [each for each in stack.cluster.pools if each.name == pool]
     members = {name for each in left for name in each.node_names}
     of_nodes = tuple(host.name for host in stack.cluster.hosts if host.node in members)
@@ -208,10 +208,11 @@ def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
 
 
 def run(stack: Stack, part: Part, answer: Answer) -> None:
-    """Hand back a part of the stack, or all of it.
+    """Stop managing a part of the stack, or the whole stack.
 
     Raises:
-        FaultError: Something could not be handed back; what was, stays so, and the state is kept.
+        FaultError: A part could not be released. Parts that were released stay so; the Pulumi state
+        is kept.
     """
     require_context(stack)
     if cluster := embedded_cluster(stack):
@@ -238,7 +239,7 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
 
 
 def main() -> None:
-    """Hand back the stack that `STACK` names, or a part; exit with 1 if that fails."""
+    """Stop managing the stack that `STACK` names, or a part of it; exit with 1 on failure."""
     stack = Stack.current()
     with answering("leave") as answer, stack.held("make leave"):
         try:

@@ -31,7 +31,7 @@ from policies.faults import ConfigError
 
 @contextmanager
 def documents(folder: Path) -> Iterator[None]:
-    """Have the program write its change documents to a folder while the context is open."""
+    """Make the Pulumi program write its change documents to a folder while the context is open."""
     kept = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(folder)
     try:
@@ -44,7 +44,7 @@ def documents(folder: Path) -> Iterator[None]:
 
 
 def run(stack: Stack) -> Document:
-    """Preview the stack; return what would change, also if the preview failed."""
+    """Preview the stack; return the change document, also if the preview failed."""
     require_context(stack)
     if cluster := embedded_cluster(stack):
         cluster.require_running()
@@ -81,7 +81,7 @@ def run(stack: Stack) -> Document:
 
 
 def previewed(stack: Stack) -> Document:
-    """Preview the stack; a fault of the stack file is a failed preview."""
+    """Preview the stack; return a failed preview if the stack file has a fault."""
     try:
         with stack.unsalted():
             return run(stack)
@@ -94,7 +94,7 @@ def previewed(stack: Stack) -> Document:
 
 
 def show(document: Document) -> None:
-    """Print what the engine's steps add to the program's own lines; exit with 1 after a failure."""
+    """Print changes that the program has not printed itself; exit with 1 if the preview failed."""
     for line in object_lines(document):
         say(line)
     if document.outcome is Outcome.FAILED:

@@ -1,6 +1,6 @@
 """The Pulumi stack that a command works on.
 
-This module imports nothing of the lab, so that the commands of a stack with a real cluster don't.
+This module must not import `lab`, which commands for a real cluster don't need.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Stack:
 
     @classmethod
     def named(cls) -> Stack:
-        """Return the stack that ``STACK`` names, ``dev`` by default; its file may have faults."""
+        """Return the stack that ``STACK`` names (default ``dev``); its file may have faults."""
         return cls(os.environ.get("STACK", "dev"))
 
     @classmethod

@@ -109,7 +109,7 @@ def watched(
     Args:
         operation: A method of the automation API's stack, for example its `up`.
         answer: The JSON document of the command; gets ``resources`` and ``messages``.
-        display: Turns the engine's events into lines. None: a new one.
+        display: Object that turns the engine's events into lines. None: a new `Display`.
         preview: Whether the operation only shows what would change.
         options: Keyword arguments for the operation.
 

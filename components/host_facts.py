@@ -15,7 +15,7 @@ class HostFacts:
             other fields valid.
         refused: Whether the host was reached but not trusted: its host key differs, or it rejects
             the login.
-        wanted: What the error expected instead. May be empty.
+        wanted: What was expected in place of the state in `error`. May be empty.
         cure: How to resolve the error. May be empty.
         driver: Version of the loaded NVIDIA kernel driver. None if no driver is loaded.
         containerd: Version of containerd on PATH. None if it is not installed.
@@ -36,9 +36,9 @@ class HostFacts:
         nvidia_smi: Exit status and words of nvidia-smi if it failed. Empty if it succeeded.
         fabric: State and version of the fabric manager on hosts with NVSwitches; the state is
             `absent` if it is not installed. Empty without NVSwitches.
-        leftovers: Traces of other installers of the driver or the toolkit, each a kind and a detail
-            (`components.hosts.observed.driver`).
-        uuids: UUIDs of the GPUs that the loaded driver found, also of those that it excludes.
+        leftovers: Traces that other installers of the driver or the toolkit left, each with kind
+            and detail (`components.hosts.observed.driver`).
+        uuids: UUIDs of all GPUs that the loaded driver detects, including excluded GPUs.
         gpus: One line per GPU with its PCIe link, NUMA node, IOMMU and ACS, as
             `components.hosts.observed.hardware` parses it.
         rdma: One line per RDMA device with the states of its ports.
@@ -53,8 +53,8 @@ class HostFacts:
         swap: Active swap devices.
         kubelet_cgroup_v1: Whether the kubelet's configuration has `failCgroupV1: false`. Unset with
             cgroup v2.
-        foreign: What brings a container engine of its own that this project does not configure:
-            `k0s`, `snap-microk8s`, `snap-docker`, `snap-k8s`.
+        foreign: Installed software with a built-in container engine that this project does not
+            configure: `k0s`, `snap-microk8s`, `snap-docker`, `snap-k8s`.
         package_lock: Lock file that a running package manager holds. Empty if no lock is held.
         reboot: Reasons why this project's scripts requested a reboot that has not happened yet.
         reboot_required: Whether the distribution requests a reboot (/run/reboot-required).

@@ -70,11 +70,11 @@ def read(kind: type[T], text: str) -> T:
 
 
 def kept(kind: type[T], text: str | None, bound: int) -> T | None:
-    """Return a record that was kept outside, where others can change it; None if it isn't one.
+    """Return a record parsed from untrusted text, such as an annotation; None if it is invalid.
 
     Args:
-        kind: Class of the record; other keys than its fields make a text no record.
-        text: JSON text; None if nothing was kept.
+        kind: Class of the record; a text with a key that is not a field of the class is invalid.
+        text: JSON text; None if there is no record.
         bound: Maximum number of characters that are parsed.
     """
     if text is None or len(text) > bound:

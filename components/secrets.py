@@ -42,14 +42,14 @@ def read_secrets(settings: pulumi.Config) -> Secrets:
     """
     named = {name: settings.get_secret(name) for platform in every() for name in platform.secrets}
     return Secrets(
-        private_key=settings.get("sshPrivateKey") or _key_of_file(),
+        private_key=settings.get("sshPrivateKey") or key_of_file(),
         join_token=settings.get("kubeadmToken"),
         registry_credentials=settings.get_secret("registryCredentials"),
         named={name: value for name, value in named.items() if value is not None},
     )
 
 
-def _key_of_file() -> str:
+def key_of_file() -> str:
     """Return the SSH key from the file that the environment variable names.
 
     The result is empty if the variable is not set.

@@ -104,7 +104,10 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._lock = Lock()
 
     def service(self, details: Any) -> Any:
-        """Return the handler of a gRPC method: a method of this class, or the plugin itself."""
+        """Return the handler of a gRPC method, which is called with the request's bytes.
+
+        Methods that this class does not define are forwarded to the plugin.
+        """
         method: str = details.method
         own = {
             f"{PREFIX}{function.__name__}": function

@@ -1,4 +1,4 @@
-"""The promises in README.md and docs/, collected from the marks of the tests that check them.
+"""Collects the promises to users from the pytest marks of the tests that check them.
 
 A test is marked with ``@pytest.mark.promise("One sentence.")``. ``python -m tests.promises`` writes
 ``docs/promises.md``. ``make test-promises`` runs the marked tests; its last line counts promises
@@ -18,7 +18,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KILL_SEED = "GPU_CLUSTER_KILL_SEED"
-"""Environment variable with the seed of the random kills; a run prints the seed it used."""
+"""Environment variable with the random seed that decides when tests kill commands.
+
+Each test run prints its seed, so that a failure can be repeated."""
 PAGE = ROOT / "docs" / "promises.md"
 HEAD = """\
 # Promises
@@ -85,9 +87,11 @@ def page() -> str:
 
 @dataclass(eq=False)  # pytest compares plugins by identity, so the class must not define equality.
 class Count:
-    """Pytest plugin that counts kept promises and recovered kills for the last line of a run.
+    """Pytest plugin that prints how many promises passed and how many killed commands recovered.
 
-    A test that kills commands records the user properties ``kills`` and ``kills_healed``.
+    A promise is a sentence in a test's mark ``promise``; it is kept if all its tests pass. A test
+    that kills commands on purpose records two numbers with ``record_property``: ``kills`` (commands
+    killed) and ``kills_healed`` (kills after which the next run repaired everything).
     """
 
     kept: dict[str, bool] = field(default_factory=dict)
@@ -113,7 +117,7 @@ class Count:
             self.healed += int(said.get("kills_healed", 0))  # type: ignore[call-overload]
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the last line, if only promises were tested."""
+        """Print the counts as the last line if only tests with the mark ``promise`` ran."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or config.getoption("markexpr") != "promise":
             return

@@ -1,4 +1,4 @@
-"""What both forges share: the comments of a pull request, and how their answers are handled."""
+"""Shared part of the clients of GitHub and GitLab (the forges): requests, retries, comments."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from components.change.comment import LABELS, MARK
 from policies.printable import printable
 
 TIMEOUT = 20.0
-"""Seconds for one request."""
+"""Time limit of one request, in seconds."""
 ATTEMPTS = 5
-"""Maximum number of times that a publication starts again after a temporary answer."""
+"""Maximum number of attempts to publish a comment after temporary errors."""
 PAUSES = (1.0, 3.0, 10.0, 30.0)
-"""Seconds before each further attempt, if the forge names no time."""
+"""Seconds to wait before each further attempt, if the response has no `Retry-After`."""
 LONGEST_PAUSE = 60.0
-"""Longest pause in seconds that a forge may ask for; a longer one fails the command."""
+"""Longest accepted `Retry-After`, in seconds; the command fails if a forge requests more."""
 PAGE = 100
-"""Comments per page: the most that both forges return."""
+"""Number of comments per page, the maximum of both forges."""
 PAGES = 50
 """Maximum number of pages of comments that are read."""
 LARGEST = 32 * 1024 * 1024
-"""Largest answer in bytes that is read."""
+"""Maximum size of a response in bytes."""
 KEPT = ("content-type", "location", "retry-after", "x-ratelimit-remaining")
-"""Headers of an answer that are kept; its content is stored unpacked."""
+"""Headers of a response that are kept; others, such as `Content-Encoding`, no longer apply."""
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
 """HTTP statuses after which the same request may succeed later."""
 
 
 class ForgeError(Exception):
-    """A forge's answer that prevents the comment; the text says what to do."""
+    """A forge's response that prevents the comment; the error text says what to do."""
 
 
 class Temporary(Exception):
-    """An answer after which the publication starts again.
+    """A temporary error of a forge, after which the comment is published again.
 
     Attributes:
-        pause: Seconds to wait. None: the forge names none.
+        pause: Seconds to wait. None: the response has no `Retry-After`.
     """
 
     def __init__(self, text: str, pause: float | None = None) -> None:
-        """Keep the text and the pause."""
+        """Create the error from its text and the pause."""
         super().__init__(text)
         self.pause = pause
 
@@ -70,7 +70,7 @@ class Note:
 
     @property
     def labels(self) -> frozenset[str]:
-        """Return the labels that the comment asks for."""
+        """Return the pull request labels that are recorded in the comment."""
         match = MARK.match(self.body)
         return frozenset(match["labels"].split(",")) & set(LABELS) if match else frozenset()
 
@@ -85,7 +85,7 @@ class Forge(ABC):
     cures: ClassVar[dict[int, str]]
 
     def __init__(self, client: httpx.Client) -> None:
-        """Keep the client."""
+        """Create the forge from an HTTP client."""
         self.client = client
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Forge(ABC):
 
     @abstractmethod
     def labelled(self) -> frozenset[str]:
-        """Return which of our labels the pull request has."""
+        """Return the labels of the pull request that this program manages."""
 
     @abstractmethod
     def label(self, add: frozenset[str], remove: frozenset[str]) -> None:
@@ -111,12 +111,12 @@ class Forge(ABC):
     def request(
         self, method: str, path: str, *, missing: bool = False, **options: Any
     ) -> httpx.Response:
-        """Send a request; return the answer if it is a success.
+        """Send a request; return the response if it is a success.
 
         Args:
             method: HTTP method.
             path: Path below the client's address.
-            missing: Whether the answer 404 is a success, too.
+            missing: Whether status 404 counts as a success, too.
             options: Keyword arguments of `httpx.Client.request`.
 
         Raises:
@@ -138,10 +138,10 @@ class Forge(ABC):
         raise ForgeError(f"{text}; wanted: a success; cure: {cure}")
 
     def _sent(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send a request; return the answer, read up to `LARGEST` bytes.
+        """Send a request; return the response, whose content is at most `LARGEST` bytes.
 
         Raises:
-            ForgeError: The answer is larger.
+            ForgeError: The response is larger.
         """
         with self.client.stream(method, path, **options) as answer:
             content = b""
@@ -160,7 +160,7 @@ class Forge(ABC):
         """Yield the items of all pages of a list.
 
         Raises:
-            ForgeError: The answer is no list of objects, or there are too many pages.
+            ForgeError: The response is not a list of objects, or there are too many pages.
         """
         for page in range(1, PAGES + 1):
             params = {**query, "per_page": PAGE, "page": page}
@@ -173,10 +173,10 @@ class Forge(ABC):
         raise ForgeError(f"GET {path}: found more than {PAGES * PAGE} entries")
 
     def read(self, answer: httpx.Response) -> Any:
-        """Return the JSON of an answer.
+        """Return the JSON content of a response.
 
         Raises:
-            ForgeError: The answer is no JSON.
+            ForgeError: The response is not JSON.
         """
         try:
             return answer.json()
@@ -188,10 +188,10 @@ class Forge(ABC):
 
 
 def _is_limited(answer: httpx.Response) -> bool:
-    """Return whether a refusal is a rate limit.
+    """Return whether an error response reports a rate limit.
 
-    GitHub answers 403 with one of these headers (GitHub documentation, "Rate limits for the REST
-    API").
+    GitHub reports a rate limit by status 403 with one of these headers (GitHub documentation, "Rate
+    limits for the REST API").
     """
     left = answer.headers.get("x-ratelimit-remaining")
     return answer.status_code == 403 and (left == "0" or "retry-after" in answer.headers)
@@ -209,19 +209,19 @@ def publish(
     replace: Callable[[str], str],
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Create or update the comment of a stack, and set the labels; return what was done.
+    """Create or update the comment about a stack, and set the labels; return the action as text.
 
-    After a temporary answer all comments are read again, so that no second comment is created.
+    After a temporary error all comments are read again, so that no second comment is created.
 
     Args:
         forge: The pull request.
-        stack: Name of the stack, as the comment's mark has it.
+        stack: Name of the stack, by which an earlier comment is found.
         body: Text of the comment. None: nothing changes, so an earlier comment becomes outdated.
-        replace: Returns the outdated form of an earlier comment's text.
-        sleep: Waits for a number of seconds.
+        replace: Function that returns the text of an earlier comment, marked as outdated.
+        sleep: Function that waits for a number of seconds.
 
     Raises:
-        ForgeError: The forge refuses, or does not recover in time.
+        ForgeError: The forge rejects a request, or its temporary errors don't end in time.
     """
     for attempt in range(ATTEMPTS):
         try:

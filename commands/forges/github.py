@@ -18,13 +18,16 @@ from components.change.comment import LABELS, MARK
 VERSION = "2022-11-28"
 """Version of the REST API."""
 AUTHOR = "github-actions[bot]"
-"""Author of the comments that a workflow's own token writes."""
+"""Author of comments that are written with a workflow's `GITHUB_TOKEN`."""
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9_.-]{1,100}"
 _REPOSITORY = re.compile(f"{_PART}/{_PART}")
 
 
 def client(address: str, token: str) -> httpx.Client:
-    """Return an HTTP client with a token; it follows no redirect, so the token stays here."""
+    """Return an HTTP client that sends a token.
+
+    The client follows no redirects, so no other server gets the token.
+    """
     return httpx.Client(
         base_url=address.rstrip("/"),
         timeout=TIMEOUT,
@@ -42,7 +45,7 @@ class GitHub(Forge):
     Attributes:
         repository: The repository that gets the comment, such as `owner/name`.
         number: Number of the pull request.
-        author: Login whose comments count as ours.
+        author: Login whose comments count as comments of this program.
     """
 
     cures: ClassVar = {
@@ -57,10 +60,10 @@ class GitHub(Forge):
     def __init__(
         self, client: httpx.Client, repository: str, number: int, author: str = AUTHOR
     ) -> None:
-        """Keep which pull request it is.
+        """Create the client of one pull request.
 
         Raises:
-            ForgeError: The repository's name has another form.
+            ForgeError: The repository's name does not have the form `owner/name`.
         """
         super().__init__(client)
         if not _REPOSITORY.fullmatch(repository):
@@ -87,7 +90,7 @@ class GitHub(Forge):
         self.request("PATCH", path, json={"body": body})
 
     def labelled(self) -> frozenset[str]:
-        """Return which of our labels the pull request has."""
+        """Return the labels of the pull request that this program manages."""
         found = self.listed(f"{self.root}/issues/{self.number}/labels")
         return frozenset(str(each.get("name")) for each in found) & frozenset(LABELS)
 
@@ -101,13 +104,13 @@ class GitHub(Forge):
 
 
 def pull_of(client: httpx.Client, repository: str, head: str, commit: str) -> int | None:
-    """Return the number of the open pull request with a commit as its head; None without one.
+    """Return the number of the open pull request whose head is a commit; None if there is none.
 
     Args:
         client: HTTP client.
         repository: The repository that the pull request is for.
         head: Owner and branch that the pull request comes from, as `owner:branch`.
-        commit: Commit that was previewed; a pull request that has moved on is left out.
+        commit: Previewed commit; a pull request with a newer head commit does not count.
     """
     forge = GitHub(client, repository, 0)
     for each in forge.listed(f"{forge.root}/pulls", state="open", head=head):

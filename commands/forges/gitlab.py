@@ -19,7 +19,10 @@ _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255}){0,20}")
 
 
 def client(address: str, token: str) -> httpx.Client:
-    """Return an HTTP client with a token; it follows no redirect, so the token stays here."""
+    """Return an HTTP client that sends a token.
+
+    The client follows no redirects, so no other server gets the token.
+    """
     return httpx.Client(
         base_url=address.rstrip("/"), timeout=TIMEOUT, headers={"PRIVATE-TOKEN": token}
     )
@@ -42,10 +45,10 @@ class GitLab(Forge):
     }
 
     def __init__(self, client: httpx.Client, project: str, number: int) -> None:
-        """Keep which merge request it is.
+        """Create the client of one merge request.
 
         Raises:
-            ForgeError: The project's name has another form.
+            ForgeError: The project is neither a number nor a path such as `group/name`.
         """
         super().__init__(client)
         if not _PROJECT.fullmatch(project):
@@ -73,7 +76,7 @@ class GitLab(Forge):
         self.request("PUT", f"{self.root}/notes/{note.number}", json={"body": body})
 
     def labelled(self) -> frozenset[str]:
-        """Return which of our labels the merge request has."""
+        """Return the labels of the merge request that this program manages."""
         found = self.read(self.request("GET", self.root))
         return frozenset(map(str, found.get("labels") or ())) & frozenset(LABELS)
 
@@ -84,10 +87,11 @@ class GitLab(Forge):
 
 
 def waiting(client: httpx.Client, project: str, job: str) -> list[tuple[int, str, bytes]]:
-    """Return number, commit and change document of each open merge request that has one.
+    """Return number, commit and change document of open merge requests with a change document.
 
-    A pipeline of a fork runs in the fork's project, and no token is there. So a pipeline of the
-    default branch collects what the pipelines of merge requests left as artifacts.
+    A pipeline of a fork runs in the fork's project, which has no token of this project. So a
+    pipeline of the default branch collects the change documents that merge requests' pipelines left
+    as artifacts.
 
     Args:
         client: HTTP client.
@@ -110,7 +114,7 @@ def waiting(client: httpx.Client, project: str, job: str) -> list[tuple[int, str
 
 
 def _artifact(forge: GitLab, pipeline: dict[str, Any], job: str) -> bytes | None:
-    """Return the newest document of a job of a pipeline; None if the job left none."""
+    """Return the newest change document of a pipeline's job; None if the job left none."""
     root = f"/projects/{int(pipeline['project_id'])}"
     jobs = forge.listed(f"{root}/pipelines/{int(pipeline['id'])}/jobs")
     numbers = [int(each["id"]) for each in jobs if each.get("name") == job]

@@ -1,4 +1,4 @@
-"""Explain how software that somebody else delivers is handed over, and why it must be first."""
+"""Messages that say how another owner, such as Argo CD or Flux, must first give up GPU software."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _WANTED = "GPU software that only Helm or a plain manifest manages: two writers 
 
 
 def refusal(workload: ObservedWorkload) -> Fault | None:
-    """Return why a workload can't be taken over yet, with the way to hand it over; None if it can.
+    """Return why a workload can't be adopted yet, and how its owner gives it up; None if it can.
 
-    The way leaves the objects and their pods in the cluster.
+    The described commands leave the objects and their pods in the cluster.
     """
     owner = workload.managed_by
     if owner.kind in (ManagerKind.HELM, ManagerKind.NOBODY):
@@ -56,7 +56,7 @@ def way(owner: ManagedBy) -> str:
 
 
 def no_release(workload: ObservedWorkload) -> Fault:
-    """Return why an operator without a Helm release can't be taken over."""
+    """Return why a GPU Operator without a Helm release can't be adopted."""
     return Fault(
         str(workload),
         "a Deployment that no Helm release records",

@@ -1,4 +1,6 @@
-"""Hand a cluster back: labels, taints, releases and objects stay, the stack's own notes go.
+"""Release a cluster from a stack: remove the stack's annotations and records, nothing else.
+
+Labels, taints, Helm releases and objects stay in the cluster.
 
 Every function can run again after it was interrupted.
 """
@@ -30,13 +32,14 @@ OURS = "gpu-cluster/"
 """Prefix of the annotations that this program writes on nodes."""
 LIMIT = 30.0
 """Seconds for the connection to one host and the removal of its backups."""
-# What the host scripts keep (`docs/bare-hosts.md`); files that they installed stand elsewhere.
+# Folders with records and backups of the host scripts (`docs/bare-hosts.md`); the files that the
+# scripts installed are not in these folders.
 _BACKUPS = ("var/lib/gpu-cluster", "run/gpu-cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handed:
-    """What a stack hands back.
+    """What is released from a stack.
 
     Attributes:
         stack: Name of the stack.
@@ -54,7 +57,7 @@ class Handed:
 
 
 def is_handed(node: Json, handed: Handed) -> bool:
-    """Return True if the stack has notes on a node, for one of the pools that are handed back."""
+    """Return True if a node has annotations of the stack for a pool that is released."""
     records = {each.pool for each in every(node, handed.stack)}
     if handed.pools:
         return bool(records & handed.pools)
@@ -63,7 +66,7 @@ def is_handed(node: Json, handed: Handed) -> bool:
 
 
 def unready(nodes: Sequence[Json], handed: Handed) -> list[Fault]:
-    """Return a fault for each node that a run left in the middle of a change."""
+    """Return a fault for each node on which an interrupted run left a change unfinished."""
     return [
         Fault(
             f"node {node['metadata']['name']}",
@@ -81,9 +84,9 @@ def unready(nodes: Sequence[Json], handed: Handed) -> list[Fault]:
 
 
 def node_patch(node: Json, handed: Handed) -> list[Json]:
-    """Return the JSON patch that removes the stack's notes from a node, and its field ownership.
+    """Return the JSON patch that removes the stack's annotations and field ownership from a node.
 
-    Without an owner, labels stay when nobody applies them any more.
+    Without a field owner, the labels stay although no client applies them any more.
     """
     metadata = node["metadata"]
     managers = {
@@ -105,15 +108,16 @@ def node_patch(node: Json, handed: Handed) -> list[Json]:
 
 
 def _pointer(key: str) -> str:
-    """Return a key as a part of a JSON pointer (RFC 6901)."""
+    """Return a key escaped as a part of a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 async def leave_nodes(client: Client, handed: Handed) -> list[str]:
-    """Remove the stack's notes from its nodes; return the names of these nodes.
+    """Remove the stack's annotations from its nodes; return the names of the changed nodes.
 
     Raises:
-        ClusterError: The API server refused a change, or other clients change a node all the time.
+        ClusterError: The API server refused a change, or other clients changed a node at each
+        attempt.
     """
     nodes = [node for node in await client.list("nodes") if is_handed(node, handed)]
 
@@ -138,11 +142,11 @@ async def leave_nodes(client: Client, handed: Handed) -> list[str]:
 
 
 ATTEMPTS = 8
-"""Maximum number of attempts to write a node while other clients write it."""
+"""Maximum number of attempts to update a node that other clients update at the same time."""
 
 
 async def leave_objects(client: Client, objects: Collection[Expected]) -> list[str]:
-    """Remove the stack's label and note from objects that have them; return these, as text."""
+    """Remove the stack's label and annotation from objects; return the changed objects as text."""
     kinds = Kinds(client)
     for item in objects:
         await kinds.url(item)
@@ -175,7 +179,7 @@ async def leave_objects(client: Client, objects: Collection[Expected]) -> list[s
 
 
 async def delete_objects(client: Client, objects: Collection[Expected]) -> None:
-    """Delete objects that only serve the stack, such as the namespace of its validation pods."""
+    """Delete objects that only the stack uses, such as the namespace of its validation pods."""
     kinds = Kinds(client)
     for item in objects:
         where = await kinds.url(item)
@@ -190,7 +194,7 @@ async def delete_objects(client: Client, objects: Collection[Expected]) -> None:
 
 
 async def leave_releases(client: Client, releases: Collection[HelmRelease]) -> list[str]:
-    """Remove the stack's note from the records of Helm releases; return the releases as text."""
+    """Remove the stack's annotation from Helm's release records; return the releases as text."""
     for release in releases:
         for secret in await secrets_of(client, release.name, release.namespace):
             if NOTED in (secret["metadata"].get("annotations") or {}):
@@ -204,7 +208,7 @@ async def leave_releases(client: Client, releases: Collection[HelmRelease]) -> l
 
 
 async def leave_host(host: DesiredHost, private_key: str) -> str:
-    """Remove the stack's records and backups from a host; return why that failed, or nothing.
+    """Remove the stack's records and backups from a host; return the error, empty on success.
 
     Files that the stack wrote on the host stay as they are.
     """

@@ -1,4 +1,4 @@
-"""Model of a running cluster: its nodes, its GPU software, and who manages that software.
+"""Model of a running cluster: its nodes, its GPU software, and the owners of that software.
 
 The model is plain, frozen data without a connection; `components.adoption.read` fills it. Texts are
 as the API server returned them.
@@ -15,7 +15,7 @@ from components.settings.nodes.taint import Taint
 
 
 class ManagerKind(StrEnum):
-    """Software that owns an object and may write it again."""
+    """Kind of software that owns an object and may overwrite changes of the object."""
 
     HELM = "Helm"
     ARGO_CD = "Argo CD"
@@ -34,7 +34,8 @@ class ManagedBy:
 
     Attributes:
         kind: Kind of the owner.
-        object_kind: Kind of the owner's own object, such as `Application`; empty if it has none.
+        object_kind: Kind of the object that represents the owner, such as `Application`; empty if
+            there is none.
         name: Name of that object, or of the Helm release.
         namespace: Namespace of that object, or of the Helm release.
     """
@@ -63,7 +64,7 @@ class ObservedNode:
     Attributes:
         name: Name of the node.
         address: Internal IP address; empty if the node reports none.
-        labels: Labels that a person or an unknown program set.
+        labels: Labels that a person or an unrecognized program set.
         reported: Labels that NVIDIA's software, Node Feature Discovery or Kubernetes set.
         taints: Taints, without those that Kubernetes sets and clears.
         advertised: Capacity of each extended resource of a GPU vendor, by its name.
@@ -71,7 +72,7 @@ class ObservedNode:
         control_plane: True if the node runs the control plane.
         engine: Container engine and its version, such as `containerd://2.2.9`.
         system: Name of the operating system.
-        provider: Cloud that made the node, such as `aws`; empty for a machine of the site.
+        provider: Cloud provider of the node, such as `aws`; empty for a machine outside of clouds.
         is_ours: True if a stack of this program already manages the node's labels and taints.
     """
 
@@ -91,7 +92,7 @@ class ObservedNode:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedWorkload:
-    """A DaemonSet or a Deployment that advertises GPUs or finds features of nodes.
+    """A DaemonSet or a Deployment that advertises GPUs or labels nodes with their features.
 
     Attributes:
         what: Name of the software, such as `NVIDIA's device plugin`.
@@ -99,8 +100,9 @@ class ObservedWorkload:
         name: Name of the object.
         namespace: Namespace of the object.
         managed_by: Owner of the object.
-        release: Namespace and name of the Helm release that the object names as its own, or None.
-        manifest: The object without what the API server adds.
+        release: Namespace and name of the Helm release in the object's annotations; None without
+            them.
+        manifest: The object without defaults, status and metadata that the API server adds.
     """
 
     what: str
@@ -118,7 +120,7 @@ class ObservedWorkload:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """A field that somebody changed in an object of a release after Helm's last upgrade.
+    """A field of a release's object that was changed without Helm after the last upgrade.
 
     Attributes:
         item: The object, as `Kind namespace/name`.
@@ -139,10 +141,10 @@ class ObservedRelease:
         chart: Name of the chart.
         version: Version of the chart.
         status: Helm's status, such as `deployed`.
-        values: Values that the user gave, without the chart's defaults.
-        defaults: Values of the chart.
+        values: Values that the user set, without the chart's defaults.
+        defaults: Default values of the chart.
         managed_by: Owner of the release: Helm itself, or software that runs Helm.
-        edits: Fields that somebody changed past Helm.
+        edits: Fields of the release's objects that were changed without Helm.
         is_ours: True if a stack of this program already manages the release.
     """
 
@@ -164,14 +166,14 @@ class ObservedRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedCluster:
-    """A running cluster, as far as GPUs are concerned.
+    """The nodes and the GPU software of a running cluster.
 
     Attributes:
         version: Version of the API server.
         nodes: All nodes, sorted by name.
         workloads: GPU software that runs as a DaemonSet or a Deployment.
         releases: Helm releases to which these workloads belong.
-        runtime_classes: Handlers of all RuntimeClasses, by their names.
+        runtime_classes: Handler of each RuntimeClass, by the name of the RuntimeClass.
         policies: Names of the GPU Operator's ClusterPolicies.
     """
 

@@ -1,4 +1,4 @@
-"""Recognize who manages an object, from its labels, annotations and owner references.
+"""Find the owner of an object from its labels, annotations and owner references.
 
 Sources: Helm 3 `pkg/action/validate.go`; Argo CD documentation, "Resource Tracking"; Flux
 documentation, "HelmRelease" and "Kustomization"; k3s documentation, "Helm"; Operator Lifecycle
@@ -29,16 +29,16 @@ OLM_OWNER = "olm.owner"
 class Deliverers:
     """Objects of Argo CD and Flux in the cluster; None if the cluster doesn't serve their kind.
 
-    Argo CD and Flux can run in another cluster. A label that names an object of theirs then counts
-    although this cluster has no such object.
+    Argo CD and Flux can run in another cluster. A label that names an Application or HelmRelease
+    then counts although the inspected cluster has no such object.
 
     Attributes:
         applications: Argo CD's Applications.
         helm_releases: Flux's HelmReleases.
         kustomizations: Flux's Kustomizations.
         helm_charts: HelmCharts of the Helm controller in k3s and RKE2.
-        addon_manager: True if Kubernetes' addon manager runs, as on GKE. Manifests that others
-            copied from its addons have its label, too.
+        addon_manager: True if Kubernetes' addon manager runs, as on GKE. Manifests that people
+            copied from its addons have its label, too, and must not count as its objects.
     """
 
     applications: tuple[Json, ...] | None = None
@@ -55,13 +55,13 @@ class Deliverers:
 def owner_of(item: Json, kind: str, deliverers: Deliverers) -> ManagedBy:
     """Return the owner of an object.
 
-    Software that delivers from a repository counts before Helm, because it runs Helm or renders
-    charts. An object that Argo CD or Flux labelled and no longer manages belongs to nobody, or to
+    Argo CD and Flux are preferred to Helm as the owner, because they run Helm or render
+    charts. An object with a label of Argo CD or Flux that they no longer manage has no owner, or
     Helm.
 
     Args:
         item: The object.
-        kind: Kind of the object; the items of a list don't have it.
+        kind: Kind of the object, because items of an API list have no field `kind`.
         deliverers: Objects of Argo CD and Flux in the cluster.
     """
     return (
@@ -90,7 +90,7 @@ def _this_program(item: Json) -> ManagedBy | None:
 
 
 def _argo_cd(item: Json, kind: str, applications: Collection[Json] | None) -> ManagedBy | None:
-    """Return the Application that tracks an object by annotation, by label, or in its status."""
+    """Return the Argo CD Application that tracks an object by annotation, label or status."""
     tracked = _annotations(item).get(TRACKING_ID, "").partition(":")[0]
     # The id is `<application>` or, for Applications outside Argo CD's namespace,
     # `<namespace>_<application>` (argo-cd v3, util/argo/resource_tracking.go).
@@ -139,7 +139,10 @@ def _is(item: Json, name: str, namespace: str) -> bool:
 
 
 def _addon_manager(item: Json) -> ManagedBy | None:
-    """Return the addon manager if it writes the object again; it leaves `EnsureExists` alone."""
+    """Return the addon manager as the owner if it reverts changes of the object.
+
+    It does not revert changes of objects with the label value `EnsureExists`.
+    """
     if _labels(item).get(ADDON_MODE) != "Reconcile":
         return None
     return ManagedBy(kind=ManagerKind.ADDON_MANAGER)
@@ -169,7 +172,7 @@ def _lifecycle_manager(item: Json) -> ManagedBy | None:
 def _helm(item: Json, charts: Collection[Json]) -> ManagedBy | None:
     """Return the Helm release of an object, or the HelmChart from which a controller installs it.
 
-    The controller names the release like the HelmChart.
+    The Helm controller gives the release the name of the HelmChart.
     """
     release = helm_release(item)
     if release is None:

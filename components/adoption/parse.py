@@ -19,7 +19,7 @@ _REPORTED = re.compile(
     r"((.+\.)?(kubernetes\.io|k8s\.io|k3s\.io|rke2\.io|nvidia\.com)|gpu-cluster)/.*",
     re.DOTALL,
 )
-# Labels of the same prefixes that people write: NVIDIA's documentation tells them to.
+# Labels with one of these prefixes that people set by hand, as NVIDIA's documentation describes.
 _WRITTEN = re.compile(
     r"nvidia\.com/(gpu|gpu\.workload\.config|device-plugin\.config)"
     r"|node-role\.kubernetes\.io/.+|node-restriction\.kubernetes\.io/.+",
@@ -38,7 +38,7 @@ _EFFECTS = frozenset(map(str, Effect))
 _COUNT = re.compile(r"[0-9]{1,6}")
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
-# What the API server adds to a pod template that doesn't say otherwise (k8s.io/kubernetes
+# Defaults that the API server adds to a pod template (k8s.io/kubernetes
 # pkg/apis/core/v1/defaults.go, pkg/apis/apps/v1/defaults.go).
 _POD_DEFAULTS: Mapping[str, Any] = {
     "dnsPolicy": "ClusterFirst",
@@ -52,7 +52,7 @@ _CONTAINER_DEFAULTS: Mapping[str, Any] = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
 }
-# Annotations that kubectl, controllers and delivery software keep on objects for themselves.
+# Annotations that kubectl, controllers, Helm, Argo CD or Flux write for their own use.
 _NOTES = (
     "deprecated.daemonset.template.generation",
     "deployment.kubernetes.io/revision",
@@ -96,7 +96,7 @@ def node(item: Json) -> ObservedNode:
 
 
 def _is_written(key: str, value: str) -> bool:
-    """Return True if people or unknown programs set a label, and False if known software does.
+    """Return True if a person or an unrecognized program set a label, False if known software did.
 
     The GPU Operator sets its labels `nvidia.com/gpu.deploy.…` to true; people set them to false.
     """
@@ -148,7 +148,7 @@ def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> Observe
 
 
 def release_of(item: Json) -> tuple[str, str] | None:
-    """Return namespace and name of the Helm release that an object names as its own, or None.
+    """Return namespace and name of the Helm release in an object's annotations; None without them.
 
     Raises:
         IllFormed: The namespace or the name is invalid.
@@ -158,7 +158,7 @@ def release_of(item: Json) -> tuple[str, str] | None:
 
 
 def declared(item: Json, kind: str) -> Json:
-    """Return an object of the API group `apps` as a manifest: without what the API server adds."""
+    """Return an object of the API group `apps` as a manifest, without the API server's defaults."""
     metadata = item["metadata"]
     notes = {
         key: value
@@ -189,7 +189,7 @@ def _template(template: Json) -> Json:
         if key in ("labels", "annotations") and value
     }
     pod = _without(template["spec"], _POD_DEFAULTS)
-    # The API server writes a Pod's service account under its old name, too.
+    # The API server copies `serviceAccountName` to the deprecated field `serviceAccount`.
     if pod.get("serviceAccount") == pod.get("serviceAccountName"):
         pod.pop("serviceAccount", None)
     for key in ("initContainers", "containers"):
@@ -205,10 +205,10 @@ def _without(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Json:
 
 
 def edits(item: str, recorded: Json, live: Json) -> tuple[Edit, ...]:
-    """Return the fields of a recorded manifest that have another value in the live object.
+    """Return the fields of a manifest in Helm's record that have another value in the live object.
 
-    Fields that only the live object has are no edits here: Helm leaves them alone. Labels and
-    annotations of the object itself don't restart its pods, so they are not compared.
+    Fields that only the live object has are not returned, because Helm does not reset them. Labels
+    and annotations of the object itself don't restart its pods, so they are not compared.
 
     Args:
         item: The object, for messages.
@@ -236,7 +236,7 @@ def _differing(recorded: Any, live: Any, path: str) -> Iterator[str]:
 
 
 def _same(recorded: Any, live: Any) -> bool:
-    """Return True for equal values, equal quantities, and for nothing written in two ways."""
+    """Return True if two values are equal, are equal quantities, or are both empty."""
     if recorded in (None, "", False) and live in (None, "", False):
         return True
     return bool(recorded == live) or (
@@ -245,6 +245,6 @@ def _same(recorded: Any, live: Any) -> bool:
 
 
 def _amount(value: Any) -> int | None:
-    """Return a quantity in thousandths; None if the value is none."""
+    """Return a quantity in thousandths; None if the value is not a quantity."""
     match = _AMOUNT.fullmatch(str(value)) if isinstance(value, int | str) else None
     return int(match["number"]) * _UNITS.get(match["unit"] or "", 1000) if match else None

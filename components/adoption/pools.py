@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from components.adoption.observed import ObservedNode
 from components.base.names import POOL_NAME_LIMIT, LabelValue, OwnLabelKey
 from components.kubernetes.resources import GPU
+from components.nodes.usage import natural
 from components.settings.device_plugin import CONFIG_LABEL
 from components.settings.nodes.node_range import ranges
 from components.settings.nodes.taint import Taint
@@ -47,12 +48,13 @@ class ObservedPool:
     """Nodes with the same GPUs, taints and configuration.
 
     Attributes:
-        product: Name of the GPUs, as GPU feature discovery reports it; empty if it doesn't run.
-        gpus: Number of GPUs of each node; 0 if nothing in the cluster shows the number.
+        product: Name of the GPU model, as GPU feature discovery reports it; empty if GPU feature
+            discovery does not run.
+        gpus: Number of GPUs of each node; 0 if no label or resource shows the number.
         nodes: The nodes, sorted by name.
-        taints: Taints of all of these nodes.
-        mig: MIG devices of each GPU, by profile.
-        sharing: How GPUs are shared.
+        taints: Taints that each node of the pool has.
+        mig: Number of MIG devices per GPU, by MIG profile.
+        sharing: How the device plugin shares the GPUs.
         config: Name of the device plugin's configuration that the nodes select; empty for none.
     """
 
@@ -66,7 +68,7 @@ class ObservedPool:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return the labels that people set and that all nodes of the pool have."""
+        """Return the labels that people set to the same value on all nodes of the pool."""
         first, *others = self.nodes
         return {
             key: value
@@ -113,7 +115,7 @@ def _key(node: ObservedNode) -> tuple[Any, ...]:
 def _counted(node: ObservedNode) -> int:
     """Return the number of GPUs that GPU feature discovery reports; 0 if it reports none.
 
-    With the MIG strategy `single` it counts MIG devices, which says nothing about GPUs.
+    With the MIG strategy `single`, GPU feature discovery counts MIG devices instead of GPUs.
     """
     text = node.reported.get(COUNT, "")
     return int(text) if _NUMBER.fullmatch(text) and not _is_single(node) else 0
@@ -130,7 +132,7 @@ def _gpus(node: ObservedNode) -> int:
 
 
 def _mig(node: ObservedNode) -> dict[str, int]:
-    """Return the MIG devices of each GPU; empty if their number differs between GPUs."""
+    """Return the number of MIG devices per GPU, by profile; empty if the GPUs differ."""
     devices = {
         name.removeprefix(MIG): number
         for name, number in node.advertised.items()
@@ -163,7 +165,7 @@ def _is_declarable(key: str, value: str) -> bool:
 
 
 def pool_names(pools: Sequence[ObservedPool]) -> list[str]:
-    """Return a name for each pool, such as `a100`: the product's distinctive part, unique."""
+    """Return a unique name for each pool, taken from the GPU model, such as `a100`."""
     short = [_short(pool.product) for pool in pools]
     names: list[str] = []
     for pool, name in zip(pools, short, strict=True):
@@ -183,15 +185,15 @@ def _slug(product: str) -> str:
 
 
 def _short(product: str) -> str:
-    """Return the model in a product's name: `h100` of `NVIDIA-H100-80GB-HBM3`, or `gpu`."""
+    """Return the GPU model in a product name, such as `h100`; `gpu` if the model is unknown."""
     parts = [part for part in _slug(product).split("-") if re.search(r"[0-9]", part)]
     return parts[0] if parts else _slug(product) or "gpu"
 
 
 def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, str]:
-    """Return the selector of a pool whose nodes a cloud makes and removes; empty for other pools.
+    """Return the node selector of a pool whose nodes a cloud creates; empty for other pools.
 
-    The instance type selects them, if all nodes of the pool have it and no other node does.
+    The selector is the instance type, if all nodes of the pool and no other nodes have the type.
 
     Args:
         pool: The pool.
@@ -207,14 +209,4 @@ def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, 
 
 def node_ranges(nodes: Iterable[ObservedNode]) -> list[str]:
     """Return the names of nodes, with consecutive names as ranges such as `gpu-[1-4]`."""
-    return [*ranges([node.name for node in sorted(nodes, key=lambda node: _natural(node.name))])]
-
-
-def _natural(name: str) -> tuple[tuple[int, str, int], ...]:
-    """Return a sort key that orders `gpu-2` before `gpu-10`."""
-    return tuple(_parts(name))
-
-
-def _parts(name: str) -> Iterator[tuple[int, str, int]]:
-    for part in re.findall(r"[0-9]+|[^0-9]+", name):
-        yield (1, "", int(part)) if part.isdigit() else (0, part, 0)
+    return [*ranges([node.name for node in sorted(nodes, key=lambda node: natural(node.name))])]

@@ -1,4 +1,4 @@
-"""Propose settings with which the software of a running cluster stays as it is; pure functions."""
+"""Settings with which a stack takes over a running cluster without changes; pure functions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Settings = dict[str, Any]
 DEVICE_PLUGIN, GPU_OPERATOR = "device-plugin", "gpu-operator"
 PLUGIN = "NVIDIA's device plugin"
 OPERATOR = "NVIDIA's GPU Operator"
-# The plugin that kubespray installs by a manifest, and GKE as an add-on.
+# Name of the device plugin that kubespray installs from a manifest and GKE as an add-on.
 KUBESPRAY = "a device plugin of GKE or kubespray"
 PLUGINS = (PLUGIN, KUBESPRAY)
 NFD = "Node Feature Discovery"
 DRIVER = "nvidia.com/cuda.driver-version.full"
-# Charts by the name of the platform that runs them.
+# Name of the Helm chart of each platform.
 CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator"}
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
 _CDI_CONTAINERD = (1, 7)
@@ -48,12 +48,12 @@ _NAMES = re.compile(r".*(name|names|secrets|refs?)$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """Settings that describe a running cluster, and what they can't keep.
+    """Settings that describe a running cluster, and reasons against the takeover.
 
     Attributes:
         settings: Content of `gpu-cluster:cluster`, with camelCase keys.
         refused: Why the cluster's GPU software can't be taken over; empty if it can.
-        notes: What a person should know or decide, one sentence each.
+        notes: Facts that a person should know or decide about, one sentence each.
         ours: Names of the nodes whose labels and taints a stack of this program already manages.
     """
 
@@ -69,8 +69,9 @@ class _Software:
 
     Attributes:
         platform: Name of the platform.
-        release: Its Helm release; None for plain manifests, and if nothing advertises GPUs.
-        objects: Its DaemonSets, if they are plain manifests.
+        release: Helm release of the software; None for plain manifests, and if no software
+            advertises GPUs.
+        objects: DaemonSets of the software, if they are plain manifests.
     """
 
     platform: str
@@ -113,7 +114,7 @@ def propose(observed: ObservedCluster, context: str) -> Proposal:
 
 
 def _software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, ...]]:
-    """Return the software that advertises GPUs, and why it can't be taken over."""
+    """Return the software that advertises GPUs, and the reasons why it can't be taken over."""
     operators = [each for each in observed.workloads if each.what == OPERATOR]
     servers = [
         each
@@ -158,7 +159,7 @@ def _two_of_them(
 ) -> Iterator[Fault]:
     """Yield a fault if GPUs are advertised by more than one release, or by release and manifest.
 
-    Several plain manifests are fine: they can be for different nodes.
+    Several plain manifests are no fault, because they can be for different nodes.
     """
     plugins = [each for each in servers if each.what in PLUGINS]
     sources = {each.release for each in (*operators, *plugins)}
@@ -243,7 +244,7 @@ def _is_secret(key: str) -> bool:
 def _adopted(software: _Software) -> Settings:
     release = software.release
     if release is not None and release.is_ours:
-        # The stack installs it, or its stack file has the section already.
+        # The stack installs the software, or the stack file already has the section `adopted`.
         return {}
     if release is not None:
         kept = {
@@ -273,7 +274,7 @@ def _driver(software: _Software) -> Settings:
 
 
 def _runtime(observed: ObservedCluster) -> Settings:
-    """Return the section `runtime`: which RuntimeClass GPU pods need, and what engines can do."""
+    """Return the section `runtime`: the RuntimeClass of GPU pods and features of the engines."""
     runtime: Settings = {}
     if observed.runtime_classes.get("nvidia") == "nvidia":
         runtime["defaultRuntime"] = "runc"
@@ -303,7 +304,7 @@ def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Set
 
 
 def _files(pools: Sequence[ObservedPool]) -> Settings:
-    """Return the plugin's configuration as far as the nodes show it: sharing, and MIG devices."""
+    """Return the plugin's configuration (sharing, MIG devices) that the nodes' labels show."""
     named = {pool.config: document for pool in pools if pool.config for document in [_file(pool)]}
     plain = [document for pool in pools if not pool.config and (document := _file(pool))]
     files: Settings = {}
@@ -371,7 +372,7 @@ def _notes(
 
 
 def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
-    """Yield what the hosts have, which stays: nothing is done on a host that isn't declared."""
+    """Yield notes about the nodes' hosts, which stay unchanged because they are not declared."""
     nodes = [node for pool in pools for node in pool.nodes]
     engines = sorted({node.engine for node in nodes if node.engine})
     drivers = sorted({node.reported[DRIVER] for node in nodes if DRIVER in node.reported})

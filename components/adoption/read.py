@@ -1,4 +1,4 @@
-"""Read a running cluster through the Kubernetes API; nothing is written.
+"""Read a running cluster through the Kubernetes API, without any write.
 
 Of Secrets, only Helm's records of releases with GPU software are read, in their own namespaces.
 """
@@ -82,7 +82,7 @@ async def read_cluster(client: Client) -> ObservedCluster:
 
 
 def _daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
-    """Return the DaemonSets that advertise GPUs or find features, with the software's name."""
+    """Return the DaemonSets that advertise GPUs or label nodes, each with its software's name."""
     found = ((item, daemon_set(item)) for item in items)
     return [(item, "DaemonSet", manager.what) for item, manager in found if manager]
 
@@ -173,7 +173,7 @@ async def _release(
 def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelease:
     """Return the model of a release that Helm recorded.
 
-    Parts of an unexpected type count as missing.
+    Parts of the record with an unexpected type count as missing.
 
     Raises:
         IllFormed: Values are nested too deeply for a stack file.
@@ -213,7 +213,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def release_edits(manifest: str, members: dict[tuple[str, str], Json]) -> tuple[Edit, ...]:
-    """Return the fields of a release's objects that somebody changed past Helm.
+    """Return the fields of a release's objects that were changed without Helm.
 
     Args:
         manifest: The release's manifest in Helm's record.

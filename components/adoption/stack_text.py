@@ -1,4 +1,4 @@
-"""Write sections of `gpu-cluster:cluster` into a stack file's text; comments elsewhere stay.
+"""Replace sections of `gpu-cluster:cluster` in a stack file's text; keep other comments.
 
 A section that changes loses the comments inside it. All functions are pure.
 """
@@ -28,14 +28,14 @@ config:
 
 
 def new_text(settings: Mapping[str, Any]) -> str:
-    """Return the text of a new stack file with these settings."""
+    """Return the text of a new stack file with the given settings."""
     return HEAD + _indented(dump({KEY: dict(settings)}), 2)
 
 
 def with_sections(text: str, sections: Mapping[str, Any]) -> str:
-    """Return a stack file's text with these sections; a section of None is removed.
+    """Return a stack file's text with the given sections; a section that is None is removed.
 
-    A section that already has the value keeps its text.
+    A section whose value is unchanged keeps its text and comments.
 
     Raises:
         InputError: The text is no stack file with a block mapping `gpu-cluster:cluster`.
@@ -93,7 +93,7 @@ def _mapping(text: str) -> yaml.MappingNode | None:
 def _region(
     lines: Sequence[str], starts: Sequence[int], index: int, mapping: yaml.MappingNode
 ) -> tuple[int, int]:
-    """Return the first line of a section, and the line after its last one.
+    """Return the line at which a section starts, and the line after its end.
 
     Comments and blank lines in front of the next section belong to that section.
     """

@@ -166,7 +166,7 @@ def own_key(text: str) -> str:
 
 
 def own_label_key(text: str) -> str:
-    """Return a label key if users may set it: their own keys, and the features of nodes.
+    """Return a label key unless it is reserved; feature labels of nodes are not reserved.
 
     Without Node Feature Discovery, people label nodes with features by hand (NVIDIA GPU Operator
     documentation, "Node Feature Discovery").

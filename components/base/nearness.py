@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-# Similarity from which on a wrong word probably was a misspelling of the valid word.
+# Lowest similarity (0 to 1) at which a word counts as a misspelling of a valid word.
 LIKE_ENOUGH = 0.6
 
 

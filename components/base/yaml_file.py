@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """A safe dumper that quotes texts which gopkg.in/yaml.v3 or PyYAML would take for others."""
+    """A YAML dumper that quotes texts that gopkg.in/yaml.v3 or PyYAML would not read as texts."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -118,14 +118,14 @@ def dump(value: Any) -> str:
     Args:
         value: Mappings with text keys, lists, texts, numbers and truth values.
     """
-    # A copy without shared parts, since PyYAML would write these as anchors and aliases.
+    # Copy the value, because PyYAML writes objects that occur twice as anchors and aliases.
     return yaml.dump(json.loads(json.dumps(value)), Dumper=_Dumper, sort_keys=False, width=100)
 
 
 def node_of(text: str) -> yaml.Node | None:
-    """Return the root node of a YAML text, whose marks tell where values stand; None if empty.
+    """Return the root node of a YAML text, with line numbers in its marks; None if it is empty.
 
-    The text must be one that `parse` takes.
+    `parse` must accept the text.
     """
     return yaml.compose(text, Loader=_Loader)
 

@@ -1,1 +1,1 @@
-"""What a run would change, as a document, and the texts made of the document."""
+"""The change document, which describes what a run would change, and texts made from it."""

@@ -1,4 +1,4 @@
-"""Put the program's change documents and the engine's events together. Pure functions."""
+"""Join the program's change documents with the engine's events. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.change.lines import StackFile, located
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSteps:
-    """What the engine reported of a preview.
+    """Results of a preview that the Pulumi engine reported.
 
     Attributes:
         resources: Resources that would change.
@@ -64,13 +64,13 @@ def assembled(
 
 
 def _is_known(text: str, known: set[str]) -> bool:
-    """Return whether each line of an error of the program is a fault that a document has."""
+    """Return whether a program error repeats only faults that the change documents contain."""
     every = {line.strip() for each in known for line in each.splitlines()}
     return all(line.strip() in every for line in text.splitlines() if line.strip())
 
 
 def _order(resource: Resource) -> tuple[str, str, str]:
-    """Return a sort key; the engine's own order differs from run to run."""
+    """Return a sort key for resources, because the engine's order differs between runs."""
     return resource.type, resource.name, resource.operation
 
 

@@ -7,25 +7,37 @@ code span or a code block, where neither Markdown, HTML, mentions, nor GitLab's 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from components.change.document import (
+    Cause,
     ClusterChange,
     Direction,
     Document,
+    Down,
+    Gap,
+    Limit,
     Loss,
     NodeChange,
     Numbers,
+    Outage,
     Outcome,
     PodChange,
     Problem,
     Resource,
+    Restriction,
     Statement,
 )
-from components.change.names import and_more, counted, listed, ranges
+from components.change.names import and_more, counted, ranges
 from components.change.text import (
+    ABSENT,
+    NONE_NOW,
+    UNDECLARED,
+    at_a_time,
+    consequences,
+    evicting,
     is_validation,
     loss_text,
     numbers,
@@ -50,8 +62,25 @@ STATEMENTS = 5
 """Maximum number of differences that are listed above the folded details."""
 WAVES = 5
 """Maximum number of waves that are listed above the folded details."""
-LONGEST = 300
-"""Maximum number of characters of one name or value."""
+GAPS = 5
+"""Maximum number of causes of an outage that are listed above the folded details."""
+LONGEST = 330
+"""Maximum number of characters of one name or value: a pod's name with its namespace has 317."""
+NAMES = 6
+"""Maximum number of names or ranges of a list above the folded details."""
+DUE = "a proof or a step that is missing or no longer holds; `make up` makes up for it"
+"""What is due, for a reader who does not know the word."""
+DETAIL = 1000
+"""Maximum number of characters of a text with several names or values."""
+EVICTED = "running pods are evicted"
+"""What an outage means for which nodes are drained, or their drivers replaced."""
+KEPT = "running pods keep their GPUs, new pods get none"
+"""What an outage means that evicts no pod."""
+STAYS: Mapping[Cause | None, str] = {
+    Cause.LEAVES_POOL: " (not evicted; once it ends, nothing offers it a GPU there)",
+    Cause.PLATFORM: " (not evicted; a pod that starts meanwhile gets no GPU)",
+}
+"""What a reader asks about pods that lose their GPUs and are not evicted."""
 MARK = re.compile(
     r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
 )
@@ -130,17 +159,24 @@ def rendered(document: Document, origin: Origin = Origin()) -> str:
     return head + "\n\n".join([_title(document), *_cause(document)])[: LIMIT - len(head)]
 
 
-def outdated(body: str, origin: Origin = Origin()) -> str:
-    """Return an earlier comment, marked as outdated because the change changes nothing any more."""
+def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> str:
+    """Return an earlier comment, marked as outdated because the change changes nothing any more.
+
+    Args:
+        body: The earlier comment.
+        origin: Where the newer change document comes from.
+        gpus: Number of GPUs of the stack. None: unknown.
+    """
     match = MARK.match(body)
     stack = match["stack"] if match else "_"
     rest = body.partition("\n")[2]
     if "<summary>Outdated" in rest[:400]:
         return body
     commit = f" of commit {code(origin.commit[:12])}" if origin.commit else ""
+    count = "" if gpus is None else f": {counted(gpus, 'GPU')}, as before"
     head = (
         f"{mark(stack, ())}\n### Stack {code(stack)}: no change any more\n\n"
-        f"The preview{commit} changes nothing.\n\n"
+        f"The preview{commit} changes nothing{count}.\n\n"
         "<details><summary>Outdated: what an earlier preview said</summary>\n\n"
     )
     kept = rest.encode()[: LIMIT - len(head.encode()) - 100].decode(errors="ignore")
@@ -158,7 +194,7 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
             yield f"**Cluster {code(cluster.name)}**"
         if cluster.unknown:
             yield f"Not known yet: {code(cluster.unknown, 1000)}"
-        yield "\n".join(_answers(cluster))
+        yield "\n".join(_answers(cluster, simulated=bool(origin.base)))
     yield from _rules(document, rows)
     for cluster in document.clusters:
         yield from _details(cluster, rows)
@@ -168,6 +204,7 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
 
 def _title(document: Document) -> str:
     stack = code(document.stack)
+    full = ", **full outage meanwhile**" if any(c.is_full_outage for c in document.clusters) else ""
     if document.outcome is Outcome.FAILED:
         return f"### Stack {stack}: the preview failed"
     if document.outcome is Outcome.UNCHANGED:
@@ -175,7 +212,7 @@ def _title(document: Document) -> str:
     total = document.gpus
     same = total.before == total.after
     return f"### Stack {stack}: {total.after if same else numbers(total)} GPUs" + (
-        ", as before" if same else ""
+        f", as before{full}" if same else full
     )
 
 
@@ -187,7 +224,13 @@ def _cause(document: Document) -> Iterator[str]:
     texts = dict.fromkeys(_placed(fault) for fault in faults)
     shown = list(texts)[:20] or [document.cause]
     more = [f"and {len(texts) - 20} more"] if len(texts) > 20 else []
-    yield "`make up` would fail in the same way:\n\n" + block("\n".join([*shown, *more]))
+    text = "`make up` would fail in the same way, before it changes anything:\n\n"
+    yield text + block("\n".join([*shown, *more]))
+    if not document.clusters:
+        yield (
+            "**GPUs and pods**: unknown. The preview failed before it counted GPUs and inspected "
+            "pods."
+        )
 
 
 def _placed(problem: Problem) -> str:
@@ -195,42 +238,45 @@ def _placed(problem: Problem) -> str:
     return f"{place}{problem.text}"
 
 
-def _answers(cluster: ClusterChange) -> Iterator[str]:
+def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
     """Yield what a reviewer asks first: GPUs, pods, what is down meanwhile, versions."""
     total = cluster.gpus
     before = "unknown" if total.before is None else str(total.before)
     yield f"- **GPUs**: {before} before, {total.after} after" + _list(
-        code(detail) for detail in pool_details(cluster)
+        code(detail, DETAIL) for detail in pool_details(cluster)
     )
-    yield f"- **Pods**: {_pods(cluster)}"
+    real = " (in the simulated cluster; pods of the real one are not known here)"
+    yield f"- **Pods**: {_pods(cluster)}{real if simulated else ''}"
     yield f"- **Down meanwhile**: {_down(cluster)}"
     drained = [node for node in cluster.nodes if node.drained]
-    yield f"- **Drained nodes**: {_drained(drained)}"
+    yield f"- **Drained nodes**: {_drained(drained, cluster)}"
     again = [node for node in cluster.nodes if node.validated]
     if again:
-        names = code(listed(node.node for node in again))
-        yield f"- **Validated** (each GPU runs a kernel): {names}"
+        names = _names(node.node for node in again)
+        yield f"- **Will be validated** (each GPU runs a kernel): {names}"
     for version in cluster.versions[:PODS]:
         down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
-        values = f"{code(version.was or 'none')} → {code(version.now or 'none')}"
-        yield f"- **{_word(version.part)}**: {values} on {code(listed(version.where))}{down}"
+        values = f"{code(version.was or 'not installed')} → {code(version.now or 'removed')}"
+        yield f"- **{_word(version.part)}**: {values} on {_names(version.where)}{down}"
     others = _difference_words(told_apart(cluster))
     if others:
         yield f"- **Also changed in the stack file**: {others}"
     if cluster.drift:
         yield (
             "- **Drift** (somebody else changed it since the last run; `make up` puts it back): "
-            f"{_difference_words(cluster.drift)}"
+            f"{_difference_words(cluster.drift, ABSENT)}"
         )
     due = _difference_words([each for each in cluster.due if not is_validation(each)])
     if due:
-        yield f"- **Due** (to be finished or proved again): {due}"
+        yield f"- **Due** ({DUE}): {due}"
+    elif cluster.due:
+        yield f"- **Due** ({DUE}): the validations above"
     for note in cluster.notes[:PODS]:
         yield f"- {code(note)}"
     if cluster.uninspected:
         yield "- **Not inspected**: " + "; ".join(code(each) for each in cluster.uninspected[:5])
     if cluster.maintenance:
-        names = code(listed(cluster.maintenance))
+        names = _names(cluster.maintenance)
         yield f"- **In maintenance**, neither touched nor counted: {names}"
 
 
@@ -249,57 +295,106 @@ def _list(items: Iterable[str]) -> str:
 
 def _pods(cluster: ClusterChange) -> str:
     parts = []
-    for loss in Loss:
-        found = [pod for pod in cluster.pods if pod.loss is loss]
-        if found:
-            named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
-            parts.append(f"**{loss_text(loss, len(found))}**: {named}")
-    if parts:
-        return "; ".join(parts)
-    if cluster.uninspected or cluster.unknown:
-        return "none that was found, but not everything was inspected"
-    return "none is evicted or loses its GPU"
+    for found in consequences(cluster):
+        named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
+        parts.append(f"**{loss_text(found)}**: {named}{STAYS.get(found[0].cause, '')}")
+    unknown = [each for each in cluster.limits if each.what is Restriction.NOT_INSPECTED]
+    if not parts and cluster.unknown:
+        return "unknown, because the cluster was not inspected"
+    evicted = any(pod.loss is Loss.EVICTED for pod in cluster.pods)
+    if not evicted and (nodes := evicting(cluster)):
+        parts.append(f"{NONE_NOW} {_names(nodes)} before its node's turn is")
+    if not parts:
+        seen = "none that was found" if cluster.uninspected else "none"
+        parts.append(f"{seen} is evicted or loses its GPUs")
+    return "; ".join([*parts, *map(_limit, unknown)])
 
 
 def _pod(pod: PodChange) -> str:
     gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ""
-    return f"{code(f'{pod.namespace}/{pod.name}')} (on {code(pod.node)}{gpus})"
+    name = f"{pod.namespace}/{pod.name}"
+    escaped = "" if printable(name) == name else ", a name with escaped characters"
+    return f"{code(name)} (on {code(pod.node)}{gpus}{escaped})"
 
 
 def _down(cluster: ClusterChange) -> str:
-    texts = []
-    for gap in cluster.gaps[:PODS]:
-        most = (
-            "all at the same time"
-            if gap.at_most == gap.gpus
-            else f"at most {gap.at_most} at a time"
-        )
-        gpus = counted(gap.gpus, "GPU")
-        texts.append(f"{gpus} of {code(listed(gap.nodes))}, {most}: {code(gap.why)}")
-    if texts:
-        return "; ".join(texts)
-    if cluster.uninspected or cluster.unknown:
-        return "nothing that was found, but not everything was inspected"
-    return "nothing; every GPU stays usable"
+    """Return which GPUs no pod can get for a while, and which only some pods or none later."""
+    if cluster.unknown:
+        return "unknown, because the cluster was not inspected"
+    gaps = [
+        f"{_gone(gap)}: {code(gap.why, DETAIL)}; {EVICTED if gap.evicts else KEPT}"
+        for gap in cluster.gaps
+    ]
+    texts = [*gaps[:GAPS], *([f"{len(gaps) - GAPS} more causes"] if len(gaps) > GAPS else [])]
+    if len(gaps) > 1 and cluster.down:
+        numbered = (f"({number}) {text}" for number, text in enumerate(texts, 1))
+        texts = [f"in sum {_gone(cluster.down)}, the causes one after the other", *numbered]
+    if cluster.is_full_outage and texts:
+        texts[0] = f"**full outage**, {texts[0]}"
+    limits = list(map(_limit, cluster.limits))
+    if not texts and not limits:
+        return "nothing; every GPU stays usable"
+    texts = texts or ["no outage" if not cluster.uninspected else "no outage that was found"]
+    more = [f"{len(limits) - PODS} more restrictions"] if len(limits) > PODS else []
+    return "; ".join([*texts, *limits[:PODS], *more])
 
 
-def _drained(nodes: Sequence[NodeChange]) -> str:
+def _gone(gap: Gap | Down) -> str:
+    most = "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
+    return f"{counted(gap.gpus, 'GPU')} of {_names(gap.nodes)}, {most}"
+
+
+def _limit(limit: Limit) -> str:
+    """Return what becomes of GPUs that are not down."""
+    of = f"{counted(limit.gpus, 'GPU')} of {_names(limit.nodes)}"
+    one = limit.gpus == 1
+    if limit.what is Restriction.LEAVES_POOL:
+        return f"the {of} {'leaves' if one else 'leave'} the pool"
+    if limit.what is Restriction.UNDECLARED:
+        return f"{of} {'is' if one else 'are'} no longer declared"
+    if limit.what is Restriction.TAINT:
+        taint = code(limit.detail)
+        return f"the {of} {'is' if one else 'are'} usable only by pods that tolerate {taint}"
+    if not limit.nodes:
+        return f"unknown: {code(limit.detail)}"
+    hosts = "whose host" if len(limit.nodes) == 1 else "whose hosts"
+    return (
+        f"unknown for {_names(limit.nodes)} ({counted(limit.gpus, 'GPU')}), {hosts} did not answer"
+    )
+
+
+def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
+    idle = [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT and n.wave is None]
+    first = f"before that {_names(idle)}, where no pod must be evicted" if idle else ""
     if not nodes:
-        return "none"
+        return f"none; changed without a drain: {_names(idle)}" if idle else "none"
     waves: dict[int | None, list[str]] = {}
     for node in nodes:
         waves.setdefault(node.wave, []).append(node.node)
     booted = sum(node.rebooted for node in nodes)
-    every = [code(listed(names)) for names in waves.values()]
+    every = [f"{_names(names)}{at_a_time(len(names), cluster.at_once)}" for names in waves.values()]
     more = f" and {len(every) - WAVES} more waves" if len(every) > WAVES else ""
     text = ", then ".join(every[:WAVES]) + more
-    return f"{len(nodes)} ({text})" + (f", {booted} rebooted" if booted else "")
+    text = f"{len(nodes)} ({text})" + (f", {booted} rebooted" if booted else "")
+    return "; ".join(filter(None, (text, first)))
 
 
-def _difference_words(found: Iterable[Statement]) -> str:
+def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
+    """Return names as ranges in code spans; what does not fit is counted, never cut."""
+    every = ranges(names)
+    shown: list[str] = []
+    for name in every[:most]:
+        room -= len(name)
+        if shown and room < 0:
+            break
+        shown.append(code(name))
+    return ", ".join(shown) + and_more(len(every), len(shown))
+
+
+def _difference_words(found: Iterable[Statement], empty: str = UNDECLARED) -> str:
     every = list(found)
     texts = [
-        f"{each.subject} {code(listed(each.names))}: {code(statement_text(each))}"
+        f"{each.subject} {_names(each.names)}: {code(statement_text(each, empty), DETAIL)}"
         for each in every[:STATEMENTS]
     ]
     return ", ".join(texts) + and_more(len(every), STATEMENTS)
@@ -311,6 +406,7 @@ def _folded(
     items: Sequence[T],
     row: Callable[[T], Sequence[str]],
     most: int,
+    note: str = "",
 ) -> Iterator[str]:
     """Yield a folded table of items; items beyond the maximum are only counted."""
     if not items:
@@ -322,7 +418,7 @@ def _folded(
     ]
     more = f"\n\nand {len(items) - most} more" if len(items) > most else ""
     body = "\n".join(lines) + more if most else "too many to list here"
-    yield f"<details><summary>{title} ({len(items)})</summary>\n\n{body}\n\n</details>"
+    yield f"<details><summary>{title} ({len(items)})</summary>\n\n{note}{body}\n\n</details>"
 
 
 def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
@@ -340,12 +436,9 @@ def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
     head = ("nodes", "pool", "GPUs", "what happens")
     yield from _folded("Nodes", head, _same_nodes(cluster.nodes), _node_row, most)
     head = ("what", "names", "difference")
-    for title, found in (
-        ("Changes", cluster.changes),
-        ("Drift", cluster.drift),
-        ("Due", cluster.due),
-    ):
-        yield from _folded(title, head, found, _statement_row, most)
+    yield from _folded("Changes", head, cluster.changes, _statement_row, most)
+    yield from _folded("Drift", head, cluster.drift, _drift_row, most)
+    yield from _folded("Due", head, cluster.due, _statement_row, most)
     title = "Files on hosts that may be written"
     yield from _folded(title, ("hosts", "file"), cluster.files, _file_row, most)
     yield from _folded("Warnings", ("line", "text"), cluster.warnings, _problem_row, most)
@@ -358,16 +451,25 @@ def _amount(item: tuple[str, str, Numbers]) -> list[str]:
 
 
 def _pod_row(pod: PodChange) -> list[str]:
-    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), pod.loss.value]
+    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), _happens(pod)]
+
+
+def _happens(pod: PodChange) -> str:
+    """Return what happens to a pod, and why."""
+    return loss_text([pod]).removeprefix("1 pod ")
 
 
 def _statement_row(statement: Statement) -> list[str]:
-    names = code(listed(statement.names, 20))
-    return [statement.subject, names, code(statement_text(statement))]
+    return [statement.subject, _names(statement.names, 20), code(statement_text(statement), DETAIL)]
+
+
+def _drift_row(statement: Statement) -> list[str]:
+    names, text = _names(statement.names, 20), statement_text(statement, ABSENT)
+    return [statement.subject, names, code(text, DETAIL)]
 
 
 def _file_row(statement: Statement) -> list[str]:
-    return [code(listed(statement.names, 20)), code(statement.what)]
+    return [_names(statement.names, 20), code(statement.what)]
 
 
 def _problem_row(problem: Problem) -> list[str]:
@@ -394,15 +496,17 @@ Same = tuple[str, str, str, tuple[str, ...]]
 def _same_nodes(nodes: Iterable[NodeChange]) -> list[Same]:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for node in nodes:
-        pool = node.pool or "none"
+        pool = node.pool or "no pool"
         if node.was != node.pool:
-            pool = f"{node.was or 'none'} → {pool}"
+            pool = f"{node.was or 'no pool'} → {pool}"
         gpus = numbers(node.gpus) if node.gpus else "?"
         wave = f" in wave {node.wave}" if node.wave else ""
         happens = [
             f"drained{wave}" if node.drained else "",
             "rebooted" if node.rebooted else "",
-            "validated" if node.validated else "",
+            "will be validated" if node.validated else "",
+            "leaves the pool" if node.was and not node.pool else "",
+            "moves to another pool" if node.was and node.pool not in ("", node.was) else "",
         ]
         groups.setdefault((pool, gpus, ", ".join(filter(None, happens))), []).append(node.node)
     return [(*key, tuple(names)) for key, names in groups.items()]
@@ -410,7 +514,7 @@ def _same_nodes(nodes: Iterable[NodeChange]) -> list[Same]:
 
 def _node_row(same: Same) -> list[str]:
     pool, gpus, happens, names = same
-    return [code(", ".join(ranges(names)), 1000), code(pool), gpus, happens or "changed"]
+    return [_names(names, len(names), 1000), code(pool), gpus, happens or "changed"]
 
 
 def _rules(document: Document, most: int) -> Iterator[str]:
@@ -436,7 +540,7 @@ def _footer(document: Document, origin: Origin) -> str:
             f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there."
         )
     elif origin.commit:
-        parts.append(f"Commit {code(origin.commit[:12])}.")
+        parts.append(f"Commit {code(origin.commit[:12])}, compared with the live cluster.")
     if re.fullmatch(r"https://[A-Za-z0-9./_-]{1,300}", origin.run):
         parts.append(f"[Run]({origin.run})")
     return f"<sub>{' '.join(parts)}</sub>"

@@ -1,8 +1,8 @@
-"""The change document: what a run would do to a stack's GPUs, nodes, pods, hosts and versions.
+"""The change document: effects of a run on a stack's GPUs, nodes, pods, hosts and versions.
 
-The document is data. The terminal's text, the JSON output and the comment of a pull request are
-made of it. It has no time, no secret and no placeholder of the engine, so equal runs give equal
-documents. `docs/change.schema.json` is its JSON schema, and docs/change.md describes it.
+The terminal's text, the JSON output and the comment of a pull request are
+made from the document. It contains no time, secret or placeholder of the engine, so equal runs give
+equal documents. `docs/change.schema.json` is its JSON schema, and docs/change.md describes it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pydantic import Field, ValidationError, computed_field
 from components.base.model import Freeze, FrozenDict, Model
 
 VERSION: Final = "v1"
-"""Version of the document's format; a later format with other meanings gets another version."""
+"""Version of the document's format; an incompatible format gets another version."""
 LARGEST = 32 * 1024 * 1024
-"""Largest document in bytes that is read; a document about 1,000 changed nodes has about 2 MB."""
+"""Maximum size in bytes of a document that is read; 1,000 changed nodes need about 2 MB."""
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
-"""A text of the document; longer texts are refused when a document is read."""
+"""A text of the document; `read` rejects a document with a longer text."""
 Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class Outcome(StrEnum):
-    """Result of a preview: nothing would change, something would, or the preview failed."""
+    """Result of a preview: nothing would change, something would change, or it failed."""
 
     UNCHANGED = "unchanged"
     CHANGED = "changed"
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 
 class Direction(StrEnum):
-    """Direction of a change of a version; `other` if one of the two is not known or no version."""
+    """Direction of a version change; `other` if the versions can't be compared."""
 
     UPGRADE = "upgrade"
     DOWNGRADE = "downgrade"
@@ -45,13 +45,48 @@ class Loss(StrEnum):
     """What happens to a pod.
 
     - `evicted`: the pod is evicted from its node.
-    - `loses-gpu`: nothing of the stack advertises the pod's GPU any more.
-    - `undeclared-gpu`: the pods of its node hold more GPUs than the stack file declares then.
+    - `loses-gpu`: the pod's GPU is no longer advertised by the stack.
+    - `undeclared-gpu`: the node's pods request more GPUs than the changed stack file
+      declares for the node.
     """
 
     EVICTED = "evicted"
     LOSES_GPU = "loses-gpu"
     UNDECLARED_GPU = "undeclared-gpu"
+
+
+class Cause(StrEnum):
+    """Why something happens to a pod.
+
+    - `drain`: its node is drained.
+    - `taint`: it does not tolerate a taint that the run adds.
+    - `driver`: the container with its node's driver is replaced.
+    - `leaves-pool`: its node leaves the pool, and is in no pool of the stack then.
+    - `platform`: the platform that advertises its GPUs is replaced by another.
+    - `fewer-gpus`: the stack file declares fewer GPUs for its node.
+    """
+
+    DRAIN = "drain"
+    TAINT = "taint"
+    DRIVER = "driver"
+    LEAVES_POOL = "leaves-pool"
+    PLATFORM = "platform"
+    FEWER_GPUS = "fewer-gpus"
+
+
+class Restriction(StrEnum):
+    """What becomes of GPUs that are not down during the run.
+
+    - `leaves-pool`: their node leaves the pool, and is in no pool of the stack then.
+    - `undeclared`: the stack file no longer declares them.
+    - `taint`: only pods that tolerate a taint that the run adds can get them.
+    - `not-inspected`: unknown, because the host or the cluster did not answer.
+    """
+
+    LEAVES_POOL = "leaves-pool"
+    UNDECLARED = "undeclared"
+    TAINT = "taint"
+    NOT_INSPECTED = "not-inspected"
 
 
 class Outage(StrEnum):
@@ -70,7 +105,7 @@ class Numbers(Model):
     """A number before and after the run.
 
     Attributes:
-        before: Number that was last applied. None: it was not inspected.
+        before: Number that was last applied. None: the number was not inspected.
         after: Desired number.
     """
 
@@ -103,7 +138,7 @@ class PoolChange(Model):
 
 
 class NodeChange(Model):
-    """A node to which something happens.
+    """A node that the run changes, drains, reboots or validates.
 
     Attributes:
         node: Name of the node.
@@ -115,7 +150,7 @@ class NodeChange(Model):
             same time. None: the node is in no wave.
         drained: Whether the node's pods are evicted.
         rebooted: Whether the node's host is rebooted.
-        validated: Whether each GPU of the node runs a kernel in this run.
+        validated: Whether the run executes a CUDA kernel on each GPU of the node.
     """
 
     node: Text
@@ -138,6 +173,7 @@ class PodChange(Model):
         node: Node that the pod runs on.
         gpus: Number of GPUs, or shares of GPUs, that the pod requests.
         loss: What happens to the pod.
+        cause: Why it happens. None: unknown.
     """
 
     namespace: Text
@@ -145,31 +181,65 @@ class PodChange(Model):
     node: Text
     gpus: Count = 0
     loss: Loss
+    cause: Cause | None = None
 
 
 class Gap(Model):
-    """GPUs that no pod can get for a while during the run.
+    """GPUs that are unavailable to pods for a part of the run.
 
     Attributes:
         why: Reason, such as `drained for driver 580.95.05 → 595.91.07`.
         nodes: Nodes whose GPUs are gone.
         gpus: Number of GPUs of all these nodes together.
         at_most: Largest number of these GPUs that are gone at the same time.
+        evicts: Whether running pods with these GPUs are evicted. False: they keep their GPUs, and
+            only new pods get none.
     """
 
     why: Text
     nodes: tuple[Text, ...]
     gpus: Count
     at_most: Count
+    evicts: bool = True
+
+
+class Down(Model):
+    """All GPUs that are gone for a while, each counted once; the causes follow each other.
+
+    Attributes:
+        nodes: Nodes whose GPUs are gone.
+        gpus: Number of GPUs of all these nodes together.
+        at_most: Largest number of these GPUs that are gone at the same time.
+    """
+
+    nodes: tuple[Text, ...]
+    gpus: Count
+    at_most: Count
+
+
+class Limit(Model):
+    """GPUs that are not down, but not usable as before either.
+
+    Attributes:
+        what: What becomes of them.
+        nodes: Nodes of the GPUs. Empty: all nodes of the cluster.
+        gpus: Number of GPUs.
+        detail: The taint, or why something was not inspected. Empty: nothing to add.
+    """
+
+    what: Restriction
+    nodes: tuple[Text, ...]
+    gpus: Count
+    detail: Text = ""
 
 
 class VersionChange(Model):
-    """A version that changes.
+    """A change of a component's version.
 
     Attributes:
         part: Software, such as `driver`, `chart nvidia-device-plugin` or `kubelet`.
-        where: Hosts or nodes, or the release.
-        was: Version before the run. Empty: there is none.
+        where: Hosts or nodes that have the software, or the Helm release.
+        was: Version before the run. Empty: the software is not installed.
         now: Version after the run. Empty: the software is removed.
         direction: Whether the version goes up or down.
     """
@@ -185,12 +255,12 @@ class Statement(Model):
     """A difference that several hosts, nodes or objects share.
 
     Attributes:
-        subject: Type of the things that differ: `host`, `node`, `pool` or `object`.
-        names: Names of the things that differ.
-        what: The part that differs, or a reason.
-        was: Value before. Empty: no value.
-        now: Value after, or the value that was found. Empty: no value.
-        first: Whether nothing was ever applied to these things.
+        subject: Type of the subjects: `host`, `node`, `pool` or `object`.
+        names: Names of the hosts, nodes, pools or objects that differ.
+        what: Setting or property that differs, or a reason.
+        was: Value before the run. Empty: no value.
+        now: Value after the run; for drift, the observed value. Empty: no value.
+        first: Whether no run has applied anything to the subjects yet.
     """
 
     subject: Literal["host", "node", "pool", "object"]
@@ -205,11 +275,11 @@ class Problem(Model):
     """A fault or a violated rule.
 
     Attributes:
-        text: The whole message, in lines.
-        rule: Number of the violated rule, such as `GPU049`. Empty: the problem is no rule's.
+        text: Complete message; may have several lines.
+        rule: Id of the violated rule, such as `GPU049`. Empty: the problem is not a violation.
         mandatory: Whether the problem stops the run.
-        file: Name of the stack file that causes the problem. Empty: none does.
-        line: Line in the file, from 1. None: unknown.
+        file: Name of the stack file that causes the problem. Empty: no stack file does.
+        line: Line number in the file, from 1. None: the line is unknown.
     """
 
     text: Text
@@ -220,7 +290,7 @@ class Problem(Model):
 
 
 class Resource(Model):
-    """A resource of the engine that changes.
+    """A Pulumi resource that changes.
 
     Attributes:
         operation: `create`, `update`, `replace`, `delete` or `refresh`.
@@ -241,22 +311,25 @@ class ClusterChange(Model):
 
     Attributes:
         name: Name of the component.
-        unknown: Why nothing is known of the cluster yet. Empty: it was inspected.
-        pools: GPUs of each pool with GPUs.
-        nodes: Nodes to which something happens.
+        unknown: Why the cluster was not inspected. Empty: it was inspected.
+        pools: Changes of the pools that have GPUs.
+        nodes: Nodes that the run changes, drains, reboots or validates.
         at_once: Largest number of nodes that are out of use at the same time.
         pods: Pods that would be evicted or would lose their GPUs.
-        gaps: GPUs that are gone for a while during the run.
+        gaps: GPUs that are gone for a while during the run, by cause.
+        down: Sum of the gaps. None: no GPU is gone.
+        limits: GPUs that are not gone, but not usable as before either.
         versions: Versions that change.
         files: Files on hosts that the run would write or remove, by host.
-        changes: Differences that a person made in the stack file.
-        drift: Differences that somebody else made on hosts or in the cluster.
-        due: Proofs that are missing or no longer hold, and steps that must be finished.
+        changes: Differences that come from edits of the stack file.
+        drift: Differences that come from changes on hosts or in the cluster outside of this
+            program.
+        due: Validations that are missing or outdated, and interrupted steps that must be finished.
         faults: Problems that stop the run.
         warnings: Things that will probably do harm.
-        uninspected: What could not be inspected, and why.
+        uninspected: Hosts or objects that could not be inspected, with the reason.
         notes: Nodes that the run leaves alone or must wait for, and why.
-        maintenance: Hosts and nodes in maintenance, neither touched nor counted.
+        maintenance: Hosts and nodes in maintenance, which the run neither changes nor counts.
     """
 
     name: Text
@@ -266,6 +339,8 @@ class ClusterChange(Model):
     at_once: Count = 1
     pods: tuple[PodChange, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    down: Down | None = None
+    limits: tuple[Limit, ...] = ()
     versions: tuple[VersionChange, ...] = ()
     files: tuple[Statement, ...] = ()
     changes: tuple[Statement, ...] = ()
@@ -288,8 +363,14 @@ class ClusterChange(Model):
         )
 
     @property
+    def is_full_outage(self) -> bool:
+        """Return whether all GPUs of the cluster are gone at the same time."""
+        before = self.gpus.before
+        return bool(before) and self.down is not None and self.down.at_most == before
+
+    @property
     def is_changed(self) -> bool:
-        """Return whether the run would do anything that the inspection can know of."""
+        """Return whether the run would change anything that the inspection can detect."""
         return bool(self.changes or self.drift or self.due or self.unknown)
 
 
@@ -302,8 +383,8 @@ class Document(Model):
         stack: Name of the stack.
         outcome: Result of the preview.
         clusters: Changes of each `GpuCluster` of the stack.
-        resources: Resources of the engine that change. Empty in a file that the program alone
-            wrote, which doesn't know the engine's steps.
+        resources: Pulumi resources that change. Empty in a file that the Pulumi program
+            writes, because the program doesn't know the engine's steps.
         steps: Number of the engine's steps by operation, such as `same` and `update`.
         rules: Findings of the policy pack.
         faults: Problems that stopped the run before a cluster was inspected.
@@ -311,7 +392,7 @@ class Document(Model):
     """
 
     version: Literal["v1"] = VERSION
-    command: Literal["preview"] = "preview"
+    command: Literal["preview", "status"] = "preview"
     stack: Text
     outcome: Outcome
     clusters: tuple[ClusterChange, ...] = ()
@@ -343,10 +424,10 @@ class Document(Model):
         """Return the document that a JSON text contains.
 
         Args:
-            text: JSON from a file or an artifact, which anybody may have written.
+            text: JSON from a file or an artifact, which is untrusted input.
 
         Raises:
-            ValueError: The text is too long, or no document of this version.
+            ValueError: The text is too long, or not a valid document of this format version.
         """
         if len(text) > LARGEST:
             raise ValueError(f"{len(text)} bytes; wanted at most {LARGEST}")

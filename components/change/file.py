@@ -17,15 +17,15 @@ from components.change.lines import StackFile, located
 VARIABLE = "GPU_CLUSTER_CHANGE"
 """Environment variable with the path of the file that gets the change document.
 
-If the path is a folder, each `GpuCluster` of the program writes a file of its own there.
+If the path is a folder, each `GpuCluster` of the program writes a separate file to the folder.
 """
 PRIVATE = 0o600
-"""Mode of the file, which names pods and hosts."""
+"""Mode of the file: only its owner may read it, because it names pods and hosts."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def write(document: Document, name: str) -> None:
-    """Write a document where the environment variable says; do nothing without the variable.
+    """Write a document to the path in the environment variable; do nothing if it is unset.
 
     The file is replaced as a whole, so that a reader never sees a part of it.
 
@@ -46,7 +46,7 @@ def write(document: Document, name: str) -> None:
 
 
 class Inspected(pulumi.RunError):
-    """A fault that the inspection found; the change document about it is written already."""
+    """An error for a fault that the change document already contains."""
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from policies.check.lines import Location, location
 from policies.faults import InputError
 
 KEY = ("config", "gpu-cluster:cluster")
-"""Location of the cluster in a stack file."""
+"""Keys that lead to the cluster's settings in a stack file."""
 SECTIONS = {
     "node-scheduling": "pools",
     "gpu-platform": "platform",
@@ -31,7 +31,7 @@ SECTIONS = {
     "rollout": "rollout",
     "reboot": "reboot",
 }
-"""Section of the stack file by the part of a resource's name that the component gives it."""
+"""Section of the stack file, by the part of a resource name that a component chooses."""
 _SAID = re.compile(r"\(line (\d{1,6})\)")
 _THING = re.compile(r"\b(host|node|pool)s? ([A-Za-z0-9][A-Za-z0-9.-]{0,252})")
 _PATH = re.compile(
@@ -41,12 +41,12 @@ _PATH = re.compile(
 
 @dataclass(frozen=True)
 class StackFile:
-    """The lines of a stack file.
+    """Line numbers of the settings in a stack file.
 
     Attributes:
         name: Name of the file.
-        lines: Line of each value of the cluster, by location.
-        things: Line of each host, node and pool, by kind and name.
+        lines: Line number of each value of the cluster's settings, by its path of keys.
+        things: Line number of each host, node and pool, by kind and name.
     """
 
     name: str = ""
@@ -55,7 +55,7 @@ class StackFile:
 
     @classmethod
     def read(cls, path: Path) -> StackFile:
-        """Return the lines of a stack file; none for a file that can't be read."""
+        """Return the line numbers of a stack file; empty for a file that can't be read."""
         try:
             document = yaml_file.read(path)
         except (InputError, OSError):
@@ -67,7 +67,7 @@ class StackFile:
         return cls(path.name, lines, dict(_things(value, lines)))
 
     def located(self, problem: Problem, resource: str = "") -> Problem:
-        """Return a problem with the file's name and the line that causes it, if that is known.
+        """Return a problem with the stack file's name and, if known, the line that causes it.
 
         Args:
             problem: A fault or a violated rule.
@@ -100,7 +100,7 @@ class StackFile:
 
 
 def _things(cluster: Any, lines: dict[Location, int]) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield the line of each host, node and pool that a document declares."""
+    """Yield the line number of each host, node and pool that a stack file declares."""
     if not isinstance(cluster, dict):
         return
     for section, kind in (("pools", "pool"), ("hosts", "host")):

@@ -1,4 +1,4 @@
-"""Short forms of lists of names, for texts that a person reads. Pure functions."""
+"""Short texts for long lists of names. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from policies.printable import printable, shortened
 MOST = 6
 """Maximum number of names or ranges that one text lists; further names are only counted."""
 LONGEST = 80
-"""Maximum number of characters of one name; Kubernetes allows 253, which no line needs."""
+"""Maximum number of characters of one name; longer names are shortened (Kubernetes allows 253)."""
 _NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>[0-9]{1,9})")
 
 
 def ranges(names: Iterable[str]) -> list[str]:
     """Return names with consecutive numbers as ranges: `gpu-1`, `gpu-2` become `gpu-1..2`.
 
-    Numbers with leading zeros keep them: `h100-01..16`.
+    Leading zeros of numbers stay: `h100-01..16`.
     """
     found: list[list[str]] = []
     for name in names:
@@ -33,9 +33,17 @@ def _texts(groups: Iterable[list[str]]) -> Iterator[str]:
         first, last = group[0], group[-1]
         match = _NUMBERED.fullmatch(last)
         if len(group) == 1 or match is None:
-            yield printable(first, LONGEST)
+            yield short(first)
         else:
-            yield f"{printable(first, LONGEST)}..{match['number']}"
+            yield f"{short(first)}..{match['number']}"
+
+
+def short(name: str) -> str:
+    """Return a printable name; a long one keeps its beginning and its end, which tell it apart."""
+    if len(name) > LONGEST:
+        half = LONGEST // 2
+        name = f"{name[:half]}…{name[-half:]}"
+    return printable(name)
 
 
 def _follows(before: str, after: str) -> bool:
@@ -48,12 +56,12 @@ def _follows(before: str, after: str) -> bool:
 
 
 def listed(names: Iterable[str], most: int = MOST) -> str:
-    """Return names as ranges in one text; further ranges are only counted."""
+    """Return names as ranges in one text; ranges after the first `MOST` are only counted."""
     return shortened(ranges(names), most)
 
 
 def and_more(number: int, most: int) -> str:
-    """Return how many names of a list are left out, such as ` and 3 more`; empty if none is."""
+    """Return a text about omitted names, such as ` and 3 more`; empty if no name is omitted."""
     return f" and {number - most} more" if number > most else ""
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from components.change.document import (
+    Cause,
     ClusterChange,
     Direction,
     Document,
+    Down,
+    Gap,
     Loss,
     NodeChange,
     Numbers,
@@ -26,20 +29,53 @@ from components.change.document import (
 from components.change.names import and_more, counted, listed
 from policies.printable import printable, shortened
 
-NOTHING = "none"
-"""Word for an empty value."""
+UNDECLARED = "not declared"
+"""Words for an empty value in the stack file."""
+ABSENT = "absent"
+"""Word for a value that is not there any more, or was not there before."""
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
 PREPARATION = re.compile(r".*-host-preparation-(.+)")
 """Names of the resources that prepare a host; the name of the host follows."""
+SETTING = re.compile(r"[a-z][A-Za-z]*(\[\])?(\.[A-Za-z]+|\.\*)+")
+"""Paths of settings in the stack file."""
 FILES = 3
 """Maximum number of files that one line names; further files are only counted."""
-PODS = 4
+PODS = 3
 """Maximum number of pods that one line names; further pods are only counted."""
 STATEMENTS = 12
 """Maximum number of lines of one kind of difference; further lines are only counted."""
 TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version", "MIG layout"})
 """Parts of nodes whose changes the lines about GPUs and versions state already."""
+HAPPENS: Mapping[Loss, tuple[str, str]] = {
+    Loss.EVICTED: ("is evicted", "are evicted"),
+    Loss.LOSES_GPU: ("loses its GPUs", "lose their GPUs"),
+    Loss.UNDECLARED_GPU: (
+        "keeps running on GPUs that are no longer declared",
+        "keep running on GPUs that are no longer declared",
+    ),
+}
+"""What happens to a pod, and to several pods."""
+NONE_NOW = "no pod is evicted as things stand; one that starts on"
+"""Beginning of the line about nodes that are drained and have no pods now."""
+BECAUSE: Mapping[Cause, tuple[str, str]] = {
+    Cause.DRAIN: ("because its node is drained", "because their nodes are drained"),
+    Cause.TAINT: ("because of the new taint", "because of the new taint"),
+    Cause.DRIVER: (
+        "because its node's driver is replaced",
+        "because their nodes' driver is replaced",
+    ),
+    Cause.LEAVES_POOL: (
+        "because its node leaves the pool",
+        "because their nodes leave the pool",
+    ),
+}
+"""Why it happens to a pod, and to several pods; other causes need no words."""
+KEEPING = (
+    "keeps running, but nothing advertises its GPUs until the new platform does",
+    "keep running, but nothing advertises their GPUs until the new platform does",
+)
+"""What happens to a pod, and to several pods, whose platform is replaced."""
 
 
 def lines(cluster: ClusterChange) -> list[str]:
@@ -49,12 +85,12 @@ def lines(cluster: ClusterChange) -> list[str]:
         headline(cluster),
         *pod_lines(cluster),
         *outage_lines(cluster),
-        *(f"{gap.why}: {_gone(gap.gpus, gap.at_most, gap.nodes)}" for gap in cluster.gaps),
+        *gap_lines(cluster),
         *cluster.notes,
         *map(version_line, cluster.versions),
         *statement_lines("change", told_apart(cluster)),
         *file_lines(cluster),
-        *statement_lines("drift", cluster.drift),
+        *statement_lines("drift", cluster.drift, ABSENT),
         *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
         *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
@@ -73,7 +109,8 @@ def numbers(found: Numbers) -> str:
 def headline(cluster: ClusterChange) -> str:
     """Return the line that counts GPUs and names what is validated and drained.
 
-    For example `GPUs 32 → 16 (pool a100: 8 → 4 on gpu-1..4); validated again; nobody drained`.
+    For example `GPUs 32 → 16 (pool a100: 8 → 4 on gpu-1..4); will be validated again; nobody
+    drained`.
     """
     details = list(pool_details(cluster))
     total = cluster.gpus
@@ -174,8 +211,8 @@ def validated(cluster: ClusterChange) -> str:
         return "" if not cluster.is_changed else "nothing is validated"
     with_gpus = [node for node in chosen if node.was]
     if len(with_gpus) == len(chosen) and _all_gpus(cluster, chosen):
-        return "validated again"
-    verb = "validated again" if len(with_gpus) == len(chosen) else "validated"
+        return "will be validated again"
+    verb = "will be validated again" if len(with_gpus) == len(chosen) else "will be validated"
     return f"{verb}: {listed(node.node for node in chosen)}"
 
 
@@ -200,21 +237,35 @@ def drained(cluster: ClusterChange) -> str:
 
 def pod_lines(cluster: ClusterChange) -> Iterator[str]:
     """Yield one line about pods that are evicted, and one about pods that lose their GPUs."""
-    for loss in Loss:
-        found = [pod for pod in cluster.pods if pod.loss is loss]
-        if found:
-            named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
-            yield f"{loss_text(loss, len(found))}: {named}"
+    for found in consequences(cluster):
+        named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
+        yield f"{loss_text(found)}: {named}"
+    evicted = any(pod.loss is Loss.EVICTED for pod in cluster.pods)
+    if not evicted and (nodes := evicting(cluster)):
+        yield f"{NONE_NOW} {listed(nodes)} before its node's turn is"
 
 
-def loss_text(loss: Loss, number: int) -> str:
-    """Return how many pods are evicted or lose their GPUs."""
-    pods = counted(number, "pod")
-    if loss is Loss.EVICTED:
-        return f"{pods} evicted"
-    if loss is Loss.UNDECLARED_GPU:
-        return f"{pods} {'holds' if number == 1 else 'hold'} GPUs that are not declared any more"
-    return f"{pods} {'loses its GPUs' if number == 1 else 'lose their GPUs'}"
+def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
+    """Yield the pods to which the same happens for the same reason."""
+    groups: dict[tuple[Loss, Cause | None], list[PodChange]] = {}
+    for pod in cluster.pods:
+        groups.setdefault((pod.loss, pod.cause), []).append(pod)
+    yield from sorted(groups.values(), key=lambda found: list(Loss).index(found[0].loss))
+
+
+def loss_text(pods: Sequence[PodChange]) -> str:
+    """Return what happens to pods, and why, such as `1 pod is evicted because …`."""
+    several = len(pods) > 1
+    cause = pods[0].cause
+    words = (KEEPING if cause is Cause.PLATFORM else HAPPENS[pods[0].loss])[several]
+    why = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
+    return f"{counted(len(pods), 'pod')} {words}{why}"
+
+
+def evicting(cluster: ClusterChange) -> list[str]:
+    """Return the nodes from which pods are evicted if any runs there, in order."""
+    drained = [node.node for node in cluster.nodes if node.drained]
+    return drained or [name for gap in cluster.gaps if gap.evicts for name in gap.nodes]
 
 
 def pod_text(pod: PodChange) -> str:
@@ -234,27 +285,56 @@ def outage_lines(cluster: ClusterChange) -> Iterator[str]:
         found = [node for node in cluster.nodes if node.outage is outage]
         if not found:
             continue
-        yield f"{counted(len(found), 'node')} {word}, at most {cluster.at_once} out of use at once"
         waves: dict[int | None, list[str]] = {}
         for node in found:
             waves.setdefault(node.wave, []).append(node.node)
+        widths = [len(names) for wave, names in waves.items() if wave is not None]
+        most = min(cluster.at_once, max(widths, default=len(found)))
+        with_pods = " with pods" if outage is Outage.MIG_LAYOUT else ""
+        number = counted(len(found), "node")
+        yield f"{number} {word}, at most {most}{with_pods} out of use at once"
         for wave, names in waves.items():
             if wave is not None:
-                yield f"wave {wave}: {listed(names)}"
+                yield f"wave {wave}: {listed(names)}{at_a_time(len(names), cluster.at_once)}"
         if None in waves and outage is Outage.MIG_LAYOUT:
-            yield f"without pods, so in no wave: {listed(waves[None])}"
+            yield f"without pods, so changed first and together: {listed(waves[None])}"
 
 
-def _gone(gpus: int, at_most: int, nodes: Iterable[str]) -> str:
-    most = "" if at_most == gpus else f", at most {at_most} at a time"
-    return f"{counted(gpus, 'GPU')} of {listed(nodes)} gone meanwhile{most}"
+def at_a_time(number: int, at_once: int) -> str:
+    """Return how many nodes of a wave are out of use at once; empty if the wave has one node."""
+    if number < 2:
+        return ""
+    if at_once >= number:
+        return ", all at the same time"
+    return ", one at a time" if at_once == 1 else f", at most {at_once} at a time"
+
+
+def gap_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield one line per cause for GPUs that are gone for a while, and one with their sum."""
+    for gap in cluster.gaps:
+        keep = "" if gap.evicts else "; running pods keep theirs, new pods get none"
+        yield f"{gap.why}: {_gone(gap)}{keep}"
+    if cluster.down and len(cluster.gaps) > 1:
+        yield f"in sum, one after the other: {_gone(cluster.down)}"
+    if cluster.is_full_outage:
+        yield "full outage: no pod can get a GPU of the stack meanwhile"
+
+
+def _gone(gap: Gap | Down) -> str:
+    most = "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
+    return f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)} gone meanwhile, {most}"
 
 
 def version_line(change: VersionChange) -> str:
     """Return the line about a version; a downgrade says so."""
     words = {Direction.DOWNGRADE: ": a downgrade", Direction.UPGRADE: "", Direction.OTHER: ""}
-    values = f"{change.was or NOTHING} → {change.now or NOTHING}"
-    return f"{change.part} {values} on {listed(change.where)}{words[change.direction]}"
+    where = listed(change.where)
+    return f"{change.part} {version_text(change)} on {where}{words[change.direction]}"
+
+
+def version_text(change: VersionChange) -> str:
+    """Return a version before and after the run."""
+    return f"{change.was or 'not installed'} → {change.now or 'removed'}"
 
 
 def object_lines(document: Document) -> Iterator[str]:
@@ -287,7 +367,7 @@ def file_lines(cluster: ClusterChange) -> Iterator[str]:
 
 def is_validation(statement: Statement) -> bool:
     """Return whether a statement is a reason for a validation that needs no line of its own."""
-    reasons = ("not validated", "validated for", "validation asked", "rebooted by this run")
+    reasons = ("not validated", "must be validated again", "validation asked", "rebooted by this")
     return statement.subject == "node" and statement.what.startswith(reasons)
 
 
@@ -298,6 +378,7 @@ def told_apart(cluster: ClusterChange) -> list[Statement]:
         for each in cluster.changes
         if not (each.subject == "node" and each.what in TOLD)
         and not (each.what == "chart" and cluster.versions)
+        and not (each.what == "driver.version" and each.was and cluster.versions)
     ]
     return _with_steps(_joined(rest))
 
@@ -310,15 +391,7 @@ def _joined(found: Iterable[Statement]) -> list[Statement]:
             joined[each] = [each.what]
         else:
             joined.setdefault(each.model_copy(update={"what": ""}), []).append(each.what)
-    return [each.model_copy(update={"what": _shared(parts)}) for each, parts in joined.items()]
-
-
-def _shared(parts: list[str]) -> str:
-    """Return parts as one text that repeats `settings of` once."""
-    head = "settings of "
-    settings = [part.removeprefix(head) for part in parts if part.startswith(head)]
-    others = [part for part in parts if not part.startswith(head)]
-    return ", ".join([*others, *([head + ", ".join(settings)] if settings else [])])
+    return [each.model_copy(update={"what": ", ".join(parts)}) for each, parts in joined.items()]
 
 
 def _with_steps(found: list[Statement]) -> list[Statement]:
@@ -341,17 +414,31 @@ def _with_steps(found: list[Statement]) -> list[Statement]:
     return result
 
 
-def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
+def statement_lines(
+    kind: str, found: Iterable[Statement], empty: str = UNDECLARED
+) -> Iterator[str]:
     """Yield one line per difference, up to `STATEMENTS`; the rest is counted."""
     every = list(found)
     for each in every[:STATEMENTS]:
-        yield f"{kind}: {each.subject} {listed(each.names)}: {statement_text(each)}"
+        yield f"{kind}: {each.subject} {listed(each.names)}: {statement_text(each, empty)}"
     if (more := len(every) - STATEMENTS) > 0:
         yield f"{kind}: and {more} more"
 
 
-def statement_text(statement: Statement) -> str:
-    """Return a difference without its subject, such as `label team none → ml`."""
-    if not statement.was and not statement.now:
-        return printable(statement.what)
-    return printable(f"{statement.what} {statement.was or NOTHING} → {statement.now or NOTHING}")
+def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
+    """Return a difference without its subject, such as `label team not declared → ml`.
+
+    Args:
+        statement: The difference.
+        empty: Words for a value that is empty.
+    """
+    was, now = statement.was, statement.now
+    if not was and not now:
+        changed = " changed" if SETTING.fullmatch(statement.what.rpartition(" ")[2]) else ""
+        return printable(f"{statement.what}{changed}")
+    if (statement.subject, statement.what) == ("node", "pool"):
+        moves = f"moves from {was} to {now}" if was and now else ""
+        return printable(moves or (f"joins pool {now}" if now else f"leaves pool {was}"))
+    if now == "applied":
+        empty = "not applied"
+    return printable(f"{statement.what} {was or empty} → {now or empty}")

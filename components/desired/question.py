@@ -13,7 +13,7 @@ from components.platforms.requests import PresenceRequest
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """The expected state that the inspection compares with a cluster.
+    """Desired state that the inspection compares with the cluster.
 
     Attributes:
         context: Context of the kubeconfig.

@@ -312,7 +312,7 @@ class _Resolver:
         """Return the MIG layouts of the pools with GPUs."""
         own = self.cluster.scheduling.nodes
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
-        # The layouts of a platform that was taken over stay as they are.
+        # MIG layouts of an adopted platform are not changed.
         adopted = self.platform.installation.is_adopted
         divided = None if adopted else self.platform.layouts
         return DesiredMigLayouts(

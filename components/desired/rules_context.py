@@ -63,7 +63,7 @@ def rules_context(
 
 
 def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Context:
-    """Return the facts about a stack with what its section `guardrails` adds."""
+    """Return the facts about a stack, completed by the settings of its section `guardrails`."""
     return replace(
         context,
         severities={rule: Severity(level) for rule, level in guardrails.rules.items()},
@@ -94,7 +94,11 @@ def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Contex
 
 
 def _runtime_class(platform: Platform) -> str | None:
-    """Return the RuntimeClass of GPU pods; empty if pods need none, None if it is unknown here."""
+    """Return the name of the RuntimeClass that GPU pods need; empty if they need none.
+
+    The result is None if the stack does not configure the container engines, because only their
+    configuration shows which RuntimeClass GPU pods need.
+    """
     if platform.delivery is not Delivery.RUNTIME or platform.engines.configured:
         return None
     return platform.runtime_class or ""

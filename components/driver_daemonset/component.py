@@ -30,7 +30,7 @@ from components.settings.nodes.pool import Pool
 
 INSTALLER = "gpu-cluster/driver-installer"
 INSTALLED = "/home/kubernetes/bin/nvidia"
-"""Folder of the host in which the installers of Google and kubespray put the driver's files."""
+"""Host folder in which the driver installers of Google and kubespray put the driver's files."""
 PROGRAMS = (
     *("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"),
     *("nvidia-cuda-mps-control", "nvidia-cuda-mps-server"),
@@ -53,7 +53,8 @@ done
 """Script that copies the driver's programs to a folder of the host's PATH.
 
 NVIDIA's toolkit searches PATH below the driver's root, and the installers put programs elsewhere.
-A copy, because the toolkit mounts the target of a link under the target's own name.
+The script copies the programs instead of linking them, because the toolkit mounts the target of a
+link under the target's name.
 """
 # CPU request of kubespray's driver installer (role container_engine_accelerator/nvidia_gpu).
 CPU = "150m"

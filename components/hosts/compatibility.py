@@ -28,7 +28,7 @@ CUDA_DRIVER_OF: dict[Version, Version] = {
     (9, 0): (384, 81),
     (8, 0): (375, 26),
 }
-"""Driver of the CUDA versions before minor version compatibility.
+"""Minimum driver of each CUDA version that lacks minor version compatibility.
 
 NVIDIA ships that driver with CUDA: `cuda_11.0.3_450.51.06_linux.run` contains 11.0. The floor in
 `CUDA_DRIVER` applies to 11.1 and later. Source of the older rows: CUDA Toolkit 11.0 Release Notes,
@@ -55,9 +55,9 @@ DRIVER_KERNEL: tuple[tuple[Version, Version, Version, str], ...] = (
 """Driver versions whose kernel module does not build for a kernel and later kernels.
 
 Each row has the first driver version, the first later version that may be fixed, the first kernel
-that fails, and the source. A version in a source's title is the last one that is known to fail.
-NVIDIA publishes no such table, so these are known failures only; the table proves nothing about
-other pairs.
+that fails, and the source. A version in a source's title is the last driver version that is known
+to fail. NVIDIA publishes no such table, so these are known failures only; the table proves nothing
+about other pairs.
 """
 
 DRIVER_KERNEL_LEAST: tuple[tuple[Version, Version, str], ...] = (

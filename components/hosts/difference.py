@@ -23,7 +23,7 @@ from components.hosts.steps import every
 STEPS = "STEPS"
 """Name of the setting that lists the declared steps."""
 STEP = "step "
-"""Beginning of a finding about a whole step; the step's name follows."""
+"""Start of the text of a finding about a whole step; the step's name follows."""
 OTHERS = "others"
 """Name of the script file with the steps that a host does not declare."""
 UNKNOWN_HASH = f"sha256:{'0' * 64}"
@@ -169,7 +169,7 @@ def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
-    """Yield the step of each setting that a host records, by the words of a finding."""
+    """Yield each setting in a host's record, in the words of findings, with its step."""
     for name, step in every().items():
         if step.engines and host.sections.runtime.engine not in step.engines:
             continue

@@ -22,7 +22,7 @@ PACKAGE_LIBRARY = (
 )
 """Library files of every phase that installs packages."""
 RUNNING = ("json", "cri", "running", "kubelet")
-"""Library files that find out what runs on a host."""
+"""Shell library files that detect which software runs on a host."""
 PREPARE = library(*COMMON, *PACKAGE_LIBRARY, *RUNNING, "runfile", "drop_ins", "prepare")
 RUNTIME = library(*COMMON, *PACKAGE_LIBRARY, *RUNNING, "runtime")
 

@@ -74,7 +74,7 @@ class Step:
     Attributes:
         given: Returns the step's inputs for a host; None if the host does not declare the step.
         phase: Phase that the step belongs to.
-        after: Name of the preceding step. Empty: the step is among the first.
+        after: Name of the step that must run before this step. Empty: none.
         files: Files relative to `steps/`, without `.sh`, in order. Empty: only the step's own file.
         disrupts: Settings whose change disrupts the pods of the host's node.
         engines: Container engines that the step is for. Empty: all hosts.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from components.change.document import Loss
+from components.change.document import Cause, Loss
 from components.findings import Finding, Findings, Kind
 from components.hosts.difference import HostDifference
 from components.nodes.difference import PoolGpus, SchedulingDifference
@@ -22,36 +22,39 @@ from components.validation.difference import ValidationDifference
 
 @dataclass(frozen=True, kw_only=True)
 class PodLoss:
-    """A pod that the run would disturb, outside of rollouts.
+    """A pod that the run would evict or deprive of its GPUs, outside of rollouts.
 
     Attributes:
         node: Node that the pod runs on.
         pod: The pod.
         loss: What happens to the pod.
+        cause: Why it happens.
     """
 
     node: str
     pod: PodOnNode
     loss: Loss
+    cause: Cause
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """Differences between the desired, the last applied and the observed state.
 
-    Without findings, nothing differs, as far as it was inspected.
+    If all fields are empty, the inspection found no difference.
 
     Attributes:
         hosts: Differences of hosts.
         scheduling: Differences of nodes' labels and taints, and the number of GPUs before and
             after.
         validation: Nodes that must be validated.
-        rollout: Host changes that must be rolled out in waves.
-        layouts: Nodes that get another MIG layout, also in waves.
+        rollout: Nodes whose hosts must be changed in waves.
+        layouts: Nodes whose MIG layout must be changed in waves.
         platform: Differences of the GPU platform and its Helm release.
         losses: Pods that are evicted or lose their GPUs, outside of rollouts.
         groups: API groups that the cluster serves.
-        unknown: Why nothing is known of the cluster yet. Empty: it was inspected or skipped.
+        unknown: Why the cluster was not inspected. Empty: it was inspected, or the inspection was
+            skipped.
         context: Whether this machine's kubeconfig has the cluster's context.
     """
 

@@ -1,4 +1,4 @@
-"""Make the change document of a cluster from the inspection. Pure functions."""
+"""Make the change document of a cluster from the inspection result. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from components.change.document import (
+    Cause,
     ClusterChange,
     Direction,
+    Down,
     Gap,
+    Limit,
     Loss,
     NodeChange,
     Numbers,
@@ -18,6 +21,7 @@ from components.change.document import (
     PoolChange,
     Problem,
     ResourceNumbers,
+    Restriction,
     Statement,
     VersionChange,
 )
@@ -29,32 +33,57 @@ from components.hosts.difference import files
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
 from components.inspection.losses import IN_CONTAINER, PLATFORM
+from components.kubernetes.gather import CONCURRENCY
 from components.nodes.difference import NodeGpus
+from components.platforms.gpu_operator.platform import GpuOperator
 from components.platforms.site import Site
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSource
+from components.validation.difference import OTHER_POOL
 from policies.facts.parts import operator_part
 from policies.printable import printable
 
 DIGESTED: Mapping[str, str] = {
-    "mig": "the pool's MIG devices",
-    "registry": "settings of registry",
-    "validation.command": "the validation's command",
-    "driver": "settings of driver",
-    "runtime": "settings of runtime",
-    "devicePlugin": "settings of devicePlugin",
-    "gpuOperator": "settings of gpuOperator",
-    "gpuManager": "settings of gpuManager",
-    "dra": "settings of dra",
-    "driverInstaller": "settings of driverInstaller",
+    "mig": "pools[].mig",
+    "registry": "registry.*",
+    "validation.command": "validation.command",
+    "driver": "driver.*",
+    "runtime": "runtime.*",
+    "devicePlugin": "devicePlugin.*",
+    "gpuOperator": "gpuOperator.*",
+    "gpuManager": "gpuManager.*",
+    "dra": "dra.*",
+    "driverInstaller": "driverInstaller.*",
 }
-"""Settings of which a node keeps only a digest (`components.desired.resolve`), in plain words."""
+"""Settings of which a node keeps only a digest (`components.desired.resolve`), by their paths."""
+PATHS: Mapping[str, str] = {
+    "cdi": "runtime.cdi",
+    "default runtime": "runtime.defaultRuntime",
+    "devices by environment": "runtime.devicesByEnvironment",
+    "driver fabric manager": "driver.fabricManager",
+    "driver hold": "driver.hold",
+    "driver modules": "driver.modules",
+    "driver persistence": "driver.persistence",
+    "driver remove earlier": "driver.removeEarlier",
+    "driver source": "driver.source",
+    "driver version": "driver.version",
+    "kernel flavor": "kernel.flavor",
+    "kernel hold": "kernel.hold",
+    "kernel release": "kernel.release",
+}
+"""Paths in the stack file of settings that hosts keep under plain names."""
+SYSCTL = "sysctl "
+"""Beginning of the plain name of a kernel parameter."""
 RESTARTING = frozenset({"devicePlugin", "gpuOperator", "gpuManager", "dra"})
 """Settings whose change restarts the pods that advertise GPUs."""
 REASONS = 2
-"""Maximum number of edits that a reason for a drain names."""
+"""Maximum number of stack file edits that the reason for a drain names."""
 SCRIPTS = "this program's script "
 """Beginning of a finding about a script file that this program places on hosts."""
+KEEPING_OFF = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep pods without a toleration off a node."""
+Wave = tuple[Sequence[str], int]
+"""Nodes that are changed together, and how many of them are out of use at the same time."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
 _STEP = re.compile(
     r"(?P<part>[a-z][a-z-]*) (?:[a-z]+=)?(?P<was>\S*\d\S*) → (?:[a-z]+=)?(?P<now>\S*\d\S*)"
@@ -72,6 +101,7 @@ def cluster_change(name: str, desired: Desired, inspection: Inspection) -> Clust
     difference = inspection.difference
     nodes = {node.node: node for node in difference.scheduling.nodes}
     changed = tuple(_nodes(desired, difference, nodes))
+    gaps = tuple(_gaps(desired, inspection, nodes))
     return ClusterChange(
         name=name,
         unknown=difference.unknown,
@@ -79,12 +109,14 @@ def cluster_change(name: str, desired: Desired, inspection: Inspection) -> Clust
         nodes=changed,
         at_once=desired.rollout.max_unavailable,
         pods=tuple(_pods(difference)),
-        gaps=tuple(_gaps(desired, inspection, nodes)),
+        gaps=gaps,
+        down=_down(gaps, desired, difference, _gpus_by_node(desired, nodes)),
+        limits=tuple(_limits(desired, inspection, nodes)),
         versions=tuple(_versions(desired, inspection, nodes)),
         files=tuple(_files(desired, difference)),
         changes=_statements(difference.of(Kind.CHANGE)),
         drift=_statements(difference.of(Kind.DRIFT)),
-        due=_statements(difference.of(Kind.DUE)),
+        due=_statements(_in_new_pool(each, nodes) for each in difference.of(Kind.DUE)),
         faults=tuple(Problem(text=text) for text in (*inspection.problems, *blockers(difference))),
         warnings=tuple(Problem(text=text, mandatory=False) for text in inspection.warnings),
         uninspected=tuple(_uninspected(inspection)),
@@ -112,7 +144,7 @@ def _files(desired: Desired, difference: Difference) -> Iterator[Statement]:
 
 
 def _notes(difference: Difference) -> Iterator[str]:
-    """Yield the nodes that the run leaves alone, changes without a wave, or must wait for."""
+    """Yield notes about nodes that the run skips, changes outside of waves, or must wait for."""
     rollout, layouts = difference.rollout, difference.layouts
     for host, why in rollout.left.items():
         yield printable(f"host {host} left alone: {why}")
@@ -172,7 +204,7 @@ def _pools(desired: Desired, difference: Difference) -> Iterator[PoolChange]:
 def _nodes(
     desired: Desired, difference: Difference, nodes: Mapping[str, NodeGpus]
 ) -> Iterator[NodeChange]:
-    """Yield the nodes that change their pool or GPUs, are taken out of use or are validated."""
+    """Yield the nodes whose pool or GPUs change, that are drained or rebooted, or validated."""
     validated = {finding.name for finding in difference.validation.findings}
     outages = _outages(desired, difference)
     rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
@@ -189,7 +221,7 @@ def _nodes(
 
 
 def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
-    """Return the nodes that the run takes out of use, by name."""
+    """Return the nodes that the run takes out of use temporarily, by name."""
     found: dict[str, NodeChange] = {}
     rolled = plan.waves(difference.rollout)
     kernels = {
@@ -221,7 +253,7 @@ def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
 
 
 def _rebooted(desired: Desired, difference: Difference) -> list[str]:
-    """Return the nodes whose hosts the run reboots because of an earlier run."""
+    """Return the nodes whose hosts the run reboots because an earlier run left a reboot pending."""
     if not desired.rollout.boots:
         return []
     return [host.node for host in desired.hosts if host.name in difference.hosts.reboot]
@@ -236,7 +268,12 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
         for pod in view.pods:
             named.add((pod.namespace, pod.name))
             yield PodChange(
-                namespace=pod.namespace, name=pod.name, node=node, gpus=pod.gpus, loss=Loss.EVICTED
+                namespace=pod.namespace,
+                name=pod.name,
+                node=node,
+                gpus=pod.gpus,
+                loss=Loss.EVICTED,
+                cause=Cause.DRAIN,
             )
     for lost in difference.losses:
         pod = lost.pod
@@ -247,75 +284,171 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
                 node=lost.node,
                 gpus=pod.gpus,
                 loss=lost.loss,
+                cause=lost.cause,
             )
 
 
 def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]) -> Iterator[Gap]:
-    """Yield the GPUs that are gone for a while, by reason."""
+    """Yield the GPUs that are unavailable for a part of the run, grouped by reason."""
     difference = inspection.difference
     found_drivers = _drivers(desired, inspection, nodes)
-    gpus = {pool.pool: pool.gpus for pool in desired.validation.pools}
-    by_node = {
-        name: gpus.get(pool.pool, 0)
-        for pool in desired.validation.pools
-        for name in pool.nodes or ()
+    by_node = _gpus_by_node(desired, nodes)
+
+    def gap(
+        why: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
+    ) -> Iterator[Gap]:
+        if total := sum(by_node.get(name, 0) for name in names):
+            yield Gap(
+                why=printable(why),
+                nodes=tuple(names),
+                gpus=total,
+                at_most=_at_most(names, waves, by_node),
+                evicts=evicts,
+            )
+
+    rolled = _rollout_waves(desired, difference)
+    drivers = {
+        where: f"driver {was or 'not installed'} → {now}" for where, was, now in found_drivers
     }
-    by_node |= {name: node.before for name, node in nodes.items()}
-
-    def in_waves(names: Sequence[str]) -> int:
-        """Return how many nodes are out of use at once: a canary alone, then all others."""
-        return max(1, min(desired.rollout.max_unavailable, len(names) - 1))
-
-    def gap(why: str, names: Sequence[str], most: int) -> Iterator[Gap]:
-        counted = [by_node.get(name, 0) for name in names]
-        if sum(counted):
-            largest = sum(sorted(counted, reverse=True)[:most])
-            yield Gap(why=printable(why), nodes=tuple(names), gpus=sum(counted), at_most=largest)
-
-    drivers = {where: f"driver {was or 'none'} → {now}" for where, was, now in found_drivers}
     reasons: dict[str, list[str]] = {}
     for change in difference.rollout.nodes:
         words = _reasons(change, difference, drivers.get(change.host.name, ""))
         reasons.setdefault("; ".join(words), []).append(change.host.node)
     for why, names in reasons.items():
-        yield from gap(f"drained for {why}", names, in_waves(names))
+        yield from gap(f"drained for {why}", names, rolled)
     rebooted = _rebooted(desired, difference)
-    yield from gap("rebooted", rebooted, desired.rollout.max_unavailable)
+    yield from gap("rebooted", rebooted, [(rebooted, desired.rollout.max_unavailable)])
+    divided = _layout_waves(desired, difference)
     layouts: dict[str, list[str]] = {}
     for name in difference.layouts.names:
-        layouts.setdefault(difference.layouts.changes[name].text, []).append(name)
+        layouts.setdefault(_told(difference.layouts.changes[name]), []).append(name)
     for why, names in layouts.items():
-        yield from gap(why, names, in_waves(names))
+        yield from gap(why, names, divided)
     found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
+    in_container = desired.platform.site.driver.in_container
+    containers = [each.name for each in found if each.what in IN_CONTAINER and in_container]
     replaced = [each for each in found if each.what == PLATFORM]
     if replaced:
         names = [each.name for each in replaced]
         why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
-        yield from gap(why, names, len(names))
+        yield from gap(why, names, [(names, len(names))], evicts=bool(containers))
         return
-    containers = [each.name for each in found if each.what in IN_CONTAINER]
-    if containers and desired.platform.site.driver.in_container:
-        why = "the driver's container is replaced and GPU pods are evicted, node by node"
-        yield from gap(why, list(dict.fromkeys(containers)), 1)
+    if containers:
+        names = list(dict.fromkeys(containers))
+        most = _parallel(desired, len(names))
+        pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
+        yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
     restarted = [each.name for each in found if each.what in RESTARTING]
     if difference.platform.chart:
         restarted = [name for name, count in by_node.items() if count]
     if restarted:
         why = f"the pods of {desired.platform.chart} restart, node by node"
-        yield from gap(why, list(dict.fromkeys(restarted)), 1)
+        names = list(dict.fromkeys(restarted))
+        yield from gap(why, names, [(names, 1)], evicts=False)
+
+
+def _parallel(desired: Desired, nodes: int) -> int:
+    """Return on how many of some nodes an operator replaces the driver at the same time."""
+    platform = desired.platform
+    upgrade = platform.settings.upgrade if isinstance(platform, GpuOperator) else None
+    return min(upgrade.parallel or nodes, nodes) if upgrade else 1
+
+
+def _gpus_by_node(desired: Desired, nodes: Mapping[str, NodeGpus]) -> dict[str, int]:
+    """Return the number of GPUs of each node before the run."""
+    gpus = {pool.pool: pool.gpus for pool in desired.validation.pools}
+    declared = {
+        name: gpus.get(pool.pool, 0)
+        for pool in desired.validation.pools
+        for name in pool.nodes or ()
+    }
+    return declared | {name: node.before for name, node in nodes.items()}
+
+
+def _rollout_waves(desired: Desired, difference: Difference) -> list[Wave]:
+    """Return the waves of the hosts' rollout; the last one has the nodes behind the canary."""
+    return [(names, desired.rollout.max_unavailable) for names in plan.waves(difference.rollout)]
+
+
+def _layout_waves(desired: Desired, difference: Difference) -> list[Wave]:
+    """Return the waves of MIG layouts: nodes without pods, one node with pods, all others."""
+    layouts = difference.layouts
+    idle = [name for name in layouts.names if not layouts.view(name).evicts]
+    busy = [name for name in layouts.names if layouts.view(name).evicts]
+    return [(idle, CONCURRENCY), (busy[:1], 1), (busy[1:], desired.rollout.max_unavailable)]
+
+
+def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, int]) -> int:
+    """Return the largest number of GPUs of some nodes that are gone at the same time."""
+    chosen = set(names)
+    return max(
+        sum(sorted((by_node.get(n, 0) for n in wave if n in chosen), reverse=True)[:at_once])
+        for wave, at_once in waves
+    )
+
+
+def _down(
+    gaps: Sequence[Gap], desired: Desired, difference: Difference, by_node: Mapping[str, int]
+) -> Down | None:
+    """Return the sum of the gaps: the steps of a run that cause them follow each other."""
+    if not gaps:
+        return None
+    nodes = tuple(dict.fromkeys(name for gap in gaps for name in gap.nodes))
+    # Several causes may be one step's: the waves of a rollout have hosts with different edits.
+    steps = [
+        _at_most(nodes, waves, by_node)
+        for waves in (_rollout_waves(desired, difference), _layout_waves(desired, difference))
+        if waves
+    ]
+    return Down(
+        nodes=nodes,
+        gpus=sum(by_node.get(name, 0) for name in nodes),
+        at_most=max(*(gap.at_most for gap in gaps), *steps),
+    )
+
+
+def _limits(
+    desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
+) -> Iterator[Limit]:
+    """Yield the GPUs that are not down, but not usable as before either."""
+    difference = inspection.difference
+    gone = {n.node: n.before for n in nodes.values() if n.was and n.before and not n.pool}
+    if gone:
+        yield Limit(what=Restriction.LEAVES_POOL, nodes=tuple(gone), gpus=sum(gone.values()))
+    fewer = {n.node: n.before - n.after for n in nodes.values() if n.pool and n.after < n.before}
+    if fewer:
+        yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
+    tainted: dict[str, list[str]] = {}
+    for finding in difference.scheduling.findings:
+        key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
+        if finding.kind is Kind.CHANGE and effect in KEEPING_OFF and finding.now:
+            value = "" if finding.now == '""' else f"={finding.now}"
+            tainted.setdefault(f"{key}{value}:{effect}", []).append(finding.name)
+    by_node = _gpus_by_node(desired, nodes)
+    for taint, names in tainted.items():
+        if total := sum(by_node.get(name, 0) for name in names):
+            what = Restriction.TAINT
+            yield Limit(what=what, nodes=tuple(names), gpus=total, detail=printable(taint))
+    if inspection.unreachable:
+        what, why = Restriction.NOT_INSPECTED, printable(inspection.unreachable)
+        yield Limit(what=what, nodes=(), gpus=sum(by_node.values()), detail=why)
+    unreached = difference.hosts.unreached
+    names = [host.node for host in desired.hosts if host.name in unreached]
+    if total := sum(by_node.get(name, 0) for name in names):
+        yield Limit(what=Restriction.NOT_INSPECTED, nodes=tuple(names), gpus=total)
 
 
 def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
-    """Return why a node is drained: the driver's versions and the host's edits, in their words.
+    """Return why a node is drained: a new driver version and edited settings of its host.
 
     Args:
-        change: The host in the rollout.
+        change: Change of the host in the rollout.
         difference: What the run changes.
-        driver: Versions of the driver, if the driver changes. Empty: it does not.
+        driver: Old and new version of the driver. Empty: the driver does not change.
     """
     own = [each for each in difference.hosts.findings if each.name == change.host.name]
     edits = [
-        _worded(each).text
+        _told(_worded(each))
         for each in own
         if each.kind is Kind.CHANGE and not each.first and not each.what.startswith("step ")
     ]
@@ -394,9 +527,9 @@ def _version(part: str, where: tuple[str, ...], was: str, now: str) -> VersionCh
 
 
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
-    """Return findings with the same text as one statement, without digests."""
+    """Join findings with the same text to one statement, and replace digests by words."""
     names: dict[Finding, list[str]] = {}
-    for finding in map(_worded, findings):
+    for finding in map(_worded, _moves(findings)):
         named = names.setdefault(replace(finding, name=""), [])
         if finding.name not in named:
             named.append(finding.name)
@@ -413,8 +546,41 @@ def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
     )
 
 
+def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings, with one about a node's old and new pool in place of two."""
+    every = tuple(findings)
+    pools = [each for each in every if (each.subject, each.what) == (Subject.NODE, "pool")]
+    was = {each.name: each.was.partition(",")[0] for each in pools if each.was}
+    now = {each.name: each.now for each in pools if each.now}
+    for finding in every:
+        if finding not in pools:
+            yield finding
+        elif finding.now or finding.name not in now:
+            name = finding.name
+            yield replace(finding, was=was.get(name, ""), now=now.get(name, ""))
+
+
+def _in_new_pool(finding: Finding, nodes: Mapping[str, NodeGpus]) -> Finding:
+    """Return a finding about a proof of another pool with the name of the new pool."""
+    node = nodes.get(finding.name)
+    if finding.what != OTHER_POOL or node is None:
+        return finding
+    return replace(finding, what=f"must be validated again in pool {node.pool}")
+
+
+def _told(finding: Finding) -> str:
+    """Return a change without the name of its subject, in the words of a stack file."""
+    if not finding.was and not finding.now:
+        return finding.what
+    return f"{finding.what} {finding.was or 'not declared'} → {finding.now or 'not declared'}"
+
+
 def _worded(finding: Finding) -> Finding:
-    """Return a finding with words for a digest, which tells a reader nothing."""
+    """Return a finding with the path of its setting, and without a digest."""
+    if finding.subject is Subject.HOST and finding.what.startswith(SYSCTL):
+        finding = replace(finding, what=f"system.sysctl[{finding.what.removeprefix(SYSCTL)}]")
+    elif finding.subject is Subject.HOST:
+        finding = replace(finding, what=PATHS.get(finding.what, finding.what))
     if finding.what.startswith(SCRIPTS):
         return replace(finding, what="a script of this program", was="", now="")
     digests = [bool(_DIGEST.fullmatch(value)) for value in (finding.was, finding.now) if value]

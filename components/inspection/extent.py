@@ -32,7 +32,7 @@ class Extent(StrEnum):
 
     @property
     def skipped(self) -> str:
-        """Return what is not inspected, in words; empty if everything is."""
+        """Return a text that names the parts that are not inspected; empty if all parts are."""
         words = {Extent.CLUSTER: "hosts", Extent.HOSTS: "the cluster"}
         return "" if self is Extent.ALL else words.get(self, "hosts and the cluster")
 

@@ -51,10 +51,11 @@ class Inspection:
     """Result of the inspection.
 
     Attributes:
-        unreachable: What could not be inspected, and why. Empty: everything was inspected.
+        unreachable: Parts that could not be inspected, with the reason. Empty: all parts were
+            inspected.
         hosts: Facts of the inspected hosts, by name.
-        problems: Contradictions to the settings that must stop the run.
-        warnings: Things that will probably do harm.
+        problems: Contradictions to the stack file that must stop the run.
+        warnings: Problems that don't stop the run but will probably do harm.
         drivers: Version of the loaded driver by node, as GPU Feature Discovery reports it.
         difference: Differences from the desired and the last applied state, and proofs that are
             due.

@@ -1,6 +1,6 @@
-"""Pods that a run would evict, or whose GPUs it would take away, outside of rollouts.
+"""Find pods that a run would evict or deprive of their GPUs, outside of rollouts.
 
-Rollouts and MIG layouts inspect the nodes that they drain themselves (`components.rollout`).
+Pods on nodes that a rollout or a new MIG layout drains are inspected by `components.rollout`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.change.document import Loss
+from components.change.document import Cause, Loss
 from components.desired.pool import PoolScheduling
 from components.findings import Kind
 from components.inspection.difference import Difference, PodLoss
@@ -19,7 +19,9 @@ from components.nodes.drain import to_evict
 from components.nodes.pods import NO_EXECUTE, not_tolerating, of_claims, pod_on_node, with_gpus
 
 SINGLE = 20
-"""Largest number of nodes whose pods are listed node by node; else all pods are listed once."""
+"""Maximum number of nodes whose pods are listed by one request per node.
+
+For more nodes, one request lists all pods of the cluster."""
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
 
@@ -37,11 +39,13 @@ class NodeAtRisk:
     Attributes:
         taints: Taints that the run adds.
         gpus: Number of GPUs that the node keeps for its pods. None: pods keep their GPUs.
+        cause: Why pods lose GPUs.
         drained: Whether the run drains the node.
     """
 
     taints: tuple[Json, ...] = ()
     gpus: int | None = None
+    cause: Cause = Cause.FEWER_GPUS
     drained: bool = False
 
 
@@ -65,7 +69,7 @@ class LossesQuestion:
     Attributes:
         context: Context of the kubeconfig.
         nodes: The nodes at risk, by name.
-        claims: Whether ResourceClaims hold the GPUs.
+        claims: Whether pods get their GPUs by ResourceClaims.
     """
 
     context: str
@@ -81,7 +85,7 @@ def question(
     *,
     in_container: bool = False,
 ) -> LossesQuestion:
-    """Return the nodes whose pods must be inspected.
+    """Return the nodes whose pods must be inspected, and how to inspect the pods.
 
     Args:
         context: Context of the kubeconfig.
@@ -91,12 +95,14 @@ def question(
         in_container: Whether a container installs the driver on the nodes.
     """
     wanted = {pool.pool: pool for pool in pools}
-    taking = (PLATFORM, *IN_CONTAINER) if in_container else (PLATFORM,)
-    replaced = {
-        finding.name
-        for finding in difference.validation.findings
-        if finding.kind is Kind.CHANGE and finding.what in taking
-    }
+    taking = {PLATFORM: Cause.PLATFORM}
+    taking |= dict.fromkeys(IN_CONTAINER, Cause.DRIVER) if in_container else {}
+    replaced: dict[str, Cause] = {}
+    for finding in difference.validation.findings:
+        if finding.kind is Kind.CHANGE and finding.what in taking:
+            first = replaced.setdefault(finding.name, taking[finding.what])
+            driver = Cause.DRIVER in (first, taking[finding.what])
+            replaced[finding.name] = Cause.DRIVER if driver else first
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:
         key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
@@ -110,7 +116,13 @@ def question(
         if node.pool and not node.was:
             taints = wanted[node.pool].of_node(node.node).taints
         keeps = 0 if node.node in replaced else node.after if node.after < node.before else None
-        risk = NodeAtRisk(taints=taints, gpus=keeps, drained=node.node in reboots)
+        other = Cause.FEWER_GPUS if node.pool else Cause.LEAVES_POOL
+        risk = NodeAtRisk(
+            taints=taints,
+            gpus=keeps,
+            cause=replaced.get(node.node, other),
+            drained=node.node in reboots,
+        )
         if risk.drained or risk.gpus is not None or _expels(taints):
             found[node.node] = risk
     claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
@@ -164,16 +176,17 @@ def losses(
     found: list[PodLoss] = []
     for name, risk in asked.nodes.items():
         listed = pods.get(name, [])
-        evicted = not_tolerating(listed, risk.taints)
+        evicted, why = not_tolerating(listed, risk.taints), Cause.TAINT
         if risk.drained:
-            evicted = tuple(map(pod_on_node, to_evict(listed)))
-        found += [PodLoss(node=name, pod=pod, loss=Loss.EVICTED) for pod in evicted]
+            evicted, why = tuple(map(pod_on_node, to_evict(listed))), Cause.DRAIN
+        found += [PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=why) for pod in evicted]
         holders = (*with_gpus(listed), *of_claims(claims, name))
         if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
             gone = {(pod.namespace, pod.name) for pod in evicted}
             loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
+            loss = Loss.EVICTED if risk.cause is Cause.DRIVER else loss
             found += [
-                PodLoss(node=name, pod=pod, loss=loss)
+                PodLoss(node=name, pod=pod, loss=loss, cause=risk.cause)
                 for pod in holders
                 if (pod.namespace, pod.name) not in gone
             ]

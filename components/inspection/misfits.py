@@ -1,7 +1,7 @@
-"""Declared versions that don't fit each other, or the nodes that they are for. Pure functions.
+"""Find declared versions that don't work together or on a node's kernel. Pure functions.
 
-Hosts are judged by their steps (`components.hosts.steps.driver`). This module judges the drivers
-that a container installs, on nodes that no host of the stack stands for.
+Drivers of declared hosts are checked in `components.hosts.steps.driver`. This module checks drivers
+that a container installs, on nodes that are not declared as hosts of the stack.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from policies.faults import Fault
 from policies.printable import printable, shortened
 
 NEWEST = ".999.99"
-"""Added to a driver's branch, such as `580`, which stands for the newest driver of the branch."""
+"""Suffix for a driver branch, such as `580`, so that it compares as the branch's newest driver."""
 NAMED = 8
 """Maximum number of nodes that a fault names; further nodes are only counted."""
 

@@ -51,7 +51,8 @@ def inspect(
 ) -> Inspection:
     """Inspect hosts and cluster, log what the run would change, and return the result.
 
-    The change document is written where `components.change.file.VARIABLE` says.
+    The change document is written to the path in the environment variable
+    `components.change.file.VARIABLE`.
 
     Args:
         name: Name of the component `GpuCluster`.
@@ -60,10 +61,33 @@ def inspect(
             inspected.
         origins: Values that a pool or a host overrides, by host (`inventory.origins`).
         source: Name of the settings in messages. Empty: the stack file.
+        unknown: Why the cluster can't be inspected yet. Empty: the cluster can be inspected.
+
+    Raises:
+        RunError: The inspection contradicts the settings, or no kubeconfig has the context.
+    """
+    inspection = inspected(desired, private_key, source, unknown)
+    _show(desired.hosts, inspection, origins)
+    _tell(name, desired, inspection, source)
+    if inspection.problems:
+        raise Inspected("\n".join(inspection.problems))
+    return inspection
+
+
+def inspected(
+    desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
+) -> Inspection:
+    """Inspect hosts and cluster, and return the result; no engine is needed.
+
+    Args:
+        desired: Desired state.
+        private_key: SSH private key of the hosts. None: it is not known, so the hosts are not
+            inspected.
+        source: Name of the settings in messages. Empty: the stack file.
         unknown: Why the cluster can't be inspected yet. Empty: it can.
 
     Raises:
-        RunError: Something contradicts the settings, or no kubeconfig has the context.
+        RunError: No kubeconfig has the context.
     """
     extent = Extent.wanted()
     there = not unknown and (desired.kubeadm is None or is_there(desired.context))
@@ -78,10 +102,6 @@ def inspect(
     if extent is not Extent.OFF and there:
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
         inspection = _with_losses(desired, inspection, extent)
-    _show(desired.hosts, inspection, origins)
-    _tell(name, desired, inspection, source, extent)
-    if inspection.problems:
-        raise Inspected("\n".join(inspection.problems))
     return inspection
 
 
@@ -125,21 +145,35 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
-def _tell(name: str, desired: Desired, inspection: Inspection, source: str, extent: Extent) -> None:
+def _tell(name: str, desired: Desired, inspection: Inspection, source: str) -> None:
     """Log what the run would change, and write the change document."""
-    change = cluster_change(name, desired, inspection)
+    file = Path(source or f"Pulumi.{desired.stack}.yaml")
+    document = documented(name, desired, inspection, StackFile.read(file))
+    for change in document.clusters:
+        if change.is_changed or not inspection.problems:
+            pulumi.log.info("\n".join(lines(change)))
+    for blocker in blockers(inspection.difference):
+        pulumi.log.warn(blocker)
+    write(document, name)
+
+
+def documented(name: str, desired: Desired, inspection: Inspection, file: StackFile) -> Document:
+    """Return the change document of an inspected cluster.
+
+    Args:
+        name: Name of the component `GpuCluster`.
+        desired: Desired state.
+        inspection: Result of the inspection.
+        file: Lines of the stack file.
+    """
+    change, extent = cluster_change(name, desired, inspection), Extent.wanted()
     if skipped := extent.skipped:
         every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
         change = change.model_copy(update={"uninspected": every})
-    if change.is_changed or not inspection.problems:
-        pulumi.log.info("\n".join(lines(change)))
-    for blocker in blockers(inspection.difference):
-        pulumi.log.warn(blocker)
     outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
     if change.faults:
         outcome = Outcome.FAILED
-    document = Document(stack=desired.stack, outcome=outcome, clusters=(change,))
-    write(located(document, StackFile.read(Path(source or f"Pulumi.{desired.stack}.yaml"))), name)
+    return located(Document(stack=desired.stack, outcome=outcome, clusters=(change,)), file)
 
 
 def _show(
@@ -183,7 +217,7 @@ def with_plans(
     cluster: ClusterSeen,
     extent: Extent,
 ) -> Inspection:
-    """Add the plans of the rollout and of the MIG layout changes."""
+    """Return the inspection with the plans of the rollout and of the MIG layout changes."""
     ask = nodes_of(rollout)
     pods = ask if extent is Extent.ALL else _unseen
     waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
@@ -196,7 +230,7 @@ def with_plans(
 
 
 def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> Inspection:
-    """Add the pods that are evicted or lose their GPUs, outside of rollouts."""
+    """Return the inspection with pods that are evicted or lose their GPUs outside of rollouts."""
     if not extent.has_cluster:
         return inspection
     difference = inspection.difference

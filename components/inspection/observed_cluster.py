@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from components.charts.availability import unreachable
@@ -36,11 +36,11 @@ class ClusterSeen:
     """Inspected state of a cluster.
 
     Attributes:
-        unreachable: Why the inspection is incomplete. Empty: it is complete.
+        unreachable: Why the inspection is incomplete. Empty: the inspection is complete.
         problems: Texts of problems that must stop the run.
         nodes: Names of all nodes. None: the nodes could not be listed.
         cordoned: Nodes that an earlier run of this program left cordoned.
-        unschedulable: Nodes of the pools that somebody else cordoned.
+        unschedulable: Nodes of the pools that were cordoned outside of this program.
         members: Labels of each pool's nodes.
         kernels: Kernel of each node.
         scheduling: Differences of nodes' labels and taints.
@@ -51,7 +51,7 @@ class ClusterSeen:
         layouts: Findings about nodes that get another MIG layout, by node.
         surroundings: Facts that `components.platforms.validate_cluster` checks. None: not
             inspected.
-        chart: Why the platform's chart can't be downloaded. Empty: it can.
+        chart: Why the platform's chart can't be downloaded. Empty: the chart can be downloaded.
     """
 
     unreachable: str = ""
@@ -123,6 +123,20 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
     """
     async with connect(context) as client:
         return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+
+
+async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[Json]:
+    """Return all Node objects, with the devices of a DRA driver counted if a pool needs them.
+
+    Args:
+        context: Context of the kubeconfig.
+        resources: Extended resources of each pool.
+
+    Raises:
+        ClusterError: The cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return await with_devices(client, await client.list("nodes"), resources)
 
 
 async def observe_cluster(asked: Question) -> ClusterSeen:

@@ -1,4 +1,4 @@
-"""Labels and annotations of the objects that this program creates; each is defined once."""
+"""Labels and annotations of the objects that this program creates."""
 
 from __future__ import annotations
 

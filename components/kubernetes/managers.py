@@ -26,7 +26,7 @@ _HELPERS = ("feature-discovery", "mps-control-daemon")
 _NFD_IMAGE = "node-feature-discovery"
 # Annotation of objects from this project's own charts.
 OWNER = "gpu-cluster/owner"
-# Annotations of objects that Helm installed.
+# Annotations in which Helm records the release of an object.
 HELM_RELEASE = "meta.helm.sh/release-name"
 HELM_NAMESPACE = "meta.helm.sh/release-namespace"
 
@@ -42,7 +42,7 @@ class Manager:
         selector: Node labels that the DaemonSet's pods require.
         scheduled: Number of pods that the DaemonSet should have.
         ours: True if the DaemonSet belongs to a chart of this project.
-        release: Namespace and name of the Helm release that the DaemonSet names as its own.
+        release: Namespace and name of the Helm release in the DaemonSet's annotations.
         controller: Kind of the object that controls the DaemonSet; empty if none does.
     """
 
@@ -87,7 +87,7 @@ def daemon_set(item: Json) -> Manager | None:
 
 
 def helm_release(item: Json) -> tuple[str, str] | None:
-    """Return namespace and name of the Helm release that an object names as its own, or None.
+    """Return namespace and name of the Helm release in an object's annotations; None without them.
 
     Source: Helm 3, pkg/action/validate.go.
     """

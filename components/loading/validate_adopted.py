@@ -1,4 +1,4 @@
-"""Check that nothing in a stack file contradicts GPU software that was taken over."""
+"""Check that no setting of a stack file contradicts adopted GPU software."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from components.settings.adopted import AdoptedSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
-# Settings that describe software that was taken over; values of the release decide on all others.
+# Settings that only describe adopted software. All other settings of the platform have no effect,
+# because the values of the adopted release apply.
 _DESCRIBING: Mapping[str, frozenset[str]] = {
     "device-plugin": frozenset({"config", "configs"}),
     "gpu-operator": frozenset({"device_plugin", "mig_strategy", "nfd", "toolkit"}),
 }
+_OF_OBJECTS = frozenset({"device-plugin"})
+"""Platforms whose software can be taken over as plain objects, without a release."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for settings without an effect on software that was taken over."""
+    """Yield faults for settings that have no effect on adopted software."""
     adopted, platform = sections.sections.get("adopted"), sections.platform
     if not isinstance(adopted, AdoptedSettings) or platform is None:
         return
-    if platform not in _DESCRIBING or (adopted.objects and platform != "device-plugin"):
-        able = "device-plugin" if adopted.objects else " or ".join(_DESCRIBING)
+    possible = _OF_OBJECTS if adopted.objects else frozenset(_DESCRIBING)
+    if platform not in possible:
+        able = " or ".join(sorted(possible))
         what = "objects" if adopted.objects else "release"
         yield fault(
             ("adopted", what),

@@ -36,7 +36,7 @@ class NodeGpus:
 
     Attributes:
         node: Name of the node.
-        was: Pool that was last applied to the node. Empty: none was.
+        was: Pool that was last applied to the node. Empty: no pool was applied.
         pool: Desired pool of the node. Empty: no pool of the stack declares the node.
         before: Number of GPUs last applied to the node.
         after: Desired number of GPUs.

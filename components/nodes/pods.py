@@ -1,4 +1,4 @@
-"""Pods on a node as previews name them: namespace, name, GPUs. Pure functions."""
+"""Pods on a node, with the facts that previews show: namespace, name, GPUs. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PodOnNode:
 
 
 def pod_on_node(pod: Json) -> PodOnNode:
-    """Return a pod with its GPU requests; devices of claims are not counted here."""
+    """Return a pod with the number of GPUs in its resource requests, without ResourceClaims."""
     meta = pod["metadata"]
     names = {
         name
@@ -59,19 +59,19 @@ def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
 def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
     """Return the pods that new taints with effect `NoExecute` evict, sorted by name.
 
-    Mirror pods and pods of DaemonSets are left out, as in a drain.
+    Mirror pods and pods of DaemonSets are left out, as `kubectl drain` does.
     """
     expelling = [taint for taint in taints if taint["effect"] == NO_EXECUTE]
     gone = [
         pod_on_node(pod)
         for pod in to_evict(list(pods))
-        if any(not _tolerates(pod, taint) for taint in expelling)
+        if any(not tolerates(pod, taint) for taint in expelling)
     ]
     return tuple(sorted(gone, key=_name))
 
 
 def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
-    """Return the pods for which ResourceClaims hold whole GPUs of a node, sorted by name."""
+    """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
     found: list[PodOnNode] = []
     for claim in claims:
         status = claim.get("status") or {}
@@ -88,7 +88,7 @@ def _name(pod: PodOnNode) -> tuple[str, str]:
     return pod.namespace, pod.name
 
 
-def _tolerates(pod: Json, taint: Json) -> bool:
+def tolerates(pod: Json, taint: Json) -> bool:
     """Return whether a pod tolerates a taint.
 
     Source: Kubernetes documentation, "Taints and Tolerations": an empty key with `Exists` matches

@@ -182,11 +182,11 @@ class Engines:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """How a platform stands in a cluster: as this program installs it, or as it was taken over.
+    """Release and objects of a platform in a cluster, which this program installs or has adopted.
 
     Attributes:
-        release: The Helm release; None if the platform consists of plain objects that were taken
-            over.
+        release: The Helm release; None if the platform consists of plain objects that the stack
+            adopted.
         namespace: Namespace of the platform's pods.
         version: Version of the chart; empty without a release.
         values: Values of the release.
@@ -323,7 +323,7 @@ class Platform(ABC):
 
     @property
     def installation(self) -> Installation:
-        """Return the release and the objects of the platform, its own or those taken over."""
+        """Return the release and the objects of the platform, which are installed or adopted."""
         if self.site.adopted is not None:
             return adopted_installation(self.site.adopted, self.servers, self.chart)
         return Installation(

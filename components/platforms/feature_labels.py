@@ -1,4 +1,4 @@
-"""Labels of nodes' features that a stack file sets by hand."""
+"""Feature labels of nodes (`feature.node.kubernetes.io/…`) that a stack file declares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policies.faults import Fault, Location, fault
 
 
 def written_twice(sections: ValidSections, cure: str) -> Iterator[Fault]:
-    """Yield faults for declared labels that the platform's Node Feature Discovery writes, too.
+    """Yield faults for declared labels that Node Feature Discovery would overwrite.
 
     Args:
         sections: Sections of the stack file.

@@ -60,7 +60,7 @@ def images(
     Raises:
         UnknownImages: The images of the chart's version are not known.
     """
-    # The values of a release that was taken over decide on its images.
+    # The images of an adopted release depend on the release's values.
     upstream = [] if platform.installation.is_adopted else [*platform.images()]
     if installer is not None:
         upstream += [*(installer.image_of(pool.name) for pool in platform.site.gpu_pools), PAUSE]

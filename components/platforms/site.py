@@ -16,7 +16,7 @@ from components.settings.registry import RegistrySettings
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Settings of the cluster that platforms read.
+    """Settings of the stack file that platforms read.
 
     Attributes:
         context: Context of the kubeconfig, for messages.

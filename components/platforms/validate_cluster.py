@@ -64,9 +64,9 @@ def validate_cluster(
 
 
 def _without_adopted(platform: Platform, seen: Surroundings) -> Surroundings:
-    """Return the state of the cluster without the DaemonSets that the stack took over.
+    """Return the state of the cluster without the DaemonSets of adopted software.
 
-    Those of a release are its own DaemonSets and those that its operator controls.
+    An adopted release has DaemonSets that Helm installed and DaemonSets that its operator created.
     """
     adopted, installation = platform.site.adopted, platform.installation
     if adopted is None:

@@ -150,7 +150,7 @@ class GpuPlatform(pulumi.ComponentResource):
         ]
 
     def _adopted(self, part: ExtraObject) -> None:
-        """Declare an object that was in the cluster before; it stays if the stack is destroyed."""
+        """Declare an adopted object, which stays in the cluster if the stack is destroyed."""
         metadata = part.manifest["metadata"]
         options = pulumi.ResourceOptions(
             parent=self,
@@ -186,7 +186,7 @@ class GpuPlatform(pulumi.ComponentResource):
         needed: Sequence[pulumi.Resource],
         ending: pulumi.ResourceHookBinding | None,
     ) -> k8s.helm.v3.Release:
-        """Return the Helm release, named like its chart or as the release that was taken over.
+        """Return the Helm release; its name is the chart's name or that of the adopted release.
 
         A failed release is kept, and the next run tries again. A release that was taken over is
         imported and then upgraded in place. No hook removes its record, and it stays in the cluster

@@ -66,7 +66,7 @@ def compare(
 
 
 def missing_objects(missing: Iterable[Expected]) -> PlatformDifference:
-    """Return the differences of a platform without a release: objects that somebody deleted."""
+    """Return a difference for each deleted object of a platform without a Helm release."""
     return PlatformDifference(
         missing=tuple(
             _finding(Kind.DRIFT, str(item), "platform's object", "there", "missing")

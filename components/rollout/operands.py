@@ -1,7 +1,7 @@
-"""Stopping and restarting the GPU pods of DaemonSets on a node around a driver change.
+"""Stop and restart the GPU pods of DaemonSets on a node before and after a driver change.
 
-These are the platform's own and those of others that use GPUs, such as an exporter: a drain leaves
-pods of DaemonSets alone (NVIDIA/gpu-operator issue 2570). A DaemonSet recreates deleted pods
+The pods belong to the platform or to other software that uses GPUs, such as an exporter. A drain
+leaves pods of DaemonSets alone (NVIDIA/gpu-operator issue 2570). A DaemonSet recreates deleted pods
 immediately, and these pods keep the driver's kernel modules in use (issue 2166). A NoSchedule taint
 keeps them off the node and does not affect running pods of others: the DaemonSet controller only
 ends running pods for NoExecute (kubernetes v1.34 pkg/controller/daemon/daemon_controller.go,
@@ -17,10 +17,10 @@ from components.nodes.taints import write_taints
 from policies.faults import Fault
 
 RUNTIME_CLASS = "nvidia"
-"""Start of the names of the runtime classes that give a pod GPUs."""
+"""Prefix of the names of RuntimeClasses that give a pod access to GPUs."""
 DEVICES, VISIBLE = "/dev/nvidia", "NVIDIA_VISIBLE_DEVICES"
 GPU_DOMAINS = ("nvidia.com/", "tencent.com/vcuda-")
-"""Start of the names of resources that a pod with GPUs requests."""
+"""Prefixes of the names of GPU resources."""
 TAINT = {"key": "gpu-cluster/rollout", "effect": "NoSchedule"}
 MANAGER = "gpu-cluster-rollout"
 GONE = 404

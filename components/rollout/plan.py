@@ -51,11 +51,13 @@ class View:
     """Inspection result of a node that changes (`components.rollout.inspect`).
 
     Attributes:
-        left: Why the rollout skips the node: somebody else is working on it. Empty: nobody is.
+        left: Why the rollout skips the node, such as a cordon by an administrator. Empty: the
+            rollout changes the node.
         begun: Whether an earlier run cordoned the node and was then interrupted.
         evicts: Number of pods to evict, by owner.
         pods: The pods to evict, by name.
-        lost: Pods that would lose something without the user's consent. Empty: none.
+        lost: Pods that an eviction would delete for good, or whose local data it would delete,
+            without the user's consent. Empty: none.
         budgets: PodDisruptionBudgets that allow no disruption now.
         daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
             a change of the host stops them.

@@ -54,7 +54,7 @@ class AdoptedRelease(Model):
     """A Helm release that somebody installed before the stack existed.
 
     The release keeps its name, its namespace, its chart's version and its values. The stack
-    upgrades the release if one of them changes here.
+    upgrades the release if the version or a value changes in the stack file.
     """
 
     name: Annotated[DnsSubdomain, AfterValidator(_release_name)] = Field(
@@ -76,8 +76,8 @@ class AdoptedRelease(Model):
 class AdoptedSettings(Model):
     """GPU software that the stack took over: a Helm release, or objects of plain manifests.
 
-    With this section the platform's own section only says what the software does, such as how it
-    shares GPUs. Its values come from here.
+    With the section `adopted`, the platform's section only describes the software, such as how it
+    shares GPUs. The Helm values come from the section `adopted`.
     """
 
     release: AdoptedRelease | None = Field(

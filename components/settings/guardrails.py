@@ -69,7 +69,7 @@ class Quota(Model):
 
 
 class Level(StrEnum):
-    """What a violation of a rule does at preview, in the checker and at admission."""
+    """Effect of a rule's violation at preview, in the checker and at admission."""
 
     MANDATORY = "mandatory"
     ADVISORY = "advisory"
@@ -77,7 +77,7 @@ class Level(StrEnum):
 
 
 def _day(value: object) -> date:
-    """Return a day that is written as text, or as YAML's own date."""
+    """Return a day from a text or from a YAML date."""
     if isinstance(value, date):
         return value
     try:
@@ -91,9 +91,9 @@ RuleId = Annotated[StrictStr, Field(pattern="^GPU[0-9]{3}$")]
 
 
 class SettledExemption(Model):
-    """Rules that are lifted until a day, from all objects that match each part that is given.
+    """Exemption from rules until a day, for objects that match all declared fields.
 
-    `*` in a pattern stands for any text. `images` and `hostPaths` hold for an object if all of its
+    `*` in a pattern matches any text. `images` and `hostPaths` match an object if all of its
     images, or all of its host paths, match one of the patterns.
     """
 

@@ -1,4 +1,4 @@
-"""Channels: each kind of output that a host prints and the program reads, with limit and parser.
+"""Channels: kinds of output that the program reads from hosts, each with size limit and parser.
 
 A host may have been compromised, so its output is untrusted input. The only way to the text of an
 output is a channel (`components.ssh.client.run`, `components.hosts.command.answer`), and the fuzzer

@@ -14,6 +14,8 @@ from components.validation.selection import is_asked
 
 SHOWN = 60
 """Maximum number of characters of a fact's value in a finding."""
+OTHER_POOL = "validated for another pool"
+"""Reason for a node that was validated as a node of a pool of another stack or name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findin
     if kept is None:
         return (due(name, "not validated", first=True),)
     if kept.manager and kept.manager != pool.manager:
-        return (due(name, "validated for another pool"),)
+        return (due(name, OTHER_POOL),)
     if found := tuple(_facts(name, kept, record.facts(node, pool, daemon_sets))):
         return found
     if short := shortfall(node, pool.gpus, pool.resources):

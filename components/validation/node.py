@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
 from components.nodes import gpu_holders, record, startup_taint
+from components.nodes.causes import read
 from components.nodes.inspect import shortfall
 from components.validation import waiting
 from components.validation.container_result import (
@@ -18,7 +19,7 @@ from components.validation.container_result import (
     statuses,
     twice,
 )
-from components.validation.node_annotations import GONE, annotate, cause_of
+from components.validation.node_annotations import GONE, annotate
 from components.validation.pod import pod, pod_name
 from policies.printable import printable
 
@@ -243,17 +244,29 @@ class NodeCheck:
     def _fail(self, problem: str) -> None:
         self.done, self.problem = True, problem
 
+    async def explained(self) -> str:
+        """Return what the node waits for, with the cause that events and logs name.
+
+        Without a validation pod the node waits for its GPUs; the cause is then why a pod that
+        should advertise them does not run.
+        """
+        if not self.waits:
+            return ""
+        if self.asked:
+            pod = await self.client.find(f"{self._pods}/{pod_name(self.name)}")
+            return await waiting.explained(self.client, pod) if pod else self.waits
+        causes = await read.lines_of_node(self.client, self.name)
+        return f"{self.waits} ({'; '.join(causes)})" if causes else self.waits
+
     async def give_up(self) -> None:
         """Stop waiting after the time limit: report why, and delete the waiting pod."""
+        text = await self.explained() or "its validation pod did not end"
         await self._remove()
         holders = await self._holders()
         held = [holder for holder in holders if holder.amounts]
         if held and self.asked and self.pool.busy == "defer":
             await self._finish(holders)
             return
-        text = self.waits or "its validation pod did not end"
-        if not self.asked and (cause := await cause_of(self.client, self.name)):
-            text += f" ({cause})"
         finished = [holder for holder in holders if not holder.amounts]
         if finished and self.asked:
             text += f"; pods that asked for GPUs: {gpu_holders.named(finished)}"

@@ -1,12 +1,10 @@
-"""Access to a node for its validation: the record's annotation, and causes of missing GPUs."""
+"""Access to a node for its validation: the record's annotation, and what validation pods need."""
 
 from __future__ import annotations
 
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
 from components.nodes import record
-from components.validation import waiting
-from policies.printable import printable
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -18,8 +16,6 @@ TEST_FAILED = 422
 Source: kubernetes v1.34.4, staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go,
 applyJSPatch.
 """
-CAUSES = 3
-"""Maximum number of messages of a node's other containers that explain missing GPUs."""
 
 
 async def annotate(client: Client, name: str, kept: record.ValidationRecord | None) -> None:
@@ -63,19 +59,6 @@ async def exchange(client: Client, node: Json, kept: record.ValidationRecord | N
             raise
         return False
     return True
-
-
-async def cause_of(client: Client, node: str) -> str:
-    """Return the messages of containers on a node that don't run; they may explain missing GPUs."""
-    causes = []
-    for pod in await client.list("pods", fieldSelector=f"spec.nodeName={node}"):
-        for status in pod["status"].get("containerStatuses", []):
-            message = (status.get("state", {}).get("waiting") or {}).get("message")
-            last = (status.get("lastState", {}).get("terminated") or {}).get("message")
-            if last or message:
-                text = printable(str(last or message), waiting.SHOWN)
-                causes.append(f"{pod['metadata']['name']}: {text}")
-    return "; ".join(sorted(set(causes))[:CAUSES])
 
 
 async def can_validate(client: Client, pool: PoolValidation) -> bool:

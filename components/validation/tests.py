@@ -19,6 +19,7 @@ from components.desired.validation import MeasuredPool, MeasuredTest, Measuring
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
 from components.kubernetes.gather import gather
 from components.nodes import gpu_holders
+from components.nodes.causes.cause import SHOWN
 from components.nodes.inspect import pool_members, with_devices
 from components.nodes.record import now
 from components.program import main
@@ -54,6 +55,13 @@ class Trial:
     def name(self) -> str:
         """Return the node's name."""
         return str(self.node["metadata"]["name"])
+
+    async def explained(self) -> str:
+        """Return what the test waits for, with the cause that events and logs name."""
+        pod = await self.client.find(f"{self._pods}/{self._pod}")
+        if pod is None:
+            return self.waits
+        return await waiting.explained(self.client, pod, measurement.CONTAINER)
 
     async def run(self) -> Outcome:
         """Run the test once its GPUs are free, and delete its pod afterwards."""
@@ -107,7 +115,8 @@ class Trial:
                 return await self._judge(pod)
             self.waits = waiting.reason(pod, measurement.CONTAINER)
             await asyncio.sleep(INTERVAL)
-        return self._failed(f"no end after {self.test.timeout_seconds} s: {self.waits}")
+        why = await self.explained()
+        return self._failed(f"no end after {self.test.timeout_seconds} s: {why}")
 
     async def _judge(self, pod: Json) -> Outcome:
         ended = [
@@ -116,7 +125,7 @@ class Trial:
             if status["name"] == measurement.CONTAINER and status.get("state", {}).get("terminated")
         ]
         if not ended:
-            why = printable(str(pod["status"].get("message") or "no message"), waiting.SHOWN)
+            why = printable(str(pod["status"].get("message") or "no message"), SHOWN)
             return self._failed(f"its container did not run: {why}")
         params = {
             "container": measurement.CONTAINER,
@@ -166,8 +175,10 @@ async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> 
     """Return the results; until then print regularly what the tests are waiting for."""
     while not (await asyncio.wait([running], timeout=TOLD))[0]:
         open_trials = [one for one in trials if one.waits]
-        for one in open_trials[:NAMED]:
-            print(f"test {one.test.name} on {one.name}: {one.waits}", file=sys.stderr)
+        shown = open_trials[:NAMED]
+        causes = await gather(lambda one: one.explained(), shown)
+        for one, cause in zip(shown, causes, strict=True):
+            print(f"test {one.test.name} on {one.name}: {cause}", file=sys.stderr)
     return running.result()
 
 

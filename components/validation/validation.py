@@ -95,7 +95,7 @@ class _Run:
         await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
 
     async def tell(self) -> None:
-        """Print regularly what the nodes are waiting for, with XID lines of their hosts."""
+        """Print regularly what the nodes wait for, with causes and XID lines of their hosts."""
         waiting = [check for check in self.checks if not check.done and check.waits]
         if not waiting or time.monotonic() - self.told < TOLD:
             return
@@ -104,9 +104,10 @@ class _Run:
         reports = await xid.lines(
             self.pool.hosts, self.pool.private_key, [check.name for check in shown]
         )
-        for check in shown:
+        causes = await gather(lambda check: check.explained(), shown)
+        for check, cause in zip(shown, causes, strict=True):
             report = f"; {reports[check.name]}" if check.name in reports else ""
-            print(f"node {check.name}: waits: {check.waits}{report}", file=sys.stderr)
+            print(f"node {check.name}: waits: {cause}{report}", file=sys.stderr)
         if (more := len(waiting) - EXPLAINED) > 0:
             print(f"{more} more nodes wait", file=sys.stderr)
 

@@ -1,13 +1,12 @@
-"""Reasons why a validation pod does not run. Pure functions."""
+"""Reasons why a validation pod does not run."""
 
 from __future__ import annotations
 
-from components.kubernetes.api import Json
+from components.kubernetes.api import Client, Json
+from components.nodes.causes import read
+from components.nodes.causes.pod import cause_of
 from components.validation.pod import CONTAINER
 from policies.printable import printable
-
-SHOWN = 400
-"""Maximum number of characters of one message."""
 
 
 def is_unscheduled(pod: Json) -> bool:
@@ -16,36 +15,34 @@ def is_unscheduled(pod: Json) -> bool:
 
 
 def reason(pod: Json, prefix: str = CONTAINER) -> str:
-    """Return what keeps a pod from running: a message of the scheduler or of its containers.
-
-    Failed image pulls, volumes, sandboxes and injected containers all show in the container
-    statuses (kubernetes v1.34 pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime).
+    """Return what keeps a pod from running, as far as the pod itself says it.
 
     Args:
         pod: The pod.
         prefix: Prefix of the names of the pod's own containers.
     """
-    status = pod.get("status", {})
+    if cause := cause_of(pod):
+        return cause.text
     if is_unscheduled(pod):
-        for condition in status.get("conditions") or []:
-            if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                return (
-                    f"not scheduled: {printable(condition.get('message') or 'no message', SHOWN)}"
-                )
         return "not looked at by the scheduler yet"
-    reasons = []
-    both = ("initContainerStatuses", "containerStatuses")
-    for container in [one for kind in both for one in status.get(kind) or []]:
-        waiting = container.get("state", {}).get("waiting")
-        if waiting and waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
-            text = f"{waiting['reason']}: {waiting.get('message') or 'no message'}"
-            reasons.append(printable(text, SHOWN))
-    if reasons:
-        # Containers with the same image have the same message.
-        return "; ".join(dict.fromkeys(reasons))
     if added := injected(pod, prefix):
         return f"runs beside containers that it did not ask for: {', '.join(added)}"
     return "its containers have not ended yet"
+
+
+async def explained(client: Client, pod: Json, prefix: str = CONTAINER) -> str:
+    """Return what keeps a pod from running, also by its events and logs.
+
+    Sandboxes, volumes and devices that fail show in events only: the statuses of containers are
+    `ContainerCreating` then (kubernetes v1.34.4 pkg/kubelet/kuberuntime/kuberuntime_manager.go).
+
+    Args:
+        client: Client of the cluster.
+        pod: The pod.
+        prefix: Prefix of the names of the pod's own containers.
+    """
+    cause = await read.explained(client, pod)
+    return str(cause) if cause else reason(pod, prefix)
 
 
 def injected(pod: Json, prefix: str = CONTAINER) -> list[str]:

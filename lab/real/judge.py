@@ -71,9 +71,12 @@ def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
 
 
 def use(lab: Lab, key: str) -> None:
-    """Deploy the device plugin with one configuration, or the component of this key.
+    """Replace the deployed component by the component that a key names.
 
-    With an empty key, no component is deployed.
+    Args:
+        lab: The running test cluster.
+        key: `nfd.KEY` for Node Feature Discovery, `dra.KEY` for NVIDIA's DRA driver, otherwise the
+            name of a device plugin configuration. Empty: the component is only removed.
     """
     nfd.remove(lab)
     sets = "/apis/apps/v1/namespaces/default/daemonsets"

@@ -1,6 +1,7 @@
-"""Facts about MPS with the real plugin and `mps-control-daemon`, but without NVIDIA's daemon.
+"""Facts about MPS with NVIDIA's device plugin and its program `mps-control-daemon`.
 
-The probe replaces NVIDIA's closed-source daemon and records the commands that it receives.
+The closed-source daemon `nvidia-cuda-mps-control`, which `mps-control-daemon` starts, is replaced
+by a small test program (the probe) that records the commands sent to the daemon.
 """
 
 from __future__ import annotations

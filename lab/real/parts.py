@@ -67,7 +67,10 @@ class RealPart:
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the module's go.mod: that of a toolchain tool, or one in `ROOT`."""
+        """Return the folder with the go.mod file that pins the module.
+
+        The folder belongs to the toolchain if the toolchain builds the module, else to `ROOT`.
+        """
         tool = MODULES.get(self.module)
         return tool.folder if tool else ROOT / self.module
 

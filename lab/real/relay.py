@@ -56,8 +56,8 @@ class Relay:
             each.close()
 
     def _accept(self) -> None:
-        # Accepted connections stay in the network of the listener; new connections are made in the
-        # network that this thread enters.
+        # The listening socket keeps the network namespace in which it was created. This thread then
+        # enters the network namespace of the far end, so it opens its connections there.
         if self._far.pid:
             _enter(self._far.pid)
         while not self._ended:

@@ -72,7 +72,7 @@ class Stack:
     document: Json
 
     def write(self) -> None:
-        """Write the stack file; the engine's own lines are kept."""
+        """Write the configuration to the stack file; keys that Pulumi wrote there stay."""
         path = self.folder / f"Pulumi.{STACK}.yaml"
         content = yaml.safe_load(path.read_text()) if path.exists() else {}
         content["config"] = {"gpu-cluster:cluster": self.document}

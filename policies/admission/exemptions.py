@@ -23,7 +23,7 @@ _GRANTED = (
     f"{_GRANT}.substring(0, 10) >= {_DAY}"
 )
 SETTLED: Final = "settled"
-"""Name of the CEL variable with the rules that the settings lift."""
+"""Name of the CEL variable with the ids of rules from which the settings exempt the object."""
 _UNKNOWN_DAY = "9999-12-32"
 """A date later than any day on which an exemption can end."""
 _HOLDS = (
@@ -68,7 +68,7 @@ VARIABLES: Final[Mapping[str, str]] = {
 
 
 def settled(context: Context, pod: str) -> str:
-    """Return CEL for the ids of the rules that the settings lift from an object.
+    """Return CEL for the ids of the rules from which the settings exempt an object.
 
     Args:
         context: Facts about the cluster, with the exemptions.
@@ -83,7 +83,7 @@ def settled(context: Context, pod: str) -> str:
 
 
 def _matches(given: ExemptionFacts, pod: str) -> str:
-    """Return CEL that is true if an object matches each part of an exemption that is given."""
+    """Return CEL that is true if an object matches all fields that an exemption sets."""
     parts = [f"variables.today <= {text(given.until.isoformat())}"]
     if given.namespaces:
         parts.append(f"request.namespace.matches({text(pattern(given.namespaces))})")

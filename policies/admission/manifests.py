@@ -1,4 +1,4 @@
-"""The objects that bring the rules to a cluster: policies and their bindings."""
+"""Kubernetes objects that enforce the rules at admission: policies and their bindings."""
 
 from __future__ import annotations
 

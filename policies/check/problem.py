@@ -46,7 +46,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """Something that no rule reads, or that was left out on purpose; the summary counts it.
+    """A field or file that no rule reads or that is skipped on purpose; the summary counts it.
 
     Attributes:
         file: Name of the file or folder.

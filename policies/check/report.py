@@ -24,7 +24,7 @@ class Report:
         found: Violations.
         problems: Files and documents that could not be read.
         foreign: Number of documents that are not Kubernetes objects.
-        unjudged: What may request GPUs in a way that no rule can read, and what was left out.
+        unjudged: Fields that may request GPUs in a form that no rule reads, and skipped files.
         fail_on_unjudged: Whether anything unjudged makes `exit_code` 1.
         gone: Number of entries of the baseline that no violation was found for.
     """

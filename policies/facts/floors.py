@@ -1,4 +1,4 @@
-"""Security floors: for each component, the lowest version with the fixes of NVIDIA's bulletins.
+"""Security floors: the lowest version of each component that fixes NVIDIA's security bulletins.
 
 `make facts` writes the table of floors from NVIDIA's CSAF documents (`policies.facts.csaf`). This
 module uses only the standard library and `policies.printable`, so the rules can import it, too.
@@ -117,7 +117,7 @@ def read(text: str) -> tuple[Floor, ...]:
 
 @cache
 def floors() -> tuple[Floor, ...]:
-    """Return the security floors of the committed table."""
+    """Return all security floors from the file `security_floors.json`."""
     return read(TABLE.read_text(encoding="utf-8"))
 
 
@@ -125,7 +125,7 @@ def floor(part: Software, branch: str = "") -> Floor:
     """Return the highest security floor of a component, or of one driver branch.
 
     Raises:
-        LookupError: The table has no floor for it.
+        LookupError: The table has no floor for the component or branch.
     """
     found = [entry for entry in floors() if entry.part is part and entry.branch in ("", branch)]
     if not found:

@@ -33,7 +33,7 @@ def of_daemon_set(subject: Subject) -> bool:
 
 
 def is_agent(subject: Subject, context: Context) -> bool:
-    """Return whether an object is a node agent: of a DaemonSet, and without a request for GPUs."""
+    """Return whether an object is a node agent: a DaemonSet or its pod without GPU requests."""
     return of_daemon_set(subject) and not gpu_requests(subject, context)
 
 

@@ -1,4 +1,4 @@
-"""Read requests for GPUs that stand in no container, such as `limits` of a whole service."""
+"""Read GPU requests outside of containers, such as `limits` of a whole service."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _QUANTITY: Final = re.compile(r"[0-9]+(\.[0-9]+)?[a-zA-Z]*")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a mapping requests of GPUs outside of containers.
+    """GPU requests of a mapping that has no containers.
 
     Attributes:
         limits: Limits by the resource's name.
         requests: Requests by the resource's name.
-        fields: The mapping's fields that were read for it.
+        fields: Fields of the mapping that contain the requests.
     """
 
     limits: dict[str, Resource] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Asked:
 
 
 def asked(value: Mapping[str, object], path: str) -> Asked:
-    """Return the requests for GPUs of a mapping that has no containers.
+    """Return the GPU requests of a mapping that has no containers.
 
     Args:
         value: The mapping.
@@ -89,7 +89,7 @@ def _lists(
 
 
 def _resources(entries: Mapping[str, object], path: str, gpu: str) -> Iterator[Resource]:
-    """Yield the resources among entries that are GPUs; `gpu` and `gpus` become a whole name."""
+    """Yield the GPU resources among entries; `gpu` and `gpus` get the full resource name."""
     for name, resource in resource_list(entries, path).items():
         if not _names_gpus(name):
             continue

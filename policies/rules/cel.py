@@ -39,7 +39,11 @@ def texts(values: Iterable[str]) -> str:
 
 
 def parameter(key: str) -> str:
-    """Return CEL for a list of strings from the facts about the cluster, by its key."""
+    """Return CEL for a fact about the cluster that is a list of strings.
+
+    Args:
+        key: Name of the fact.
+    """
     return f'variables.facts["{key}"].split(",").filter(x, x != "")'
 
 
@@ -203,7 +207,11 @@ def unless_empty(condition: str, place: str) -> str:
 
 
 def in_workloads(places: str) -> str:
-    """Return CEL for violations; the list is empty in the GPU stack's own namespaces."""
+    """Return CEL for a list of violations, which is empty in namespaces of the GPU stack.
+
+    Args:
+        places: CEL for the list of violations in all other namespaces.
+    """
     listed = parameter("infrastructureNamespaces")
     return f"request.namespace in {listed} ? [] : ({places})"
 

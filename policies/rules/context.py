@@ -123,12 +123,12 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class ExemptionFacts:
-    """An exemption in the settings, for all objects that match each of its parts that is given.
+    """An exemption in the settings, for objects that match all fields that are set.
 
     Attributes:
-        rules: Ids of the rules that are lifted.
+        rules: Ids of the rules that don't apply.
         until: Last day on which the exemption has effect.
-        reason: Why the rules are lifted.
+        reason: Reason for the exemption.
         namespaces: Patterns of namespaces, in which `*` stands for any text.
         labels: Labels of the object or of its pods.
         images: Patterns of the images of all containers.

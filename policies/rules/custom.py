@@ -1,4 +1,4 @@
-"""Find pods, and what else requests GPUs, inside objects of custom kinds.
+"""Find pods and other GPU requests inside custom resources.
 
 Each kind has its pods in another place, so nothing here depends on the kind, but for the few that
 say something else in the same words (`policies.rules.custom_kinds`). An object is read like this:
@@ -53,7 +53,7 @@ _OF_A_POD: Final[tuple[str, ...]] = (
     *("tolerations", "nodeSelector", "affinity", "runtimeClassName", "nodeName", "hostPID"),
     *("volumes", "resourceClaims", "activeDeadlineSeconds"),
 )
-"""Fields of a pod that hold for what lies below the mapping that has them."""
+"""Pod fields that also apply to pods nested below the mapping with the fields."""
 _TEMPLATES: Final = (
     *(("template", "spec"), ("podTemplate", "spec"), ("podTemplateSpec", "spec"), ("podSpec",)),
     *(("extraPodSpec",), ("podTemplate",), ("pod",), ("taskRunTemplate", "podTemplate")),
@@ -82,7 +82,7 @@ _SAYS_NOTHING: Final = frozenset(
     | {"hard", "capacity", "allocatable", "capability", "guarantee", "deserved", "quota", "max"}
     | {"quotas", "resourceQuota", "resourceQuotas", "min"}
 )
-"""Fields in which a GPU may be named without a request for it."""
+"""Fields in which the name of a GPU resource is not a request for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
 
 
 def unread(manifest: Mapping[str, object]) -> Iterator[str]:
-    """Yield the paths in a custom object where GPUs may be requested in a way that nothing reads.
+    """Yield the paths in a custom resource that may request GPUs in a form that no rule reads.
 
     That is text such as a patch or a file with the name of a GPU resource in it, and a field that
     is named after GPUs and has an amount.
@@ -159,7 +159,7 @@ def _is_unread_patch(value: object) -> bool:
 
 
 def _places(manifest: Mapping[str, object]) -> Iterator[_Place]:
-    """Yield every mapping inside an object that may say something, outermost first."""
+    """Yield every mapping inside an object that may contain pods or requests, outermost first."""
     waiting = [(_Place.of("", manifest, ()), 0)]
     visited = 0
     while waiting and visited < _MOST:
@@ -204,7 +204,7 @@ def _is_container(value: object) -> bool:
 
 
 def _pod(place: _Place) -> Pod:
-    """Return the pod that a mapping with containers is."""
+    """Return a mapping with containers as a pod."""
     spec, inherited = _with_fields_above(place)
     spec = patched(spec, _patches(place))
     containers: list[Container] = []
@@ -259,7 +259,7 @@ def _request(place: _Place) -> Pod | None:
 
 
 def _template(place: _Place) -> _Place | None:
-    """Return the pod that stands beside a request, which is then one of the pod's."""
+    """Return the pod in the same mapping as a GPU request; the request belongs to the pod."""
     for steps in _TEMPLATES:
         path, value, above = place.path, place.value, place.above
         for step in steps:

@@ -1,4 +1,4 @@
-"""What custom kinds say that a general reading of their objects gets wrong, by kind.
+"""Exceptions to the general reading of custom resources, by kind.
 
 A kind stands here only where the reading of `policies.rules.custom` fails. Each row names the
 source of its meaning.
@@ -91,7 +91,7 @@ def _key(manifest: Mapping[str, object]) -> tuple[str, str]:
 
 
 def offers(manifest: Mapping[str, object]) -> bool:
-    """Return whether an object's numbers of GPUs are what there is, not what is requested."""
+    """Return whether an object's numbers of GPUs are a capacity or quota, not a request."""
     return _key(manifest) in _OFFERS
 
 

@@ -1,4 +1,4 @@
-"""Learn from the manifests of a stack which claims and resources are for GPUs (DRA)."""
+"""Find in a stack's manifests which claims and resources are for GPUs (DRA)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .unknown import at, sequence, text
 
 
 def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) -> Context:
-    """Return cluster facts with what manifests say about DeviceClasses and claims.
+    """Return cluster facts, completed by the DeviceClasses and claims in manifests.
 
     Args:
         context: Facts about the cluster.

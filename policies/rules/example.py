@@ -19,7 +19,7 @@ class Example:
     def edited(
         cls, passing: str, *edits: tuple[str, str], settings: Mapping[str, Any] | None = None
     ) -> Example:
-        """Return an example whose failing manifest is the passing one after `edits`.
+        """Return an example whose failing manifest is the passing manifest after `edits`.
 
         Args:
             passing: The passing manifest.
@@ -55,4 +55,4 @@ spec:
         requests: {cpu: 4, memory: 32Gi}
         limits: {memory: 32Gi, nvidia.com/gpu: 1}
 """
-"""A pod that asks for one GPU, and that no rule finds fault with."""
+"""A pod that requests one GPU and violates no rule."""

@@ -66,7 +66,7 @@ def exemptions(
 
 
 def settled(subject: Subject, context: Context) -> Iterator[Exemption]:
-    """Yield the exemptions in the settings that hold for an object today."""
+    """Yield the exemptions in the settings that apply to an object today."""
     today = context.today or datetime.now(UTC).date()
     for given in context.exemptions:
         if given.until >= today and _matches(subject, given):
@@ -75,7 +75,7 @@ def settled(subject: Subject, context: Context) -> Iterator[Exemption]:
 
 
 def _matches(subject: Subject, given: ExemptionFacts) -> bool:
-    """Return whether an object matches each part of an exemption that is given."""
+    """Return whether an object matches all fields that an exemption sets."""
     pod = subject.pod
     space = subject.name if subject.kind == "Namespace" else subject.namespace
     own = mapping(at(subject.manifest, "metadata", "labels"))

@@ -18,7 +18,7 @@ def anchor(id_: str) -> str:
 
 
 def link(id_: str) -> str | None:
-    """Return the address of a rule's section; None if the page is not known.
+    """Return the address of a rule's section in docs/rules.md; None if the page is unknown.
 
     Without the environment variable it is the page of the clone. A package that was installed alone
     has no page.

@@ -1,4 +1,4 @@
-"""Add rules of a user's own from a folder, without a change of this package.
+"""Load user-defined rules from a folder, without a change of this package.
 
 A rule is a module `gpu9NN_<what>.py` with `RULE`, `TWIN` and `EXAMPLE`, as the modules of this
 package are; ids from GPU900 on are never used here. It may import from this package by relative
@@ -22,7 +22,7 @@ from .discovery import Entry, RuleError, read
 
 _PACKAGE: Final = f"{__package__}.own"
 OWN: Final = re.compile("GPU9[0-9]{2}")
-"""Form of the ids of a user's own rules."""
+"""Pattern of the ids of user-defined rules."""
 _FORM: Final = "gpu9[0-9][0-9]_*.py"
 
 

@@ -21,7 +21,7 @@ _SINGLE: Final = ("container", "script")
 def patched(
     spec: Mapping[str, object], patches: Iterable[Mapping[str, object]]
 ) -> dict[str, object]:
-    """Return the spec of a pod with patches, each of which wins over those before it."""
+    """Return a pod's spec after patches; a later patch overrides earlier patches."""
     result = dict(spec)
     for patch in patches:
         main = [one for one in sequence(patch.get("containers")) if _name(one) == _MAIN]

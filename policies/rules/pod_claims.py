@@ -39,7 +39,7 @@ class PodClaim:
 
     @property
     def sure(self) -> bool:
-        """Return whether the claim is known to be for GPUs, by its manifest or by its name."""
+        """Return whether the claim's manifest or name proves that the claim is for GPUs."""
         return self.gpus is not None or sounds_like_gpu(self.made_from)
 
 

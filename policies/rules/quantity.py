@@ -58,7 +58,11 @@ class Quantity:
 
     @property
     def whole(self) -> bool:
-        """Return whether the API server takes the amount for an integer (validation.go:7808)."""
+        """Return whether the API server accepts the amount as an integer.
+
+        Source: kubernetes v1.34.4 pkg/apis/core/validation/validation.go,
+        ValidateResourceQuantityValue.
+        """
         return self.api_milli % 1000 == 0
 
     @property

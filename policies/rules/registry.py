@@ -127,7 +127,7 @@ def _annotated(subject: Subject, context: Context) -> Iterator[Exemption]:
 
 
 def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
-    """Return the exemptions of an object by rule; those of the settings come first."""
+    """Return the exemptions of an object by rule; exemptions in the settings come first."""
     claimed = [*_annotated(subject, context), *settled(subject, context)]
     return {exemption.rule_id: exemption for exemption in claimed}
 

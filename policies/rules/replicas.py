@@ -12,7 +12,7 @@ from .unknown import UNKNOWN, at, number, text
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _DEFAULT = "25%"
 _KEDA = 100
-"""Maximum number of pods of a ScaledObject that names none."""
+"""Default maximum number of pods of a ScaledObject (KEDA)."""
 _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
 
 

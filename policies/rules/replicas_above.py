@@ -1,4 +1,4 @@
-"""The number of pods that the numbers above a pod in a custom object add up to."""
+"""Number of copies of a pod in a custom resource, from the replica counts around the pod."""
 
 from __future__ import annotations
 

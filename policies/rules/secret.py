@@ -1,4 +1,4 @@
-"""The mark of a secret value in the inputs of a Pulumi resource."""
+"""Secret values in the inputs of a Pulumi resource: detect and unwrap them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from typing import Final
 
 from .unknown import mapping
 
-# The mark of a secret, as in Pulumi YAML: `{"fn::secret": value}`.
-SECRET: Final = "fn::secret"  # noqa: S105  the mark, not a secret
+# Key of a mapping that wraps a secret value, as in Pulumi YAML: `{"fn::secret": value}`.
+SECRET: Final = "fn::secret"  # noqa: S105  a key, not a secret
 
 
 def is_secret(value: object) -> bool:
-    """Return whether a value is marked as a secret."""
+    """Return whether a value is a mapping that wraps a secret."""
     return SECRET in mapping(value)
 
 
 def reveal(value: object) -> object:
-    """Return a value without its mark, or `UNKNOWN` for a secret whose value is hidden."""
+    """Return the value inside a `fn::secret` mapping; `UNKNOWN` if the secret is hidden.
+
+    Other values are returned unchanged.
+    """
     while is_secret(value):
         value = mapping(value)[SECRET]
     return value

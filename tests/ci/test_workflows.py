@@ -22,6 +22,7 @@ from components.base import yaml_file
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ENVIRONMENT = ".github/scripts/environment.sh"
+STATUS = ".github/scripts/status.sh"
 PROPOSE = ".github/scripts/propose_facts.sh"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
@@ -58,7 +59,7 @@ def by_name(value: str) -> str:
 def test_the_workflows_are_there() -> None:
     names = [path.stem for path in FILES]
     assert names == [
-        "analysis", "audit", "check", "comment", "deploy", "facts", "preview", "release",
+        "analysis", "audit", "check", "comment", "deploy", "facts", "preview", "release", "status",
     ]  # fmt: skip
 
 
@@ -223,7 +224,7 @@ def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: s
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
     else:
-        assert program in (ENVIRONMENT, PROPOSE)
+        assert program in (ENVIRONMENT, PROPOSE, STATUS)
         assert os.access(ROOT / program, os.X_OK)
 
 
@@ -357,3 +358,50 @@ def test_a_missing_stack_name_is_refused(tmp_path: Path) -> None:
     status, output, _ = run_environment(tmp_path)
     assert status != 0
     assert "wanted the name of a stack" in output
+
+
+def test_the_nightly_status_runs_mains_code_and_only_reads() -> None:
+    (job,) = [job for name, job in JOBS.items() if name == "status.status"]
+    path = next(path for path in FILES if path.stem == "status")
+    assert set(workflow(path)["on"]) == {"schedule", "workflow_dispatch"}
+    assert "github.ref_name == github.event.repository.default_branch" in job["if"]
+    assert job["permissions"] == {"contents": "read"}
+    assert job["environment"] == "status-${{ matrix.stack }}"
+    assert set(re.findall(r"secrets\.(\w+)", str(job))) == {"KUBECONFIG", "PROBE_KEY"}
+
+
+@pytest.mark.parametrize("key", ["", "canary-key"])
+def test_the_nightly_status_hands_on_its_secrets_in_files_and_the_exit_code(
+    tmp_path: Path, key: str
+) -> None:
+    """A program in place of `make` writes what it was given, and ends as on drift."""
+    project = tmp_path / "project"
+    (project / ".github" / "scripts").mkdir(parents=True)
+    script = project / STATUS
+    script.write_bytes((ROOT / STATUS).read_bytes())
+    script.chmod(0o755)
+    fake = tmp_path / "make"
+    fake.write_text('#!/bin/sh\nenv | sort\necho "$*"\nexit 2\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        [script],
+        env={
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "STACK": "prod",
+            "RUNNER_TEMP": str(tmp_path),
+            "KUBECONFIG_TEXT": "canary-config",
+            "PROBE_KEY_TEXT": key,
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    given = (project / "status.json").read_text()
+    assert done.returncode == 2, done.stderr
+    assert "canary" not in given + done.stdout + done.stderr
+    assert "JSON=1" in given
+    assert given.endswith("--silent status\n")
+    assert (tmp_path / "kubeconfig").read_text() == "canary-config\n"
+    assert stat.S_IMODE((tmp_path / "kubeconfig").stat().st_mode) == 0o600
+    assert ("GPU_CLUSTER_INSPECTION=cluster" in given) == (not key)
+    assert ("GPU_CLUSTER_PROBE_KEY_FILE=" in given) == bool(key)

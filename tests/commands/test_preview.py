@@ -1,4 +1,4 @@
-"""`make preview` with a stack file that has faults: its document says so, without the engine."""
+"""`make preview` reports faults of the stack file in the change document, without the engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Faults of a host's driver that its programs report or that its files show. Pure functions.
+"""Detect faults of a host's NVIDIA driver from the facts that the host probe reported.
 
-A driver that the preparation installs is replaced by it, so the same state is only a warning there.
+All functions are pure.
+
+If the stack's host preparation replaces the driver, a fault of the old driver is only a warning.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from policies.faults import Fault, Severity
 from policies.printable import printable, shortened
 
 _BROKEN_LINK = 63
-"""Number of PCIe lanes that a GPU reports when its registers read as ones only.
+"""Number of PCIe lanes that a GPU seems to have if all bits of its registers read as 1.
 
-A device that fell off the bus answers each read by ones (Linux, include/linux/pci.h,
+All bits read as 1 if the device fell off the bus (Linux, include/linux/pci.h,
 PCI_ERROR_RESPONSE); the field of the link's width has six bits (pci_regs.h, PCI_EXP_LNKSTA_NLW).
 """
 TIMED_OUT = 124
 """Exit status of timeout(1)."""
 NAMED = 4
-"""Maximum number of GPUs that one message names; the rest are only counted."""
+"""Maximum number of GPUs that one message names; further GPUs are only counted."""
 
 _WORDS = (
     (
@@ -66,7 +68,7 @@ _WORDS = (
         "look at the modes of /dev/nvidia* and at NVreg_DeviceFileMode in /etc/modprobe.d",
     ),
 )
-"""Words of nvidia-smi in lower case, with what is wanted and the cure.
+"""Parts of nvidia-smi's error messages in lower case, each with the desired state and the cure.
 
 Source: nvidia-smi(1) and NVML's error texts (nvml.h, nvmlReturn_t), as quoted in
 NVIDIA/nvidia-container-toolkit issue 394 and the documents of NVIDIA's Xid errors.
@@ -74,7 +76,7 @@ NVIDIA/nvidia-container-toolkit issue 394 and the documents of NVIDIA's Xid erro
 
 
 def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Yield what is wrong with the driver of a host with GPUs."""
+    """Yield the faults of the driver on a host with GPUs."""
     yield from _smi(host, facts)
     yield from _lost(host, facts)
     yield from _vanished(host, facts)
@@ -87,7 +89,7 @@ def _fault(host: DesiredHost, found: str, wanted: str, cure: str, severity: Seve
 
 
 def _severity(host: DesiredHost) -> Severity:
-    """Return ERROR if nothing in the stack will replace the driver, else WARNING."""
+    """Return ERROR for a driver that the stack does not replace, else WARNING."""
     driver = host.sections.driver
     mended = driver.by_preparation or driver.in_container
     return Severity.WARNING if mended else Severity.ERROR
@@ -112,10 +114,10 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def lost(facts: HostFacts) -> tuple[str, ...]:
-    """Return the PCI addresses of GPUs that are on the bus's list and no longer answer.
+    """Return the PCI addresses of listed GPUs that no longer respond on the bus.
 
-    A GPU is lost if its registers read as ones only, or if nvidia-smi lists others and not it. GPUs
-    that are bound to vfio-pci are not the driver's.
+    A GPU is lost if all bits of its registers read as 1, or if nvidia-smi lists only other GPUs.
+    GPUs that are bound to vfio-pci don't use the NVIDIA driver and are skipped.
     """
     bound = {line.removeprefix("vfio-pci ") for line in facts.leftovers}
     answering = {_address(line.partition(",")[0]) for line in facts.memory}
@@ -128,7 +130,7 @@ def lost(facts: HostFacts) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
-    """Return a PCI address in one form; nvidia-smi's domain has eight digits, sysfs' has four."""
+    """Return a PCI address with a four-digit domain, as in sysfs; nvidia-smi prints eight."""
     domain, _, rest = text.strip().lower().partition(":")
     return f"{domain.rjust(8, '0')[-8:]}:{rest}"
 
@@ -151,11 +153,11 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Yield a fault for an excluded GPU that another GPU has replaced.
+    """Yield a fault for an excluded UUID whose GPU was replaced by another GPU.
 
     The driver ignores an unknown UUID silently. That is right for a GPU that is off the bus, but
     UUIDs also change with a replaced board and with the cold migration of a virtual machine; then a
-    GPU serves that the stack file leaves out.
+    GPU runs pods although the stack file excludes it.
     """
     known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
     gone = [uuid for uuid in host.excluded_gpus if uuid not in facts.uuids]
@@ -174,7 +176,7 @@ def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Yield a fault if the GPUs' NVSwitches are not managed: CUDA programs then fail.
+    """Yield a fault if no fabric manager manages the host's NVSwitches, so CUDA programs fail.
 
     Source: Fabric Manager User Guide, "cudaErrorSystemNotReady" (802).
     """

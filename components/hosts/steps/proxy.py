@@ -7,7 +7,7 @@ from components.hosts.step import UNITS, Given, Step, text_of
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """Return lines for systemd units (systemd.exec(5))."""
+    """Return the proxy variables as `Environment=` lines of systemd units (systemd.exec(5))."""
     variables = host.sections.proxy.environment
     if not variables:
         return None

@@ -14,7 +14,11 @@ TOKEN = "licenseToken"  # noqa: S105  a name, not a secret value
 
 
 def gridd(vgpu: Vgpu) -> str:
-    """Return the license daemon's gridd.conf; without a feature the vGPU type determines it."""
+    """Return the content of gridd.conf, the configuration of NVIDIA's vGPU license daemon.
+
+    The content is empty if `vgpu.feature` is unset; the vGPU type then decides which feature is
+    licensed.
+    """
     return "" if vgpu.feature is None else f"FeatureType={FEATURE_TYPES[vgpu.feature]}\n"
 
 

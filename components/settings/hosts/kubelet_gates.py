@@ -1,4 +1,4 @@
-"""Feature gates that the kubelet no longer knows: with one of them it does not start."""
+"""Feature gates that Kubernetes removed; a kubelet with a removed feature gate does not start."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ pkg/features/kube_features.go.
 
 
 def removed(gates: Iterable[str], minor: int) -> list[str]:
-    """Return which of the given feature gates a kubelet of a minor version no longer knows."""
+    """Return the given feature gates that are removed from a minor version of the kubelet."""
     gone = frozenset().union(*(names for since, names in REMOVED.items() if since <= minor))
     return sorted(gone.intersection(gates))

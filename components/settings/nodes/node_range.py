@@ -21,7 +21,7 @@ from policies.faults import refuse, show
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
 # clusters"). The limit also keeps a mistyped range from filling the memory.
 NODE_LIMIT = 5000
-# Maximum number of digits of a number in a range.
+# Maximum number of digits of a number in a name range such as `gpu-[1-4]`.
 LONGEST_NUMBER = 9
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")

@@ -220,7 +220,7 @@ STEPS = (
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush the output immediately."""
     print(line, flush=True)
 
 

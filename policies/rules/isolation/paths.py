@@ -25,7 +25,7 @@ GIVES_GPUS = (
     *("/run/nri", "/var/run/nri", "/etc/nri", "/opt/nri"),
 )
 DIRECT = ("/dev/nvidia", "/dev/dri", "/dev/kfd", "/dev/char", "/dev/null")
-"""Those of `GIVES_GPUS` that are device files."""
+"""Host paths in `GIVES_GPUS` that are device files."""
 
 PROCESS_ROOT = "^/proc/([0-9]+|self|thread-self)/(root|cwd)(/|$)"
 """Pattern of the root and working directory of a process in /proc; those of process 1 are the

@@ -1,4 +1,4 @@
-"""A running cluster is read into a model, and the settings from it load and keep its software."""
+"""Settings that are proposed for a running cluster load and keep the cluster's GPU software."""
 
 from __future__ import annotations
 

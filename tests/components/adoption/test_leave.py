@@ -1,4 +1,4 @@
-"""What a stack hands back: its own notes on nodes and objects, and nothing else."""
+"""`make leave` removes only the annotations and labels by which a stack marks what it manages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections are written into a stack file's text; comments elsewhere and other sections stay."""
+"""Replacing sections of a stack file keeps the file's other sections and comments."""
 
 from __future__ import annotations
 

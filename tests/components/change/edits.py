@@ -1,4 +1,4 @@
-"""Sixty edits of stack files, each with the world that it meets.
+"""Sixty edits of stack files, each with the observed state of its cluster and hosts.
 
 `told.yaml` beside has the text that each edit must give. After a change of the wording run
 `venv/bin/python -m tests.components.change.edits`, and read the difference as a user would.
@@ -32,7 +32,7 @@ class Edit:
     Attributes:
         before: The stack file that was applied.
         after: The stack file now.
-        meets: Changes what the inspection finds, beside what was applied.
+        meets: Function that changes the observed state, to simulate changes by other people.
     """
 
     before: Json
@@ -41,7 +41,7 @@ class Edit:
 
     @property
     def world(self) -> World:
-        """Return what the inspection finds."""
+        """Return the observed state of cluster and hosts."""
         world = World.of(self.before)
         self.meets(world)
         return world
@@ -53,7 +53,7 @@ class Edit:
 
     @property
     def text(self) -> str:
-        """Return what the terminal says about the edit."""
+        """Return the text that the terminal shows for the edit."""
         return "\n".join(lines(self.change))
 
 
@@ -281,7 +281,7 @@ EDITS: dict[str, Edit] = {
         base(), _base(validation={"image": "registry.example.com/sample:v2"})
     ),
     "a mirror of images": Edit(base(), _base(registry={"mirror": "mirror.example.com"})),
-    # What others did.
+    # Changes that other people made.
     "a label removed by hand": Edit(base(), base(), _on("gpu-3", _without_label)),
     "a label removed by hand, and an edit": Edit(
         base(), _pool(labels={**LABELS, "team": "ml"}), _on("gpu-3", _without_label)

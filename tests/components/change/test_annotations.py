@@ -1,4 +1,4 @@
-"""Marks on the stack file's lines, for GitHub and GitLab."""
+"""Annotations of the stack file's lines in GitHub and GitLab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comment's Markdown: what a reader needs, nothing that a name can break, within the limit."""
+"""Markdown of pull request comments: complete, escaped, and at most `LIMIT` bytes long."""
 
 from __future__ import annotations
 
@@ -174,11 +174,86 @@ def test_a_thousand_nodes_fit_the_limit_and_keep_the_answers() -> None:
     body = rendered(thousand())
     assert len(body.encode()) <= LIMIT
     assert "**GPUs**: 8000 before, 4000 after" in body
-    assert "**4000 pods evicted**" in body
+    assert "**4000 pods are evicted**" in body
     assert "**Drained nodes**: 1000" in body
     assert body.count("<details>") == body.count("</details>")
     again = outdated(body)
     assert len(again.encode()) <= LIMIT
+
+
+def lines_of(body: str) -> dict[str, str]:
+    """Return the answers of a comment by their titles, without what stands in parentheses."""
+    found = re.findall(r"(?m)^- \*\*([^*]+)\*\*(?: \([^)]*\))?: (.*)$", body)
+    return dict(found)
+
+
+@pytest.mark.promise(
+    "A pull request's comment says what happens to each pod, and what happens to GPUs meanwhile."
+)
+@pytest.mark.parametrize(
+    ("name", "title", "text"),
+    [
+        ("half of the GPUs, with pods that hold them", "Pods",
+         "**2 pods keep running on GPUs that are no longer declared**"),
+        ("a node fewer, with a pod on it", "Pods",
+         "**1 pod loses its GPUs because its node leaves the pool**: `team-a/train-0`"),
+        ("the driver goes up", "Pods", "**2 pods are evicted because their nodes are drained**"),
+        ("a new taint that evicts", "Pods", "**3 pods are evicted because of the new taint**"),
+        ("the GPU Operator", "Pods", "**2 pods keep running, but nothing advertises their GPUs"),
+        ("a node fewer", "Down meanwhile", "no outage; the 8 GPUs of `gpu-4` leave the pool"),
+        ("a new taint", "Down meanwhile",
+         "no outage; the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
+         "`example.com/own=x:NoSchedule`"),
+        ("a host that does not answer", "Down meanwhile",
+         "unknown for `gpu-2` (8 GPUs), whose host did not answer"),
+        ("the GPU Operator", "Down meanwhile",
+         "**full outage**, 32 GPUs of `gpu-1..4`, all at the same time"),
+        ("an older chart", "Down meanwhile", "running pods keep their GPUs, new pods get none"),
+        ("devices by environment", "Down meanwhile",
+         "in sum 32 GPUs of `gpu-1..4`, at most 8 at a time, the causes one after the other; (1)"),
+        ("partitioned GPUs", "Drained nodes",
+         "3 (`gpu-1`, then `gpu-2..3`, one at a time); before that `gpu-4`"),
+        ("a mirror of images", "Also changed in the stack file", "`registry.* changed`"),
+        ("a new label", "Also changed in the stack file", "`label team not declared → ml`"),
+        ("a label removed by hand", "Drift", "`label nvidia.com/gpu true → absent`"),
+    ],
+)  # fmt: skip
+def test_a_comment_tells_a_stranger_what_happens(name: str, title: str, text: str) -> None:
+    assert text in lines_of(rendered(document_of(name)))[title]
+
+
+def test_a_full_outage_is_in_the_title() -> None:
+    assert "full outage meanwhile" in rendered(document_of("the GPU Operator")).splitlines()[1]
+    assert "outage" not in rendered(document_of("the driver goes up")).splitlines()[1]
+
+
+def test_a_node_that_changes_its_pool_moves_and_must_be_validated_again() -> None:
+    body = rendered(document_of("a pool split"))
+    assert "`moves from a100 to b`" in body
+    assert "`must be validated again in pool b`" in body
+    assert "none" not in re.sub(r"(?m)^- .*$", "", body)
+
+
+def test_a_failed_preview_says_that_gpus_and_pods_are_unknown() -> None:
+    body = rendered(Document(stack="dev", outcome=Outcome.FAILED, cause="a plugin ended"))
+    assert "before it changes anything" in body
+    assert "**GPUs and pods**: unknown" in body
+
+
+def test_lists_are_cut_between_items_and_names_keep_their_ends() -> None:
+    body = rendered(thousand())
+    assert "characters more)" not in body
+    names = re.search(r"Will be validated\*\* \([^)]*\): (.*)", body)
+    assert names is not None
+    shown = re.findall(r"`(node-[0-9]+-x{40})`", names[1])
+    assert names[1].endswith(f" and {1000 - len(shown)} more")
+    assert f"{'p' * 240}-0`" in body
+
+
+def test_pods_of_a_simulated_cluster_are_called_so() -> None:
+    document = document_of("half of the GPUs")
+    assert "simulated" not in lines_of(rendered(document))["Pods"]
+    assert "in the simulated cluster" in lines_of(rendered(document, Origin(base="main")))["Pods"]
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -192,12 +267,19 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
     assert f"- **GPUs**: {cluster.gpus.before} before, {cluster.gpus.after} after" in body
     for pod in cluster.pods[:5]:
         assert code(f"{pod.namespace}/{pod.name}") in body
-    if not cluster.pods:
-        assert "none is evicted" in body or "not everything was inspected" in body
+    told = lines_of(body)
+    if not cluster.pods and cluster.uninspected:
+        assert "none that was found is evicted" in told["Pods"]
+        assert "unknown for `gpu-2`" in told["Pods"]
+    elif not cluster.pods and any(gap.evicts for gap in cluster.gaps):
+        assert "no pod is evicted as things stand; one that starts on" in told["Pods"]
+    elif not cluster.pods:
+        assert told["Pods"] == "none is evicted or loses its GPUs"
     for gap in cluster.gaps:
-        assert code(gap.why) in body
-    if not cluster.gaps:
-        assert "nothing; every GPU stays" in body or "nothing that was found" in body
+        assert code(gap.why, 1000) in told["Down meanwhile"]
+    usable = not cluster.gaps and not cluster.limits
+    assert (told["Down meanwhile"] == "nothing; every GPU stays usable") == usable
+    assert ("Due" in told) == bool(cluster.due)
     assert body.count("<details>") == body.count("</details>")
 
 
@@ -234,6 +316,7 @@ def test_an_outdated_comment_is_marked_once() -> None:
     match = MARK.match(once)
     assert match is not None
     assert match["labels"] == ""
+    assert "changes nothing: 32 GPUs, as before." in outdated(body, gpus=32)
 
 
 def test_only_problems_with_a_line_are_annotations() -> None:

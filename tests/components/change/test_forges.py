@@ -1,4 +1,4 @@
-"""One comment per stack at GitHub and GitLab, whatever the forge answers."""
+"""GitHub and GitLab get exactly one comment per stack, also after errors and lost responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preview says about sixty edits of stack files: one screen, GPUs first."""
+"""The text of a preview fits one screen and starts with the number of GPUs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_there_are_sixty_edits_and_no_text_is_left_over() -> None:
 
 
 def test_no_text_shows_a_digest_a_placeholder_or_a_resource_of_the_engine() -> None:
-    """The review's complaint: a digest of settings stood where the number of GPUs belongs."""
+    """A digest of settings tells a user nothing; the text must show the number of GPUs."""
     for edit in EDITS.values():
         for word in ("stdin", "04da6b54", "[secret]", "command:", "settings was", "→ 23 lines"):
             assert word not in edit.text

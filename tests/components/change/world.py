@@ -1,4 +1,4 @@
-"""A made observed state: hosts and a cluster as they are after a stack was applied and validated.
+"""Fake observed state of hosts and a cluster after a stack was applied and validated.
 
 This is a fake of the inspection's result, not of a host or a cluster: no program runs. The parts
 come from the functions that write records on real nodes and hosts.

@@ -98,9 +98,9 @@ MEMORY = tuple(f"00000000:{number:02X}:00.0, Enabled" for number in range(16, 24
 @pytest.mark.parametrize(
     ("gpus", "memory"),
     [
-        # Its registers read as ones: 63 lanes.
+        # All bits of the GPU's registers read as 1, so the link seems to have 63 lanes.
         ((*GPUS[:7], bus(23, "63")), ()),
-        # nvidia-smi lists the others only.
+        # nvidia-smi lists only the other GPUs.
         (GPUS, MEMORY[:7]),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
@@ -48,10 +49,12 @@ def _status(info: dict[str, str]) -> bytes:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Callable[[dict[str, str] | None], Path]]:
+def engine() -> Iterator[Callable[[dict[str, str] | None], Path]]:
     """Return a function that serves a CRI with this information on a socket; None: no CRI."""
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    socket = tmp_path / "engine.sock"
+    # The path of a socket has at most 107 characters (unix(7)); a test's own folder may have more.
+    folder = tempfile.TemporaryDirectory(prefix="cri-", dir="/tmp")
+    socket = Path(folder.name) / "engine.sock"
 
     def serve(info: dict[str, str] | None) -> Path:
         if info is not None:
@@ -72,6 +75,7 @@ def engine(tmp_path: Path) -> Iterator[Callable[[dict[str, str] | None], Path]]:
 
     yield serve
     server.stop(None)
+    folder.cleanup()
 
 
 def run(lines: str, *, path: str | None = None, shell: str = "sh") -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Warnings about what gets no fixes any more, on a given day."""
+"""Warnings about software that is past its end of support on a given day."""
 
 from __future__ import annotations
 

@@ -77,8 +77,12 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
 
     monkeypatch.setattr(xid, "lines", lines)
     monkeypatch.setattr(validation, "TOLD", 0.0)
+
+    async def explained() -> str:
+        return "not scheduled: no room"
+
     checks: Any = [
-        SimpleNamespace(name=f"gpu-{n}", waits="not scheduled: no room", done=False)
+        SimpleNamespace(name=f"gpu-{n}", waits="no room", done=False, explained=explained)
         for n in range(validation.EXPLAINED + 2)
     ]
     run = validation._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools[0])  # type: ignore[arg-type]

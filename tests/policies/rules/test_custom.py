@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a table reads best one case a line
-"""Pods are found in custom kinds, and a custom kind that may request GPUs otherwise is reported."""
+"""Pods inside custom resources are checked; GPU requests in an unknown form are reported."""
 
 from __future__ import annotations
 

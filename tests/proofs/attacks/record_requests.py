@@ -28,7 +28,7 @@ from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[3]
 FILE = Path(__file__).with_name("requests.json")
-PHASES = {"preview": "preview", "up": "deploy", "destroy": "deploy"}
+PHASES = {"preview": "preview", "who": "preview", "up": "deploy", "destroy": "deploy"}
 WAYS = (
     *("device-plugin-driver-daemonset", "device-plugin", "gpu-operator-driver", "gpu-manager"),
     "dra",
@@ -89,6 +89,13 @@ WORK = {
         },
     },
 }
+
+
+EXPLAINING = {Request("", resource, "list") for resource in ("events", "resourcequotas")}
+"""Requests of `make why`, which is not recorded here; `tests/commands/test_why.py` compares them.
+
+Logs of containers may hold secrets, so the role of previews does not read them.
+"""
 
 
 @dataclass
@@ -161,13 +168,14 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
             for way in (way for way in WAYS if way in chosen):
                 project.write(ways.declared(project.stack, way, **BESIDE.get(way, {})))
                 assert project.command("start").returncode == 0
-                for command in ("preview", "up", "preview"):
+                for command in ("preview", "up", "preview", "who"):
                     recording.run(way, command)
                 recording.run(way, "destroy")
             if HOSTS in chosen:
                 recording.reboot()
             if CHANGES in chosen:
                 recording.change()
+    result["preview"] |= EXPLAINING
     # A deployment also runs the inspection, so it needs the requests of a preview.
     result["deploy"] |= result["preview"]
     return result

@@ -42,6 +42,8 @@ from components.inspection.judgement import Seen, judged
 from components.kubernetes.api import ClusterError
 from components.kubernetes.grammar import IllFormed
 from components.nodes import gpu_holders, record
+from components.nodes.causes.cause import Around
+from components.nodes.causes.pod import cause_of
 from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
@@ -231,7 +233,9 @@ def nodes(listed: list[Json]) -> None:
 
 
 def cluster(given: Json) -> None:
-    """Check that settings are proposed for any running cluster, or an error names the object.
+    """Check that `components.adoption` proposes settings for a cluster, or rejects an object of it.
+
+    The error of a rejected object must name the object.
 
     Args:
         given: A Node (`node`), a DaemonSet (`set`), and a release's record (`release`) with the
@@ -260,16 +264,19 @@ def cluster(given: Json) -> None:
 def pods(given: Json) -> None:
     """Check that any pods, log and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
+    node: Json = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}},
+                  "spec": {}}  # fmt: skip
     going = to_evict(listed)
     assert len(going) <= len(listed)
     assert losses(going, ()).isprintable()
     for pod in listed:
         assert judging.refusal(pod).isprintable()
         assert waiting.reason(pod).isprintable()
+        around = Around(nodes=(node,), pods=tuple(listed), logs={"gpu-0": log})
+        assert str(cause_of(pod, around)).isprintable()
         assert all(amount >= 0 for amount in gpu_holders.asked(pod, ["nvidia.com/gpu"]).values())
         for status in pod["status"].get("containerStatuses", []):
             assert judging.read_result(status, log).problem.isprintable()
-    node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
     kept = record.decode(node)
     assert kept is None or record.decode({"metadata": {"annotations": {
         record.RECORD: record.encode(kept)}}}) == kept  # fmt: skip

@@ -52,7 +52,11 @@ def test_toolkit_comes_from_a_signed_repository(
 def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """libnvidia-container-tools requires only a minimum version, so apt prefers the newest."""
+    """All packages of the toolkit get the declared version, not only the package that is named.
+
+    The package libnvidia-container-tools depends on libnvidia-container1 of a minimum version, so
+    apt would install the newest libnvidia-container1.
+    """
     host = bare(cluster, system)
     with serving(system) as (url, key):
         script = wanted(system, url, key, version="1.19.1")

@@ -56,7 +56,7 @@ def test_a_change_of_the_engine_goes_in_waves_and_the_next_up_changes_nothing(
     assert "wave 1: gpu-1" in preview.stdout
     assert "wave 2: gpu-2" in preview.stdout
     assert (
-        "drained for devices by environment false → true: 16 GPUs of gpu-1..2 gone meanwhile"
+        "drained for runtime.devicesByEnvironment false → true: 16 GPUs of gpu-1..2 gone meanwhile"
         in preview.stdout
     )
     done = project.command("up")

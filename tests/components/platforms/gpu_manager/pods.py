@@ -1,4 +1,4 @@
-"""A pod that asks for shares of a GPU."""
+"""A pod that requests shares of a GPU."""
 
 from __future__ import annotations
 

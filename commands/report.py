@@ -1,0 +1,129 @@
+"""Program of `make report`: write the report of a stack, one HTML file, and change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import redirect_stdout
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation
+from pydantic import TypeAdapter, ValidationError
+
+from commands.engine import select
+from commands.preview import previewed
+from commands.stack import Stack
+from commands.watched import refusals
+from components.change.document import Document
+from components.change.file import replace_text
+from components.desired.resolve import Desired, resolve
+from components.inspection.observed_cluster import gpu_nodes
+from components.kubernetes.api import ClusterError, Json
+from components.report.gpu_map import pools_of
+from components.report.page import Report, page
+from components.report.software import software_of
+from components.validation.measurement import Outcome
+from components.validation.tests import KEPT
+from policies.faults import Fault
+from policies.printable import printable
+
+FILE = "report-{stack}.html"
+"""Name of the file with the page, if REPORT names no other."""
+
+
+def figures_of(tests: Any) -> tuple[Outcome, ...]:
+    """Return the results of user-defined tests in the stack's output `tests`.
+
+    Raises:
+        ValueError: The output is no list of results.
+    """
+    try:
+        found = TypeAdapter(list[Outcome]).validate_python(tests)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(("tests", *map(str, first["loc"])))
+        raise ValueError(f"{place}: {first['msg']}") from None
+    return tuple(found[:KEPT])
+
+
+def resting(stack: Stack) -> dict[str, str]:
+    """Return the nodes in maintenance, each with its pool; nodes of a selector have none."""
+    pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
+    found = sorted(stack.cluster.nodes_in_maintenance)
+    return {name: pools[name] for name in found if name in pools}
+
+
+def _nodes(desired: Desired) -> tuple[list[Json], list[str]]:
+    try:
+        pools = desired.validation.pools
+        return asyncio.run(gpu_nodes(desired.context, [p.resources for p in pools])), []
+    except ClusterError as error:
+        return [], [f"The cluster was not inspected: {error}"]
+
+
+def _figures(stack: Stack) -> tuple[tuple[Outcome, ...], list[str]]:
+    try:
+        with stack.unsalted():
+            found = select(stack).outputs().get("tests")
+        return (figures_of(found.value) if found else ()), []
+    except (automation.CommandError, ValueError) as error:
+        return (), [f"The results of tests were not read: {printable(str(error))}"]
+
+
+def made(stack: Stack, document: Document, today: date) -> Report:
+    """Return the report of a stack: the cluster is read, nothing is changed.
+
+    Args:
+        stack: The stack; its file has no faults.
+        document: What a run would change.
+        today: Current date, for ends of support.
+    """
+    desired = resolve(stack.cluster, stack.name)
+    nodes, unread = _nodes(desired)
+    figures, unknown = _figures(stack)
+    return Report(
+        stack=stack.name,
+        document=document,
+        pools=pools_of(desired, nodes, resting(stack)),
+        software=software_of(nodes, desired.platform.site.driver.version or "", today),
+        figures=figures,
+        day=today,
+        unknown=(*unread, *unknown),
+    )
+
+
+def _document(stack: Stack) -> Document:
+    """Return the change document of the file that CHANGE names, or of a preview.
+
+    Raises:
+        OSError: The file can't be read.
+        ValueError: The file is no change document, or one of another stack.
+    """
+    if not (given := os.environ.get("CHANGE")):
+        return previewed(stack)
+    document = Document.read(Path(given).read_bytes())
+    if document.stack != stack.name:
+        raise ValueError(f"{given}: a document about stack {document.stack}")
+    return document
+
+
+def main() -> None:
+    """Write the page, also if the preview failed; exit with 1 if it can't be made."""
+    stack = Stack.current()
+    path = Path(os.environ.get("REPORT") or FILE.format(stack=stack.name))
+    with redirect_stdout(sys.stderr), refusals():
+        try:
+            text = page(made(stack, _document(stack), date.today()))
+            replace_text(path, text)
+        except (OSError, ValueError) as error:
+            found = printable(str(error))
+            cure = "name a change document in CHANGE, or none; name a file in REPORT"
+            sys.exit(str(Fault("report", found, "a change document and a file to write", cure)))
+    print(f"report: {path}, {len(text.encode()) // 1024 + 1} KiB")
+
+
+if __name__ == "__main__":
+    main()

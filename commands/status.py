@@ -1,0 +1,176 @@
+"""Program of `make status`: what drifted, is due, at fault or not validated, without the engine.
+
+It only reads, with the rights of a preview, so a schedule can run it. JSON=1 prints the change
+document of previews (docs/change.md). Rules and the engine's state are not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
+
+import pulumi
+
+from commands.annotations import annotate as annotate_lines
+from commands.failure import annotate
+from commands.files import ROOT
+from commands.lab import embedded_cluster
+from commands.reading import reading
+from commands.stack import Stack
+from commands.watched import refusals, say
+from components.change.document import Document, Outcome, Problem
+from components.change.lines import StackFile, located
+from components.change.names import counted, listed
+from components.change.text import statement_lines, told_apart
+from components.desired.resolve import Desired, resolve
+from components.hosts.observed.inspect import PROBE_KEY_FILE
+from components.inspection.extent import Extent
+from components.inspection.judgement import Inspection
+from components.inspection.observe import documented, inspected
+from components.secrets import KEY_FILE, key_of_file
+from policies.faults import ConfigError, Fault, FaultError
+from policies.printable import printable, printable_lines
+
+NAME = "gpu-cluster"
+"""Name of the component `GpuCluster` in the project's own program."""
+FAULT, DRIFT = 1, 2
+"""Exit codes: something is at fault or could not be inspected; else, something drifted."""
+
+
+def key_of(desired: Desired) -> str | None:
+    """Return the SSH key for the hosts; empty if the probe's own key is used, None without a key.
+
+    A key that the stack file holds encrypted is not used: only the engine can decrypt it.
+
+    Raises:
+        RunError: The key's file can't be read.
+    """
+    if key := key_of_file():
+        return key
+    return "" if os.environ.get(PROBE_KEY_FILE) or not desired.hosts else None
+
+
+def incomplete(desired: Desired, inspection: Inspection, key: str | None) -> Iterator[str]:
+    """Yield why something that should be inspected was not, in one line each."""
+    if desired.hosts and key is None and Extent.wanted().has_hosts:
+        yield str(
+            Fault(
+                f"{len(desired.hosts)} hosts",
+                "no SSH key for them",
+                "the file of a key",
+                f"name it in {PROBE_KEY_FILE} (`make probe-key`) or {KEY_FILE}, or leave hosts out "
+                "with GPU_CLUSTER_INSPECTION=cluster",
+            )
+        )
+    if inspection.unreachable:
+        yield inspection.unreachable
+    yield from (
+        f"host {name}: {why}" for name, why in inspection.difference.hosts.unreached.items()
+    )
+
+
+def document_of(stack: Stack) -> Document:
+    """Inspect the stack and return its change document; a fault is a failed outcome."""
+    file = StackFile.read(stack.file)
+    try:
+        # Nothing is installed, so whether a chart can be downloaded does not matter.
+        desired = replace(resolve(stack.cluster, stack.name), chart=None)
+        reading(stack)
+        if cluster := embedded_cluster(stack):
+            os.environ.update(cluster.variables())
+        key = key_of(desired)
+        inspection = inspected(desired, key, stack.file.name)
+    except (ConfigError, FaultError) as error:
+        return failed(stack, file, *map(str, error.faults))
+    except pulumi.RunError as error:
+        return failed(stack, file, str(error))
+    document = documented(NAME, desired, inspection, file)
+    return judged(document, [*incomplete(desired, inspection, key)])
+
+
+def failed(stack: Stack, file: StackFile, *texts: str) -> Document:
+    """Return the document of a stack that can't be inspected at all."""
+    faults = tuple(Problem(text=printable_lines(text)) for text in texts)
+    return judged(located(Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults), file))
+
+
+def judged(document: Document, missing: list[str] | None = None) -> Document:
+    """Return the document of `make status`, failed if something is at fault or was not inspected.
+
+    Args:
+        document: What the inspection found.
+        missing: What should have been inspected and was not, with the reason.
+    """
+    own = (fault for cluster in document.clusters for fault in cluster.faults)
+    texts = [fault.text for fault in (*document.faults, *own)]
+    causes = [*texts, *(f"not inspected: {why}" for why in missing or ())]
+    cause = printable(causes[0].split("\n", 1)[0]) if causes else ""
+    outcome = Outcome.FAILED if causes else document.outcome
+    return document.model_copy(update={"command": "status", "outcome": outcome, "cause": cause})
+
+
+def exit_code(document: Document) -> int:
+    """Return 1 on a fault or an incomplete inspection, else 2 on drift, else 0."""
+    if document.outcome is Outcome.FAILED:
+        return FAULT
+    return DRIFT if any(cluster.drift for cluster in document.clusters) else 0
+
+
+def lines(document: Document) -> Iterator[str]:
+    """Yield the lines about a document; the last one counts what was found."""
+    for cluster in document.clusters:
+        yield from filter(None, [printable(cluster.unknown)])
+        yield from statement_lines("drift", cluster.drift)
+        yield from statement_lines("due", cluster.due)
+        yield from statement_lines("change", told_apart(cluster))
+        yield from (f"warning: {printable_lines(each.text)}" for each in cluster.warnings)
+        yield from (f"not inspected: {printable_lines(why)}" for why in cluster.uninspected)
+        if cluster.maintenance:
+            yield f"in maintenance, neither touched nor counted: {listed(cluster.maintenance)}"
+        yield from (f"fault: {printable_lines(each.text)}" for each in cluster.faults)
+    yield from (f"fault: {printable_lines(each.text)}" for each in document.faults)
+    if document.cause.startswith("not inspected: "):
+        yield f"fault: {document.cause}"
+    yield last_line(document)
+
+
+def last_line(document: Document) -> str:
+    """Return the line that counts what was found."""
+    found = document.clusters
+    faults = len(document.faults) + sum(len(cluster.faults) for cluster in found)
+    parts = [
+        f"{document.gpus.after} GPUs declared" if found else "",
+        counted(faults, "fault") if faults else "",
+        "incomplete" if document.cause and not faults else "",
+    ]
+    for kind in ("drift", "due", "changes"):
+        number = sum(len(getattr(cluster, kind)) for cluster in found)
+        parts.append(f"{number} {kind}" if number else "")
+    if not faults and not document.cause and not any(cluster.is_changed for cluster in found):
+        parts.append("nothing to do")
+    return f"status: stack {printable(document.stack)}: {', '.join(filter(None, parts))}"
+
+
+def main() -> None:
+    """Print the stack's status; exit with 1 on faults, with 2 on drift, else with 0."""
+    stack, output = Stack.named(), sys.stdout
+    is_json = os.environ.get("JSON") == "1"
+    with redirect_stdout(sys.stderr if is_json else output), refusals():
+        document = document_of(stack)
+        for line in annotate_lines(document, os.environ, ROOT):
+            print(line, file=sys.stderr, flush=True)
+        for line in lines(document):
+            say(line)
+        if is_json:
+            output.write(document.write())
+        code = exit_code(document)
+        if code:
+            annotate(document.cause or last_line(document))
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Program of `make who`: which pods hold which GPUs, and how many are free; it only reads.
+
+The rights of a preview are enough. JSON=1 prints the whole as data, VERBOSE=1 one line per pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from commands.node_table import WIDTH
+from commands.reading import reading
+from commands.stack import Stack
+from commands.watched import refusals, verbose
+from components.change.names import LONGEST, counted, listed
+from components.desired.resolve import resolve
+from components.kubernetes.api import connect
+from components.nodes import usage as found
+from components.nodes.usage import Holder, NodeUsage, Usage, total, usage
+from policies.faults import FaultError
+from policies.printable import printable
+
+MOST = 60
+"""Maximum number of rows of a table; further rows are only counted."""
+SINGLE = 40
+"""Maximum number of holders with a line each; else those of one namespace on a node share one."""
+WAITING = 5
+"""Maximum number of waiting pods that are named; further pods are only counted."""
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+"""Units of an age with their seconds, the longest first."""
+
+
+async def observed(stack: Stack) -> Usage:
+    """Read the cluster and return who holds its GPUs.
+
+    Raises:
+        ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
+    """
+    desired = resolve(stack.cluster, stack.name)
+    names = {name for pool in desired.validation.pools for name in pool.resources}
+    async with connect(desired.context) as client:
+        return usage(stack.name, desired.scheduling.pools, names, await found.listed(client))
+
+
+def age(created: str, now: datetime) -> str:
+    """Return the time since an object was created, in its largest unit; `?` if it is unknown."""
+    try:
+        seconds = (now - datetime.fromisoformat(created)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    for length, unit in UNITS:
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def amounts(found: Mapping[str, int]) -> str:
+    """Return amounts by resource as text, such as `8 nvidia.com/gpu`; `-` for none."""
+    return (
+        ", ".join(f"{number} {printable(name, LONGEST)}" for name, number in found.items()) or "-"
+    )
+
+
+def tables(shown: Usage, now: datetime, *, single: bool = False) -> Iterator[Table]:
+    """Yield the table of nodes and, if anybody holds GPUs, the table of namespaces.
+
+    Nodes of one pool that nobody uses, and that advertise the same, share a row.
+
+    Args:
+        shown: Who holds which GPUs.
+        now: Time from which ages are counted.
+        single: Whether each pod gets a line, however many there are.
+    """
+    single = single or sum(len(node.holders) for node in shown.nodes) <= SINGLE
+    nodes = _table("node", "pool", "GPUs", "free", "held by")
+    rows = [_row(group, now, single=single) for group in _groups(shown.nodes)]
+    _fill(nodes, rows, None if single else MOST)
+    yield nodes
+    if shown.namespaces:
+        spaces = _table("namespace", "pods", "GPUs")
+        _fill(
+            spaces,
+            [
+                (printable(each.namespace, LONGEST), str(each.holders), amounts(each.amounts))
+                for each in shown.namespaces
+            ],
+            MOST,
+        )
+        yield spaces
+
+
+def _table(*columns: str) -> Table:
+    table = Table()
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _fill(table: Table, rows: Sequence[Sequence[str]], most: int | None) -> None:
+    """Add rows as plain text, so that no name is read as a style."""
+    for row in rows[:most]:
+        table.add_row(*map(Text, row))
+    if most is not None and (more := len(rows) - most) > 0:
+        table.add_row(f"and {more} more; JSON=1 lists all")
+
+
+def _groups(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
+    groups: dict[NodeUsage, list[NodeUsage]] = {}
+    for node in nodes:
+        same = node if node.holders else node.model_copy(update={"node": ""})
+        groups.setdefault(same, []).append(node)
+    return list(groups.values())
+
+
+def _row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
+    first = group[0]
+    names = listed([node.node for node in group])
+    return (
+        f"{names} ({first.closed})" if first.closed else names,
+        printable(first.pool, LONGEST),
+        amounts(total(node.gpus for node in group)),
+        str(sum(sum(node.free.values()) for node in group)),
+        "\n".join(_each(first.holders, now) if single else _together(first.holders, now)),
+    )
+
+
+def _each(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
+    for holder in holders:
+        words = [amounts(holder.amounts), age(holder.created, now)]
+        if holder.claims:
+            words.append(f"by {listed(holder.claims)}")
+        if holder.kind == "ResourceClaim":
+            users = f"shared by {listed(holder.pods)}" if holder.pods else "used by no pod"
+            words.append(f"ResourceClaim, {users}")
+        if holder.state not in ("Running", "allocated"):
+            words.append(printable(holder.state, LONGEST))
+        yield f"{_name(holder)}: {', '.join(words)}"
+
+
+def _together(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
+    """Yield a line per namespace; a holder that is alone in its namespace is named."""
+    spaces: dict[str, list[Holder]] = {}
+    for holder in holders:
+        spaces.setdefault(holder.namespace, []).append(holder)
+    for space, own in spaces.items():
+        if len(own) == 1:
+            yield from _each(own, now)
+            continue
+        oldest = min((each.created for each in own if each.created), default="")
+        held = amounts(total(each.amounts for each in own))
+        pods = counted(len(own), "pod")
+        yield f"{printable(space, LONGEST)}: {pods}, {held}, oldest {age(oldest, now)}"
+
+
+def _name(holder: Holder) -> str:
+    return f"{printable(holder.namespace, LONGEST)}/{printable(holder.name, LONGEST)}"
+
+
+def last_lines(shown: Usage) -> Iterator[str]:
+    """Yield what could not be read, the pods that wait for GPUs, and the line with the totals."""
+    for why in shown.uninspected:
+        yield f"not inspected: {printable(why)}; what these hold is missing here"
+    if shown.waiting:
+        names = [f"{_name(each)} ({amounts(each.amounts)})" for each in shown.waiting[:WAITING]]
+        more = len(shown.waiting) - len(names)
+        rest = f" and {more} more" if more > 0 else ""
+        yield f"waiting for GPUs: {', '.join(names)}{rest}"
+    for resource, number in total(node.gpus for node in shown.nodes).items():
+        free = sum(node.free.get(resource, 0) for node in shown.nodes)
+        closed = sum(node.free.get(resource, 0) for node in shown.nodes if node.closed)
+        text = f"who: {printable(resource, LONGEST)}: {number - free} of {number} held, {free} free"
+        yield f"{text}, of them {closed} on nodes that take no pods" if closed else text
+    if not any(node.gpus for node in shown.nodes):
+        yield "who: no node advertises a GPU"
+
+
+def show(shown: Usage, now: datetime) -> None:
+    """Print the tables and the last lines."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    for table in tables(shown, now, single=verbose()):
+        console.print(table)
+    for line in last_lines(shown):
+        print(line)
+
+
+def main() -> None:
+    """Print who holds the GPUs; exit with 1 if the cluster can't be read."""
+    stack, output = Stack.current(), sys.stdout
+    is_json = os.environ.get("JSON") == "1"
+    with redirect_stdout(sys.stderr if is_json else output), refusals():
+        try:
+            reading(stack)
+            shown = asyncio.run(observed(stack))
+        except FaultError as error:
+            sys.exit(f"who: {error}")
+        if is_json:
+            output.write(shown.model_dump_json(by_alias=True, indent=2) + "\n")
+        else:
+            show(shown, datetime.now(UTC))
+
+
+if __name__ == "__main__":
+    main()

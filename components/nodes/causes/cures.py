@@ -1,0 +1,81 @@
+"""Cures for messages of kubelets, container runtimes, registries and GPU software."""
+
+from __future__ import annotations
+
+import re
+
+# Patterns of messages, each with its cure; the first that matches counts. Sources of the words:
+# containerd v1.7.29 pkg/cri/server/sandbox_run.go and v2.0 (runtimes), CRI-O (`failed to find
+# runtime handler`), NVIDIA/go-nvml (ERROR_*), kubernetes v1.34.4
+# pkg/kubelet/cm/devicemanager/manager.go (devices).
+_CURES = (
+    (
+        r"no runtime for|runtime handler|OCI runtime for sandbox|RuntimeHandler",
+        "configure this runtime on the node (`make up` does so on declared hosts), or correct the "
+        "pod's runtimeClassName",
+    ),
+    (
+        r"network for sandbox|\bcni\b|network plugin",
+        "see the pods of the network plugin on this node",
+    ),
+    (
+        r"ERROR_LIBRARY_NOT_FOUND|libnvidia-ml\.so|could not load NVML",
+        "see that the node has a driver, and that the pod runs with NVIDIA's runtime "
+        "(runtimeClassName, or the engine's default runtime): its container has no driver library",
+    ),
+    (
+        r"ERROR_DRIVER_NOT_LOADED|couldn't communicate with the NVIDIA driver",
+        "load or install the node's driver",
+    ),
+    (
+        r"ERROR_LIB_RM_VERSION_MISMATCH|[Dd]river/library version mismatch",
+        "drain the node and reboot it, so that module and library have one version",
+    ),
+    (
+        r"cannot allocate unregistered device|unknown Device Plugin",
+        "delete the pod, its controller makes it again: the device plugin had not registered yet",
+    ),
+    (
+        r"no healthy devices|no longer healthy",
+        "see the device plugin's log and the node's Xid lines; delete the pod once a GPU is "
+        "healthy",
+    ),
+    (
+        r"requested number of devices unavailable",
+        "delete the pod, its controller makes it again; see which pods hold this node's devices",
+    ),
+)
+# The same for answers of registries: containerd core/remotes/docker, distribution's error codes.
+_REGISTRY = (
+    (r"toomanyrequests|429 Too Many", "wait, or pull from a mirror or with a login"),
+    (
+        r"unauthorized|denied|[Ff]orbidden|no basic auth|authorization failed",
+        "give the pod a pull secret that may read this image, and check the image's name",
+    ),
+    (r"x509", "let the container runtime trust the registry's certificate authority"),
+    (
+        r"no such host|i/o timeout|connection refused|no route to host|deadline exceeded|"
+        r"TLS handshake",
+        "see that the node reaches the registry, or declare a mirror (`registry`)",
+    ),
+    (r"manifest unknown|not found|name unknown", "correct the image's name, tag or digest"),
+)
+
+
+def cure_of(message: str, fallback: str) -> str:
+    """Return the cure for a message of a kubelet, a runtime or a container.
+
+    Args:
+        message: The message.
+        fallback: Cure for a message that is not known.
+    """
+    return _first(_CURES, message, fallback)
+
+
+def registry_cure(message: str, fallback: str) -> str:
+    """Return the cure for a message about an image, or `fallback` if it is not known."""
+    return _first(_REGISTRY, message, fallback)
+
+
+def _first(table: tuple[tuple[str, str], ...], message: str, fallback: str) -> str:
+    return next((cure for pattern, cure in table if re.search(pattern, message)), fallback)

@@ -1,0 +1,74 @@
+"""Events of pods and controllers as the API server returns them. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from components.kubernetes.api import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event of an object.
+
+    Attributes:
+        at: Time at which the event was last seen, in RFC 3339.
+        reason: Reason, such as `FailedScheduling`.
+        message: Message of the component that reported the event.
+        kind: Kind of the object.
+        name: Name of the object.
+    """
+
+    at: str
+    reason: str
+    message: str
+    kind: str
+    name: str
+
+
+def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
+    """Return events, the newest first.
+
+    Args:
+        items: Events (core/v1).
+        uid: UID of an object; events of other objects are left out. Empty: all events.
+    """
+    events = [
+        Event(
+            at=_seen(item),
+            reason=str(item.get("reason") or ""),
+            message=str(item.get("message") or ""),
+            kind=str(_object(item).get("kind") or ""),
+            name=str(_object(item).get("name") or ""),
+        )
+        for item in items
+        if not uid or _object(item).get("uid") in (None, "", uid)
+    ]
+    return sorted(events, key=lambda event: event.at, reverse=True)
+
+
+def newest(events: Iterable[Event], *reasons: str) -> Event | None:
+    """Return the first event with one of the reasons."""
+    return next((event for event in events if event.reason in reasons), None)
+
+
+def _object(item: Json) -> Json:
+    return item.get("involvedObject") or {}
+
+
+def _seen(item: Json) -> str:
+    """Return when an event was last seen.
+
+    The scheduler writes `eventTime` and `series`; the kubelet writes `lastTimestamp`
+    (k8s.io/api v0.34.4 core/v1/types.go, Event).
+    """
+    series = item.get("series") or {}
+    times = (
+        series.get("lastObservedTime"),
+        item.get("lastTimestamp"),
+        item.get("eventTime"),
+        item.get("firstTimestamp"),
+        (item.get("metadata") or {}).get("creationTimestamp"),
+    )
+    return max((str(time) for time in times if time), default="")

@@ -1,0 +1,210 @@
+"""The cause why a pod does not run, or does not exist. Pure functions.
+
+Sources: kubernetes v1.34.4 pkg/kubelet/events/event.go (reasons of events),
+pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/cm/admission/errors.go (admission),
+pkg/kubelet/eviction/helpers.go, pkg/kubelet/preemption/preemption.go and
+pkg/scheduler/framework/preemption/preemption.go, pkg/controller/controller_utils.go
+(`FailedCreate`); k8s.io/apiserver v0.34.4 pkg/admission/plugin/resourcequota/controller.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from components.kubernetes.api import Json
+from components.nodes.causes import containers
+from components.nodes.causes.cause import Around, Cause, Kind, shown
+from components.nodes.causes.cures import cure_of
+from components.nodes.causes.events import Event, newest, newest_first
+from components.nodes.causes.scheduling import unscheduled
+from policies.printable import printable, shortened
+
+ADMISSION = re.compile(
+    r"UnexpectedAdmissionError|OutOf\S+|Node(Affinity|Name|Ports|UnschedulableTaint)|"
+    r"TopologyAffinityError|TaintToleration|SMTAlignmentError|Pod\w*NotSupported|PodOS\w+|"
+    r"InvalidNodeInfo|UnknownReason|UnexpectedPredicateFailureType|NodeShutdown|Prohibited\w+"
+)
+"""Reasons of pods that a kubelet did not admit."""
+# Events of a pod that has a node and no started container, by their reasons: kind and first words.
+_BEFORE_START = {
+    "FailedCreatePodSandBox": Kind.SANDBOX,
+    "FailedPodSandBoxStatus": Kind.SANDBOX,
+    "NetworkNotReady": Kind.SANDBOX,
+    "FailedMount": Kind.MOUNT,
+    "FailedAttachVolume": Kind.MOUNT,
+    "FailedMapVolume": Kind.MOUNT,
+    "FailedPrepareDynamicResources": Kind.CLAIM,
+    "FailedCreatePodContainer": Kind.CONTAINER,
+}
+_CURES = {
+    Kind.SANDBOX: "see the container runtime's log on the node",
+    Kind.MOUNT: "create the volume's source in the pod's namespace, or correct its name",
+    Kind.CLAIM: "see the log of the DRA driver's pod on this node",
+    Kind.CONTAINER: "see the container runtime's log on the node",
+}
+_DISRUPTED = {
+    "PreemptionByScheduler": Kind.PREEMPTION,
+    "EvictionByEvictionAPI": Kind.EVICTION,
+    "DeletionByTaintManager": Kind.EVICTION,
+    "DeletionByDeviceTaintManager": Kind.EVICTION,
+    "DeletionByPodGC": Kind.EVICTION,
+    "TerminationByKubelet": Kind.EVICTION,
+}
+"""Reasons of the condition `DisruptionTarget` (k8s.io/api v0.34.4 core/v1/types.go)."""
+_AGAIN = "its controller makes it again; a pod without a controller must be created again"
+_CREATE = "FailedCreate"
+
+
+def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B008 -- it is frozen
+    """Return the cause why a pod does not run; None if it runs, has succeeded or just starts.
+
+    Args:
+        pod: The pod.
+        around: What is known of its events and of the cluster.
+    """
+    status = pod.get("status") or {}
+    events = newest_first(around.events, str(_meta(pod).get("uid") or ""))
+    if status.get("phase") == "Succeeded":
+        return None
+    if cause := _disrupted(pod, events) or _rejected(status):
+        return cause
+    if _meta(pod).get("deletionTimestamp"):
+        return _deleting(pod)
+    if not pod["spec"].get("nodeName"):
+        return unscheduled(pod, around, events)
+    return (
+        containers.waiting(pod)
+        or containers.crash(pod, around.logs)
+        or _before_start(pod, events)
+        or _unhealthy(pod, events)
+    )
+
+
+def _meta(pod: Json) -> Json:
+    return pod.get("metadata") or {}
+
+
+def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return the cause that a pod was evicted or preempted, or None."""
+    status = pod.get("status") or {}
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if reason == "Evicted":
+        cure = f"free the resource on the node, or request what the pod uses; {_AGAIN}"
+        return Cause(
+            kind=Kind.EVICTION, text=f"evicted by the kubelet: {shown(message)}", cure=cure
+        )
+    if reason == "Preempting":
+        return Cause(kind=Kind.PREEMPTION, text=f"preempted: {shown(message)}", cure=_AGAIN)
+    for condition in status.get("conditions") or []:
+        why = str(condition.get("reason") or "")
+        if condition["type"] != "DisruptionTarget" or condition["status"] != "True":
+            continue
+        kind = _DISRUPTED.get(why, Kind.EVICTION)
+        said = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
+        text = said.message if said else condition.get("message") or message
+        word = "preempted" if kind is Kind.PREEMPTION else "evicted"
+        cure = f"give it a higher PriorityClass; {_AGAIN}" if word == "preempted" else _AGAIN
+        return Cause(kind=kind, text=f"{word} ({shown(why)}): {shown(text)}", cure=cure)
+    return None
+
+
+def _rejected(status: Json) -> Cause | None:
+    """Return the cause that a kubelet did not admit a pod, or None."""
+    reason = str(status.get("reason") or "")
+    if status.get("phase") != "Failed" or not ADMISSION.fullmatch(reason):
+        return None
+    message = str(status.get("message") or "")
+    cure = cure_of(message, "delete the pod, its controller makes it again")
+    text = f"not admitted by the kubelet, {shown(reason)}: {shown(message)}"
+    return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
+
+
+def _deleting(pod: Json) -> Cause:
+    held = _meta(pod).get("finalizers") or []
+    names = shortened([printable(str(name), 120) for name in held], 3)
+    return Cause(
+        kind=Kind.DELETION,
+        text=f"is being deleted{f' and waits for its finalizers: {names}' if held else ''}",
+        cure="see the controllers of the finalizers" if held else "see the node's kubelet",
+    )
+
+
+def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return the newest event that keeps a pod's containers from being created, or None.
+
+    Such an event is out of date once a container has run, so it does not count then.
+    """
+    statuses = containers.statuses(pod)
+    if any(containers.is_running(each) or containers.ended(each) for each in statuses):
+        return None
+    event = newest(events, *_BEFORE_START)
+    if event is None:
+        return None
+    kind = _BEFORE_START[event.reason]
+    return Cause(
+        kind=kind,
+        text=f"{event.reason}: {shown(event.message)}",
+        cure=cure_of(event.message, _CURES[kind]),
+    )
+
+
+def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return the cause that a pod's containers run and are not ready, or None."""
+    running = [each for each in containers.statuses(pod) if containers.is_running(each)]
+    if all(each.get("ready") for each in running):
+        return None
+    event = newest(events, "Unhealthy")
+    if event is None:
+        return None
+    cure = "see the container's log"
+    return Cause(kind=Kind.PROBE, text=f"is not ready: {shown(event.message)}", cure=cure)
+
+
+def cause_of_missing(name: str, around: Around) -> Cause | None:
+    """Return the cause why a pod was not created, or None.
+
+    Args:
+        name: Name of the pod, or of the controller that should create it.
+        around: Events of the namespace, and its quotas.
+    """
+    for event in newest_first(around.events):
+        same = event.name == name or name.startswith(f"{event.name}-")
+        if event.reason == _CREATE and (same or event.name.startswith(f"{name}-")):
+            return _refused(event)
+    return _used_up(around.quotas)
+
+
+def not_created(event: Event) -> Cause | None:
+    """Return the cause that a controller's event names if it can't create pods, or None."""
+    return _refused(event) if event.reason == _CREATE else None
+
+
+def _refused(event: Event) -> Cause:
+    message = event.message
+    text = f"{event.kind} {printable(event.name, 120)} can't create it: {shown(message)}"
+    if re.search(r"exceeded quota|failed quota", message):
+        cure = "raise the ResourceQuota, end pods that use it up, or request less"
+        if "must specify" in message:
+            cure = "declare the requests and limits that the ResourceQuota counts"
+        return Cause(kind=Kind.QUOTA, text=text, cure=cure)
+    cure = "correct the pod's template, or the policy or object that the message names"
+    return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
+
+
+def _used_up(quotas: Sequence[Json]) -> Cause | None:
+    """Return the quotas that are used up, since the events of an hour ago are gone."""
+    full = [
+        f"{printable(quota['metadata']['name'], 120)} ({printable(name, 120)} {shown(used)} of "
+        f"{shown(hard)})"
+        for quota in quotas
+        for name, hard in ((quota.get("status") or {}).get("hard") or {}).items()
+        if (used := ((quota.get("status") or {}).get("used") or {}).get(name)) == hard
+    ]
+    if not full:
+        return None
+    return Cause(
+        kind=Kind.QUOTA,
+        text=f"no such pod; ResourceQuotas of its namespace are used up: {shortened(full, 3)}",
+        cure="raise the ResourceQuota, or end pods that use it up",
+    )

@@ -1,0 +1,147 @@
+"""Read what explains why pods do not run. Requests that the role does not allow are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from components.kubernetes.api import Client, Json, Refused
+from components.kubernetes.gather import gather
+from components.kubernetes.managers import MANAGERS
+from components.nodes.causes import containers
+from components.nodes.causes.cause import Around, Cause, last_line
+from components.nodes.causes.events import newest_first
+from components.nodes.causes.pod import cause_of, not_created
+from components.nodes.drain import owner_of
+from policies.printable import printable
+
+FORBIDDEN, ABSENT = 403, 404
+"""HTTP statuses: not allowed, and no such object or kind."""
+LOG_LINES, LOG_BYTES = 20, 16 * 1024
+"""Maximum number of lines and bytes of a container's log that are read."""
+CAUSES = 3
+"""Maximum number of pods that one message explains."""
+
+
+@dataclass
+class Reader:
+    """Reads events, logs and lists, and notes what the role does not allow.
+
+    Attributes:
+        client: Client of the cluster.
+        refused: What the API server refused to show.
+    """
+
+    client: Client
+    refused: list[str] = field(default_factory=list)
+
+    async def listed(self, url: str, *, base: str = "", **params: str) -> tuple[Json, ...]:
+        """Return a list; it is empty if the role does not allow it or the kind does not exist."""
+        try:
+            return tuple(await self.client.list(url, base=base, **params))
+        except Refused as error:
+            if error.code not in (FORBIDDEN, ABSENT):
+                raise
+            if error.code == FORBIDDEN:
+                self._note(url.rpartition("/")[2])
+            return ()
+
+    async def events(self, namespace: str, **selected: str) -> tuple[Json, ...]:
+        """Return events of a namespace, or of all namespaces if it is empty.
+
+        Args:
+            namespace: The namespace.
+            selected: Fields of the events and their values, with `_` for `.`.
+        """
+        fields = ",".join(f"{key.replace('_', '.')}={value}" for key, value in selected.items())
+        url = f"namespaces/{namespace}/events" if namespace else "events"
+        return await self.listed(url, **({"fieldSelector": fields} if fields else {}))
+
+    async def log(self, pod: Json, container: str) -> str:
+        """Return the last line of the log of a container that ended; empty if it has none."""
+        meta = pod["metadata"]
+        url = f"namespaces/{meta['namespace']}/pods/{meta['name']}/log"
+        asked = {
+            "container": container,
+            "tailLines": str(LOG_LINES),
+            "limitBytes": str(LOG_BYTES),
+        }
+        for params in ({**asked, "previous": "true"}, asked):
+            try:
+                line = last_line(await self.client.request("GET", url, params=params, parse=False))
+            except Refused as error:
+                if error.code == FORBIDDEN:
+                    self._note("logs of containers")
+                    return ""
+                continue
+            if line:
+                return line
+        return ""
+
+    def _note(self, what: str) -> None:
+        if what not in self.refused:
+            self.refused.append(what)
+
+    async def around(self, pod: Json) -> Around:
+        """Return a pod's events, and the last log lines of its containers that ended."""
+        meta = pod["metadata"]
+        events = await self.events(meta["namespace"], involvedObject_uid=str(meta.get("uid") or ""))
+        ended = [str(status["name"]) for status in containers.crashed(pod)]
+        logs = {name: await self.log(pod, name) for name in ended[:CAUSES]}
+        return Around(events=events, logs=logs)
+
+    async def with_cluster(self, namespace: str, around: Around) -> Around:
+        """Return the same with all nodes and pods, and the namespace's quotas."""
+        return replace(
+            around,
+            nodes=await self.listed("nodes"),
+            pods=await self.listed("pods"),
+            quotas=await self.listed(f"namespaces/{namespace}/resourcequotas"),
+        )
+
+
+async def explained(client: Client, pod: Json) -> Cause | None:
+    """Return the cause why a pod does not run, from its status, events and logs, or None."""
+    return cause_of(pod, await Reader(client).around(pod))
+
+
+async def lines(client: Client, pods: Collection[Json]) -> list[str]:
+    """Return a line for each of the first pods that do not run, with the cause and its cure."""
+    waiting = [pod for pod in pods if not _runs(pod)][:CAUSES]
+    causes = await gather(lambda pod: explained(client, pod), waiting)
+    return [
+        f"pod {printable(pod['metadata']['namespace'], 63)}/"
+        f"{printable(pod['metadata']['name'], 253)}: {cause}"
+        for pod, cause in zip(waiting, causes, strict=True)
+        if cause
+    ]
+
+
+async def lines_of_node(client: Client, node: str) -> list[str]:
+    """Return the causes why DaemonSets' pods do not run on a node, device plugins' first.
+
+    If there is no such pod, the causes why DaemonSets of GPU software can't create pods.
+    """
+    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
+    daemons = [pod for pod in pods if (owner_of(pod) or {}).get("kind") == "DaemonSet"]
+    found = await lines(client, sorted(daemons, key=lambda pod: not _allocates(pod)))
+    return found or await refused_daemons(client)
+
+
+async def refused_daemons(client: Client) -> list[str]:
+    """Return the causes why DaemonSets can't create pods, such as a quota."""
+    chosen = {"involvedObject_kind": "DaemonSet", "reason": "FailedCreate"}
+    events = newest_first(await Reader(client).events("", **chosen))
+    causes = {event.name: cause for event in reversed(events) if (cause := not_created(event))}
+    return [str(cause) for cause in list(causes.values())[:CAUSES]]
+
+
+def _allocates(pod: Json) -> bool:
+    """Return whether a pod belongs to software that allocates GPUs, by its images."""
+    images = [str(container.get("image")) for container in pod["spec"]["containers"]]
+    return any(part in image for part in MANAGERS for image in images)
+
+
+def _runs(pod: Json) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

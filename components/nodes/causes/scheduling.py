@@ -1,0 +1,236 @@
+"""Causes why the scheduler does not assign a pod to a node. Pure functions.
+
+Sources of the scheduler's words: kubernetes v1.34.4 pkg/scheduler/framework/types.go
+(`FitError.Error`), pkg/scheduler/framework/plugins (`ErrReason…`, `Insufficient`, `untolerated
+taint`, `cannot allocate all claims`), pkg/controller/resourceclaim/controller.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from components.base.nearness import LIKE_ENOUGH, nearest, similarity
+from components.kubernetes.api import Json
+from components.nodes import gpu_holders
+from components.nodes.causes.cause import Around, Cause, Kind, shown
+from components.nodes.causes.events import Event, newest
+from components.nodes.causes.node_fit import NAME, barred
+from components.nodes.inspect import gpus
+from policies.printable import printable, shortened
+
+FAILED = "FailedScheduling"
+DEFAULT = "default-scheduler"
+NAMED = 3
+"""Maximum number of holders or nodes that a cause names."""
+# Resources that nodes have without a device plugin have no domain, or one of Kubernetes' own.
+_EXTENDED = re.compile(r"(?!requests\.)(?![^/]*\bkubernetes\.io/)[^/]+/[^/]+")
+# What the scheduler adds about preemption repeats the number of nodes.
+_PREEMPTION = re.compile(r"(?:\bno new claims to deallocate,? *|,? *\bstill not schedulable,? *)?"
+                         r"\bpreemption: .*", re.DOTALL)  # fmt: skip
+# Words of the scheduler, each with the kind of cause and the cure; the first that matches counts.
+_WORDS = (
+    (
+        r"device class .* does not exist",
+        Kind.CLAIM,
+        "install the DRA driver of this class, or correct the claim's deviceClassName",
+    ),
+    (
+        r"cannot allocate all claims|resourceclaim in use|resource ?claim",
+        Kind.CLAIM,
+        "compare the claim with `kubectl get resourceslices -o yaml`; wait for, or delete, claims "
+        "that hold the devices",
+    ),
+    (
+        r"Insufficient \S+/",
+        Kind.SCHEDULING,
+        "wait for, or end, pods that hold them, or request fewer",
+    ),
+    (r"Insufficient ", Kind.SCHEDULING, "lower the pod's requests, or free or add a node"),
+    (r"persistentvolumeclaim|persistent volume|PersistentVolume|volume zone",
+     Kind.MOUNT, "see the pod's PersistentVolumeClaims"),
+    (r"untolerated taint|taints? that", Kind.TAINT, "add a toleration to the pod"),
+    (r"were unschedulable", Kind.CORDON, "uncordon nodes"),
+    (
+        r"affinity|selector|topology spread|requested node name",
+        Kind.AFFINITY,
+        "correct the pod's nodeSelector, affinity or spread constraints",
+    ),
+)  # fmt: skip
+
+
+def unscheduled(pod: Json, around: Around, events: Sequence[Event]) -> Cause | None:
+    """Return the cause why a pod without a node waits; None if the scheduler has said nothing."""
+    if gates := pod["spec"].get("schedulingGates"):
+        names = shortened([shown(gate.get("name")) for gate in gates], NAMED)
+        cure = "see the controller that set the gate and removes it, such as a queue"
+        return Cause(kind=Kind.GATE, text=f"waits for its scheduling gates: {names}", cure=cure)
+    message = _message(pod, events)
+    if cause := _claims(pod, events, message):
+        return cause
+    if around.nodes and (cause := _devices(pod, around)):
+        return cause
+    if message:
+        return _worded(message)
+    name = pod["spec"].get("schedulerName") or DEFAULT
+    if name == DEFAULT:
+        return None
+    text = f"its scheduler {printable(str(name), NAME)} has not reported anything"
+    return Cause(kind=Kind.SCHEDULING, text=text, cure="see that this scheduler runs")
+
+
+def _message(pod: Json, events: Sequence[Event]) -> str:
+    for condition in (pod.get("status") or {}).get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or "no message")
+    event = newest(events, FAILED)
+    return event.message if event else ""
+
+
+def _worded(message: str) -> Cause:
+    text = f"not scheduled: {shown(_PREEMPTION.sub('', message).strip())}"
+    for pattern, kind, cure in _WORDS:
+        if re.search(pattern, message):
+            return Cause(kind=kind, text=text, cure=cure)
+    return Cause(kind=Kind.SCHEDULING, text=text)
+
+
+def _claims(pod: Json, events: Sequence[Event], message: str) -> Cause | None:
+    """Return the cause that claims of a pod were not created or not allocated, or None."""
+    claims = pod["spec"].get("resourceClaims") or []
+    if not claims:
+        return None
+    if event := newest(events, "FailedResourceClaimCreation"):
+        return Cause(
+            kind=Kind.CLAIM,
+            text=f"its claim can't be created: {shown(event.message)}",
+            cure="create the ResourceClaimTemplate in the pod's namespace, or correct its name",
+        )
+    if message and (worded := _worded(message)).kind is Kind.CLAIM:
+        names = shortened([printable(str(each.get("name")), NAME) for each in claims], NAMED)
+        text = worded.text.removeprefix("not scheduled: ")
+        return Cause(kind=Kind.CLAIM, text=f"claim {names} not allocated: {text}", cure=worded.cure)
+    return None
+
+
+def asks(pod: Json) -> dict[str, int]:
+    """Return the amount of each extended resource that a pod requests."""
+    containers = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+    names = {
+        name
+        for container in containers
+        for name in (container.get("resources") or {}).get("limits") or {}
+        if _EXTENDED.fullmatch(name)
+    }
+    return gpu_holders.asked(pod, sorted(names))
+
+
+def _devices(pod: Json, around: Around) -> Cause | None:
+    """Return the cause that no node has the devices that a pod requests, or None."""
+    for resource, number in asks(pod).items():
+        if cause := _device(pod, resource, number, around):
+            return cause
+    return None
+
+
+def _device(pod: Json, resource: str, number: int, around: Around) -> Cause | None:
+    name = printable(resource, NAME)
+    advertised = [node for node in around.nodes if gpus(node, "capacity", resource)]
+    if not advertised:
+        return _missing(resource, around.nodes)
+    bars = [(node, barred(pod, node)) for node in advertised]
+    able = [node for node, cause in bars if cause is None]
+    if not able:
+        return _all_barred(name, [cause for _, cause in bars if cause])
+    free = _free(able, around.pods, resource)
+    if max(free) >= number:
+        # The node that has the devices lacks something else, which the scheduler names.
+        return None
+    total, largest = sum(free), max(gpus(node, resource=resource) for node in able)
+    if total >= number:
+        most = largest if largest < number else max(free)
+        limit = f"; no node has more than {largest}" if largest < number else ""
+        return Cause(
+            kind=Kind.FRAGMENTATION,
+            text=f"needs {number} {name} on one node{limit}; {total} free, {_spread(free)}",
+            cure=f"request at most {most} per pod and use several pods"
+            + ("" if limit else f", or end or move pods until one node has {number} free"),
+        )
+    closed = len(bars) - len(able)
+    more = f"; {closed} more nodes do not take the pod" if closed else ""
+    text = f"needs {number} {name}, {total} free on {_nodes(len(able))}{more}"
+    cure = "wait for, or end, pods that hold them, or request fewer"
+    if held := _holders(able, around.pods, resource):
+        cure = f"wait for, or end, pods that hold them: {held}; or request fewer"
+    elif not any(gpus(node, resource=resource) for node in able):
+        text += ": none is healthy"
+        cure = "see the device plugin's log and the nodes' Xid lines"
+    return Cause(kind=Kind.SCHEDULING, text=text, cure=cure)
+
+
+def _missing(resource: str, nodes: Sequence[Json]) -> Cause:
+    """Return the cause that no node has a resource: a wrong name, or no device plugin."""
+    known = sorted(
+        {
+            name
+            for node in nodes
+            for name in (node.get("status") or {}).get("capacity") or {}
+            if _EXTENDED.fullmatch(name)
+        }
+    )
+    name = printable(resource, NAME)
+    text = f"asks for {name}, which no node has"
+    if known and similarity(resource, near := nearest(resource, known)) >= LIKE_ENOUGH:
+        right = printable(near, NAME)
+        text, cure = f"{text}; nodes have {right}", f"correct the name to {right}"
+        return Cause(kind=Kind.RESOURCE_NAME, text=text, cure=cure)
+    cure = "see that the device plugin for it runs on the nodes, or correct the name"
+    return Cause(kind=Kind.RESOURCE_NAME, text=text, cure=cure)
+
+
+def _all_barred(resource: str, causes: Sequence[Cause]) -> Cause:
+    """Return the cause that none of the nodes with a resource takes the pod."""
+    counted = Counter(causes).most_common()
+    text = ", ".join(f"{_nodes(count)} {cause.text}" for cause, count in counted[:NAMED])
+    if len(counted) == 1:
+        text = f"each {counted[0][0].text}" if counted[0][1] > 1 else f"it {counted[0][0].text}"
+    first = counted[0][0]
+    cures = dict.fromkeys(cause.cure for cause, _ in counted[:NAMED])
+    return Cause(
+        kind=first.kind,
+        text=f"none of {_nodes(len(causes))} with {resource} takes the pod: {text}",
+        cure="; or ".join(cures),
+    )
+
+
+def _free(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> list[int]:
+    """Return the free devices of each node."""
+    held: Counter[str] = Counter()
+    for pod in pods:
+        node = pod["spec"].get("nodeName")
+        if node and (pod.get("status") or {}).get("phase") not in gpu_holders.FINISHED:
+            held[node] += gpu_holders.asked(pod, [resource]).get(resource, 0)
+    return [
+        max(0, gpus(node, resource=resource) - held[node["metadata"]["name"]]) for node in nodes
+    ]
+
+
+def _holders(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> str:
+    names = {node["metadata"]["name"] for node in nodes}
+    here = [pod for pod in pods if pod["spec"].get("nodeName") in names]
+    holding = [each for each in gpu_holders.holders_of(here, [resource]) if each.amounts]
+    return shortened([printable(each.name, NAME) for each in holding], NAMED)
+
+
+def _spread(free: Sequence[int]) -> str:
+    """Return how many nodes have how many free devices: `4 nodes with 4 each`."""
+    counted = sorted(Counter(number for number in free if number).items(), reverse=True)
+    parts = [
+        f"{_nodes(count)} with {number}{' each' if count > 1 else ''}" for number, count in counted
+    ]
+    return shortened(parts, NAMED)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"

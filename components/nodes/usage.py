@@ -1,0 +1,353 @@
+"""Who holds which GPUs of a cluster, and how many are free: data for `make who`.
+
+Everything that the API server reports is read here and returned as a frozen model; `usage` is pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from components.base.model import Freeze, FrozenDict, Model
+from components.desired.pool import Members
+from components.kubernetes.api import Client, Json, Refused
+from components.kubernetes.resources import DRA_DRIVER, is_gpu
+from components.nodes.drain import ready
+from components.nodes.gpu_holders import FINISHED, asked
+from components.nodes.inspect import count_devices, gpus
+from policies.printable import printable
+
+VERSION: Final = "v1"
+"""Version of the document's format."""
+RESOURCES = "/apis/resource.k8s.io"
+NAMED = 256
+"""Maximum number of characters of a name that is kept; Kubernetes allows 253."""
+
+Amounts = Annotated[dict[str, int], Freeze]
+"""Number of devices by resource."""
+
+
+class Holder(Model):
+    """A pod that holds GPUs of a node, or a ResourceClaim that holds them for any number of pods.
+
+    Attributes:
+        kind: `ResourceClaim` if a claim holds GPUs for no pod or for several pods, else `Pod`.
+        namespace: Namespace of the pod or claim.
+        name: Name of the pod or claim.
+        state: Phase of the pod, or that it is being deleted; for a claim `allocated`.
+        amounts: Number of devices by resource; GPUs of claims by the name of the DRA driver.
+        claims: Names of the ResourceClaims that hold GPUs for this pod alone.
+        pods: Names of the pods that share the claim.
+        created: Time of creation, as the API server writes it.
+    """
+
+    kind: Literal["Pod", "ResourceClaim"] = "Pod"
+    namespace: str
+    name: str
+    state: str = ""
+    amounts: Amounts = Field(default_factory=FrozenDict)
+    claims: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    created: str = ""
+
+
+class NodeUsage(Model):
+    """The GPUs of a node.
+
+    Attributes:
+        node: Name of the node.
+        pool: Pool of the stack that contains the node. Empty: none does, or it is in maintenance.
+        closed: Why the node takes no new pods: `cordoned` or `not ready`. Empty: it takes pods.
+        gpus: Number of allocatable devices by resource.
+        free: Number of allocatable devices that nobody holds, by resource.
+        holders: Pods and claims that hold GPUs, sorted by namespace and name.
+    """
+
+    node: str
+    pool: str = ""
+    closed: Literal["", "cordoned", "not ready"] = ""
+    gpus: Amounts = Field(default_factory=FrozenDict)
+    free: Amounts = Field(default_factory=FrozenDict)
+    holders: tuple[Holder, ...] = ()
+
+
+class NamespaceUsage(Model):
+    """The GPUs that a namespace holds.
+
+    Attributes:
+        namespace: Name of the namespace.
+        holders: Number of pods and of shared claims that hold GPUs.
+        amounts: Number of devices by resource.
+    """
+
+    namespace: str
+    holders: int
+    amounts: Amounts
+
+
+class Usage(Model):
+    """Who holds which GPUs of a cluster. Equal clusters give equal documents.
+
+    Attributes:
+        version: Version of the document's format.
+        command: Name of the command, as in the JSON output of all commands.
+        stack: Name of the stack.
+        nodes: Nodes with GPUs, or whose GPUs somebody holds.
+        namespaces: Totals by namespace; the one that holds most comes first.
+        waiting: Pods that request GPUs and have no node yet.
+        uninspected: What could not be read, and why.
+    """
+
+    version: Literal["v1"] = VERSION
+    command: Literal["who"] = "who"
+    stack: str
+    nodes: tuple[NodeUsage, ...] = ()
+    namespaces: tuple[NamespaceUsage, ...] = ()
+    waiting: tuple[Holder, ...] = ()
+    uninspected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """What the API server listed.
+
+    Attributes:
+        nodes: Nodes.
+        pods: Pods of all namespaces.
+        claims: ResourceClaims of all namespaces.
+        slices: ResourceSlices.
+        uninspected: What could not be listed, and why.
+    """
+
+    nodes: tuple[Json, ...] = ()
+    pods: tuple[Json, ...] = ()
+    claims: tuple[Json, ...] = ()
+    slices: tuple[Json, ...] = ()
+    uninspected: tuple[str, ...] = ()
+
+
+async def listed(client: Client) -> Listed:
+    """List what `usage` needs, with four kinds of requests that only read.
+
+    Raises:
+        ClusterError: Nodes or pods can't be listed.
+    """
+    nodes = await client.list("nodes")
+    pods = await client.list("pods")
+    found: dict[str, list[Json]] = {"resourceclaims": [], "resourceslices": []}
+    reasons = []
+    for kind in found:
+        try:
+            found[kind] = await client.list(kind, base=RESOURCES)
+        except Refused as error:
+            # A cluster without this API has no claims.
+            if error.code != 404:
+                reasons.append(printable(f"{kind}: {error.message}"))
+    return Listed(
+        nodes=tuple(nodes),
+        pods=tuple(pods),
+        claims=tuple(found["resourceclaims"]),
+        slices=tuple(found["resourceslices"]),
+        uninspected=tuple(reasons),
+    )
+
+
+def usage(stack: str, pools: Sequence[Members], names: Collection[str], found: Listed) -> Usage:
+    """Return who holds which GPUs.
+
+    Args:
+        stack: Name of the stack.
+        pools: Pools of the stack.
+        names: Resources that the stack advertises; also those that it renames are GPUs.
+        found: What the API server listed.
+    """
+    by_node: dict[str, list[Holder]] = {}
+    waiting = []
+    resources = sorted({*names, *_resources(found)} - {DRA_DRIVER})
+    held, alone = _claimed(found.claims, found.pods)
+    for pod in found.pods:
+        holder = _of_pod(pod, resources, alone)
+        if not holder.amounts:
+            continue
+        if node := str(pod["spec"].get("nodeName") or ""):
+            by_node.setdefault(node, []).append(holder)
+        elif holder.state == "Pending":
+            waiting.append(holder)
+    for node, claim in held:
+        by_node.setdefault(node, []).append(claim)
+    counted = count_devices(list(found.nodes), list(found.slices), DRA_DRIVER)
+    objects = {str(node["metadata"]["name"]): node for node in counted}
+    nodes = [
+        _node(objects.get(name, {}), name, pools, resources, by_node.get(name, []))
+        for name in sorted({*objects, *by_node}, key=natural)
+    ]
+    shown = tuple(node for node in nodes if node.gpus or node.holders)
+    return Usage(
+        stack=stack,
+        nodes=shown,
+        namespaces=tuple(_namespaces(shown)),
+        waiting=tuple(sorted(waiting, key=_order)),
+        uninspected=found.uninspected,
+    )
+
+
+def total(amounts: Iterable[Mapping[str, int]]) -> FrozenDict[str, int]:
+    """Return the sum of amounts by resource, sorted by resource, without zeros."""
+    added: Counter[str] = Counter()
+    for each in amounts:
+        added.update(each)
+    return FrozenDict({name: number for name, number in sorted(added.items()) if number})
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """Return a key that sorts `gpu-2` before `gpu-10`."""
+    parts = re.findall(r"([^0-9]*)([0-9]{0,18})", name)
+    return tuple((text, int(number or -1)) for text, number in parts)
+
+
+def _resources(found: Listed) -> Iterator[str]:
+    """Yield the names of GPU resources that a node has or a pod requests."""
+    for node in found.nodes:
+        yield from filter(is_gpu, (node.get("status") or {}).get("allocatable") or {})
+    for pod in found.pods:
+        spec = pod["spec"]
+        for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+            yield from filter(is_gpu, (container.get("resources") or {}).get("limits") or {})
+
+
+_Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
+"""Claims of one pod alone by the pod's namespace and UID: name, node, number of GPUs."""
+
+
+def _claimed(
+    claims: Iterable[Json], pods: Iterable[Json]
+) -> tuple[list[tuple[str, Holder]], _Claims]:
+    """Return the claims that no or several pods use, by node, and those of one pod alone."""
+    known = {(_text(pod, "namespace"), _text(pod, "uid")) for pod in pods}
+    held: list[tuple[str, Holder]] = []
+    alone: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
+    for claim in claims:
+        status, space = claim.get("status") or {}, _text(claim, "namespace")
+        users = [u for u in status.get("reservedFor") or [] if u.get("resource") == "pods"]
+        owner = (space, str(users[0].get("uid", ""))) if len(users) == 1 else None
+        for node, number in _devices(status).items():
+            if owner in known and owner is not None:
+                alone.setdefault(owner, []).append((_text(claim, "name"), node, number))
+                continue
+            holder = Holder(
+                kind="ResourceClaim",
+                namespace=space,
+                name=_text(claim, "name"),
+                state="allocated",
+                amounts=FrozenDict({DRA_DRIVER: number}),
+                pods=tuple(sorted(str(user.get("name", ""))[:NAMED] for user in users)),
+                created=_text(claim, "creationTimestamp"),
+            )
+            held.append((node, holder))
+    return held, alone
+
+
+def _devices(status: Json) -> dict[str, int]:
+    """Return the number of allocated GPUs by node; access for monitoring holds none.
+
+    Source: Kubernetes API reference, resource.k8s.io/v1, DeviceRequestAllocationResult: devices
+    with `adminAccess` stay available to others. NVIDIA's driver names a pool after its node.
+    """
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+    found = {
+        (str(each["pool"]), str(each["device"]))
+        for each in results
+        if each["driver"] == DRA_DRIVER and not each.get("adminAccess")
+    }
+    return dict(Counter(node for node, _ in sorted(found)))
+
+
+def _of_pod(pod: Json, resources: list[str], claims: _Claims) -> Holder:
+    """Return a pod with the GPUs that it holds; none once it has finished."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    phase = str(status.get("phase") or "Unknown")
+    finished = phase in FINISHED
+    own = () if finished else claims.get((_text(pod, "namespace"), _text(pod, "uid")), ())
+    by_claim = _by_claim(status)
+    limits = asked(pod, [name for name in resources if name not in by_claim])
+    counted = [limits, *({DRA_DRIVER: number} for _, _, number in own)]
+    return Holder(
+        namespace=_text(pod, "namespace"),
+        name=_text(pod, "name"),
+        state="being deleted" if meta.get("deletionTimestamp") and not finished else phase,
+        amounts=FrozenDict() if finished else total(counted),
+        claims=tuple(sorted(name for name, _, _ in own)),
+        created=_text(pod, "creationTimestamp"),
+    )
+
+
+def _by_claim(status: Json) -> set[str]:
+    """Return the extended resources of a pod that a ResourceClaim fulfils.
+
+    Source: Kubernetes API reference, PodStatus, `extendedResourceClaimStatus`. Such a claim is
+    counted itself.
+    """
+    made = status.get("extendedResourceClaimStatus") or {}
+    return {str(each.get("resourceName", "")) for each in made.get("requestMappings") or []}
+
+
+def _node(
+    node: Json, name: str, pools: Sequence[Members], resources: list[str], held: list[Holder]
+) -> NodeUsage:
+    """Return the usage of one node; an empty `node` is no longer in the cluster."""
+    kinds = (*resources, DRA_DRIVER)
+    allocatable = total([{kind: gpus(node, resource=kind) for kind in kinds}])
+    used = total(holder.amounts for holder in held)
+    closed: Literal["", "cordoned", "not ready"] = "" if node and ready(node) else "not ready"
+    if node and (node.get("spec") or {}).get("unschedulable"):
+        closed = "cordoned"
+    return NodeUsage(
+        node=name[:NAMED],
+        pool=_pool(node, name, pools),
+        closed=closed,
+        gpus=allocatable,
+        free=FrozenDict(
+            {kind: max(0, number - used.get(kind, 0)) for kind, number in allocatable.items()}
+        ),
+        holders=tuple(sorted(held, key=_order)),
+    )
+
+
+def _pool(node: Json, name: str, pools: Iterable[Members]) -> str:
+    labels = (node.get("metadata") or {}).get("labels") or {}
+    for pool in pools:
+        if name in pool.maintenance:
+            continue
+        chosen = bool(pool.selector) and pool.selector.items() <= labels.items()
+        if chosen if pool.nodes is None else name in pool.nodes:
+            return pool.pool
+    return ""
+
+
+def _namespaces(nodes: Iterable[NodeUsage]) -> Iterator[NamespaceUsage]:
+    held: dict[str, list[Holder]] = {}
+    for node in nodes:
+        for holder in node.holders:
+            held.setdefault(holder.namespace, []).append(holder)
+    totals = [
+        NamespaceUsage(
+            namespace=namespace,
+            holders=len(holders),
+            amounts=total(holder.amounts for holder in holders),
+        )
+        for namespace, holders in held.items()
+    ]
+    yield from sorted(totals, key=lambda each: (-sum(each.amounts.values()), each.namespace))
+
+
+def _text(thing: Json, key: str) -> str:
+    return str(thing["metadata"].get(key) or "")[:NAMED]
+
+
+def _order(holder: Holder) -> tuple[str, str, str]:
+    return holder.namespace, holder.name, holder.kind

@@ -1,0 +1,94 @@
+"""Versions of the software on a cluster's nodes, with their ends of support. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from components.inspection.ends import DRIVER
+from components.kubernetes.api import Json
+from components.settings.support import TITLES, end
+from policies.printable import printable
+
+SYSTEMS = (
+    ("ubuntu", re.compile(r"Ubuntu (\d{1,3}\.\d{1,3})")),
+    ("debian", re.compile(r"Debian GNU/Linux (\d{1,3})")),
+    ("rhel", re.compile(r"(?:Red Hat Enterprise Linux|Rocky Linux|AlmaLinux|Oracle Linux"
+                        r"(?: Server)?) (\d{1,3})")),
+    ("amzn", re.compile(r"Amazon Linux (\d{1,4})")),
+)  # fmt: skip
+"""Beginning of a Node's `osImage` by system (kubelet: `PRETTY_NAME` of /etc/os-release)."""
+_CONTAINERD = re.compile(r"containerd://v?(\d.{0,60})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Software:
+    """One version of a software in a cluster.
+
+    Attributes:
+        title: Name of the software, as users read it.
+        version: The version.
+        nodes: Names of the nodes that run it, in the order of the cluster. Empty: it is declared.
+        last: Last day of support. None: the table of ends of support has no such version.
+        source: Source of that date.
+        ended: Whether the support has ended.
+    """
+
+    title: str
+    version: str
+    nodes: tuple[str, ...] = ()
+    last: date | None = None
+    source: str = ""
+    ended: bool = False
+
+
+def software_of(nodes: Iterable[Json], driver: str, today: date) -> tuple[Software, ...]:
+    """Return the versions that nodes run and that the stack file declares, by software.
+
+    Args:
+        nodes: Node objects.
+        driver: Driver version that the stack file declares. Empty: it declares none.
+        today: Current date; a version whose last day is before this date is unsupported.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    if driver:
+        found["driver", driver] = []
+    for node in nodes:
+        for part, version in _versions(node):
+            found.setdefault((part, version), []).append(printable(node["metadata"]["name"]))
+    return tuple(
+        _software(part, version, tuple(found[part, version]), today)
+        for part, version in sorted(found, key=lambda key: (_order(key[0]), key[1]))
+    )
+
+
+def _versions(node: Json) -> Iterator[tuple[str, str]]:
+    info = node.get("status", {}).get("nodeInfo") or {}
+    if kubelet := str(info.get("kubeletVersion") or ""):
+        yield "kubernetes", kubelet
+    if match := _CONTAINERD.match(str(info.get("containerRuntimeVersion") or "")):
+        yield "containerd", match[1]
+    if driver := str((node["metadata"].get("labels") or {}).get(DRIVER) or ""):
+        yield "driver", driver
+    image = str(info.get("osImage") or "")
+    for part, pattern in SYSTEMS:
+        if match := pattern.match(image):
+            yield part, match[1]
+
+
+def _order(part: str) -> int:
+    return list(TITLES).index(part)
+
+
+def _software(part: str, version: str, nodes: tuple[str, ...], today: date) -> Software:
+    known = end(part, version)
+    return Software(
+        title="NVIDIA driver" if part == "driver" else TITLES[part],
+        version=printable(version, 80),
+        nodes=nodes,
+        last=known.last if known else None,
+        source=known.source if known else "",
+        ended=known is not None and known.last < today,
+    )

@@ -1,0 +1,164 @@
+"""`make status`: what it says and its exit code, from the same document as a preview's."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from commands import stack as stacks
+from commands import status
+from components.change.document import Document, Outcome, Problem
+from components.hosts.observed.inspect import PROBE_KEY_FILE
+from components.inspection.extent import EXTENT
+from components.secrets import KEY_FILE
+from tests.components.change.world import World, base
+
+
+def document(world: World, declared: dict[str, Any] | None = None, *missing: str) -> Document:
+    change = world.change(declared or base())
+    found = Document(stack="dev", outcome=Outcome.UNCHANGED, clusters=(change,))
+    return status.judged(found, list(missing))
+
+
+def with_drift() -> World:
+    world = World.of(base())
+    world.nodes["gpu-3"]["spec"]["taints"] = []
+    return world
+
+
+def test_a_stack_that_was_applied_and_validated_has_nothing_to_do() -> None:
+    found = document(World.of(base()))
+    # Warnings about ends of support come with the calendar.
+    told = [line for line in status.lines(found) if not line.startswith("warning: ")]
+    assert told == ["status: stack dev: 32 GPUs declared, nothing to do"]
+    assert status.exit_code(found) == 0
+
+
+@pytest.mark.promise("`make status` fails if somebody else changed a host or a node.")
+def test_drift_is_named_and_ends_with_2() -> None:
+    found = document(with_drift())
+    text = [*status.lines(found)]
+    assert text[0].startswith("drift: node gpu-3: taint")
+    assert text[-1].startswith("status: stack dev: 32 GPUs declared, 1 drift")
+    assert status.exit_code(found) == 2
+
+
+@pytest.mark.promise("`make status` succeeds on what you edited and no run has applied yet.")
+def test_an_edit_of_ones_own_is_no_drift() -> None:
+    declared = base()
+    declared["pools"][0]["taints"] = ["example.com/own=x:NoSchedule"]
+    found = document(World.of(base()), declared)
+    assert any(line.startswith("change: ") for line in status.lines(found))
+    assert status.exit_code(found) == 0
+
+
+def test_a_missing_validation_is_due() -> None:
+    world = World.of(base())
+    world.nodes["gpu-2"]["metadata"]["annotations"].clear()
+    found = document(world)
+    assert any(line.startswith("due: node gpu-2") for line in status.lines(found))
+
+
+@pytest.mark.promise("`make status` fails on a fault, and if a part could not be inspected.")
+def test_a_fault_or_a_part_without_inspection_ends_with_1_also_beside_drift() -> None:
+    lacking = document(with_drift(), None, "host gpu-1: no answer\x1b[2J")
+    assert (lacking.outcome, status.exit_code(lacking)) == (Outcome.FAILED, 1)
+    text = "\n".join(status.lines(lacking))
+    assert "fault: not inspected: host gpu-1: no answer\\x1b[2J" in text
+    assert "incomplete, 1 drift" in text
+    (cluster,) = document(with_drift()).clusters
+    faulty = cluster.model_copy(update={"faults": (Problem(text="host gpu-1: found a\nb"),)})
+    found = status.judged(Document(stack="dev", outcome=Outcome.CHANGED, clusters=(faulty,)))
+    assert (status.exit_code(found), found.cause) == (1, "host gpu-1: found a")
+    assert "1 fault, 1 drift" in [*status.lines(found)][-1]
+
+
+def test_pods_that_hold_gpus_which_no_run_validated_are_told() -> None:
+    (cluster,) = document(World.of(base())).clusters
+    text = "node gpu-1: found 2 GPUs held by team-a/train"
+    warned = cluster.model_copy(update={"warnings": (Problem(text=text, mandatory=False),)})
+    found = status.judged(Document(stack="dev", outcome=Outcome.UNCHANGED, clusters=(warned,)))
+    assert f"warning: {text}" in status.lines(found)
+    assert status.exit_code(found) == 0
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of a stack whose API server's port is closed."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    declared = {**base(), "kubernetes": {"context": "here"}}
+    file = tmp_path / "Pulumi.here.yaml"
+    file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": declared}}))
+    monkeypatch.setattr(stacks, "ROOT", tmp_path)
+    for name in (KEY_FILE, PROBE_KEY_FILE, "GITHUB_ACTIONS", "GITLAB_CI"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "STACK": "here", "JSON": "1", "NO_PROXY": "127.0.0.1",
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    return file
+
+
+def run(capsys: pytest.CaptureFixture[str]) -> tuple[int, Document]:
+    with pytest.raises(SystemExit) as ended:
+        status.main()
+    assert isinstance(ended.value.code, int)
+    text = capsys.readouterr().out
+    assert json.loads(text)["command"] == "status"
+    return ended.value.code, Document.read(text)
+
+
+@pytest.mark.usefixtures("closed")
+def test_hosts_without_a_key_and_a_cluster_that_is_gone_are_no_clean_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, found = run(capsys)
+    assert code == 1
+    assert "2 hosts: found no SSH key for them" in found.cause
+    assert "make probe-key" in found.cause
+    monkeypatch.setenv(EXTENT, "cluster")
+    code, found = run(capsys)
+    assert (code, found.outcome) == (1, Outcome.FAILED)
+    assert found.cause.startswith("not inspected: context here: found no answer")
+    monkeypatch.setenv(EXTENT, "off")
+    code, found = run(capsys)
+    assert (code, found.cause) == (0, "")
+    (cluster,) = found.clusters
+    assert any("GPU_CLUSTER_INSPECTION=off" in why for why in cluster.uninspected)
+
+
+def test_a_faulty_stack_file_is_named_with_its_line(
+    closed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed.write_text(closed.read_text().replace("gpusPerNode: 8", "gpusPerNode: eight"))
+    code, found = run(capsys)
+    assert code == 1
+    (fault,) = found.faults
+    assert fault.file == "Pulumi.here.yaml"
+    assert fault.line is not None
+    assert "eight" in found.cause
+
+
+def test_a_context_that_no_kubeconfig_has_is_a_fault(
+    closed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed.write_text(closed.read_text().replace("context: here", "context: elsewhere"))
+    code, found = run(capsys)
+    assert code == 1
+    assert "elsewhere" in found.cause

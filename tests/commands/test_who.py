@@ -1,0 +1,119 @@
+"""The table of `make who`: readable at 192 GPUs, with hostile names escaped."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from commands import who
+from commands.node_table import WIDTH
+from components.kubernetes.resources import GPU
+from components.nodes.usage import Listed, Usage, usage
+from tests.components.nodes.usages import CREATED, claim, node, pod, slices
+
+NOW = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
+
+
+def seen(**listed: list[dict[str, object]]) -> Usage:
+    return usage("dev", (), set(), Listed(**{kind: tuple(of) for kind, of in listed.items()}))
+
+
+def shown(found: Usage, *, single: bool = False) -> str:
+    output = io.StringIO()
+    console = Console(file=output, width=WIDTH, highlight=False, force_terminal=True)
+    for table in who.tables(found, NOW, single=single):
+        console.print(table)
+    return output.getvalue() + "\n".join(who.last_lines(found))
+
+
+@pytest.mark.promise("`make who` names the pods that hold the GPUs of a node, and the free ones.")
+def test_each_pod_has_a_line_with_its_gpus_and_its_age() -> None:
+    text = shown(seen(nodes=[node("gpu-1")], pods=[pod("team-a/train", "gpu-1")]))
+    assert f"team-a/train: 2 {GPU}, 2 d" in text
+    assert text.splitlines()[-1] == f"who: {GPU}: 2 of 8 held, 6 free"
+
+
+def test_claims_are_named_with_the_pods_that_use_them() -> None:
+    text = shown(
+        seen(
+            nodes=[node("gpu-1", {})],
+            slices=[slices("gpu-1", 4)],
+            pods=[pod("team-a/p-1", "gpu-1", {}), pod("team-a/p-2", "gpu-1", {})],
+            claims=[claim("shared", "gpu-1", ["gpu-0"], ["team-a/p-1", "team-a/p-2"])],
+        )
+    )
+    assert "team-a/shared: 1 gpu.nvidia.com, 2 d, ResourceClaim, shared by" in text
+
+
+@pytest.mark.promise("`make who` fits on one screen with 192 GPUs, each held by another pod.")
+def test_192_pods_on_192_gpus_are_told_by_namespace() -> None:
+    nodes = [node(f"gpu-{n}") for n in range(24)]
+    pods = [
+        pod(f"team-{p % 2}/train-{n}-{p}", f"gpu-{n}", {GPU: "1"})
+        for n in range(24)
+        for p in range(8)
+    ]
+    text = shown(seen(nodes=nodes, pods=pods))
+    assert len(text.splitlines()) <= 64
+    assert f"team-0: 4 pods, 4 {GPU}, oldest 2 d" in text
+    assert f"who: {GPU}: 192 of 192 held, 0 free" in text
+    every = shown(seen(nodes=nodes, pods=pods), single=True)
+    assert all(f"{each['metadata']['name']}:" in every for each in pods)
+
+
+def test_idle_nodes_share_a_row_and_a_thousand_nodes_are_bounded() -> None:
+    idle = shown(seen(nodes=[node(f"gpu-{n}") for n in range(1, 1001)]))
+    assert "gpu-1..1000" in idle
+    assert f"who: {GPU}: 0 of 8000 held, 8000 free" in idle
+    pods = [pod(f"team-{n}/p", f"gpu-{n}") for n in range(1, 1001)]
+    busy = shown(seen(nodes=[node(f"gpu-{n}") for n in range(1, 1001)], pods=pods))
+    assert busy.count("and 940 more; JSON=1 lists all") == 2
+
+
+def test_free_gpus_of_nodes_that_take_no_pods_are_told_apart() -> None:
+    text = shown(seen(nodes=[node("gpu-1", unschedulable=True), node("gpu-2")]))
+    assert "gpu-1 (cordoned)" in text
+    assert "0 of 16 held, 16 free, of them 8 on nodes that take no pods" in text
+
+
+def test_pods_that_wait_are_named_and_counted() -> None:
+    text = shown(seen(nodes=[node("gpu-1")], pods=[pod(f"t/p-{n}", "") for n in range(7)]))
+    assert f"waiting for GPUs: t/p-0 (2 {GPU}), " in text
+    assert " and 2 more" in text
+
+
+def test_hostile_names_reach_no_terminal_and_no_style() -> None:
+    evil = "team/[red]x\x1b[31m\n::error ::y\u202e"
+    bad = pod("p", "gpu-1")
+    bad["metadata"]["name"] = bad["metadata"]["namespace"] = evil
+    waits = pod("q", "")
+    waits["metadata"]["name"] = evil
+    text = shown(seen(nodes=[node("gpu-1"), node(evil)], pods=[bad, waits]))
+    # Escape sequences of rich itself only draw the head of a table.
+    for part in ("\x1b[31m", "\n::error", "\u202e"):
+        assert part not in text
+    assert "[red]x\\x1b[31m" in text.replace("\n", "")
+
+
+def test_what_could_not_be_read_is_told() -> None:
+    refused = Listed(nodes=(node("gpu-1"),), uninspected=("resourceclaims: forbidden\x1b",))
+    text = "\n".join(who.last_lines(usage("dev", (), set(), refused)))
+    assert "not inspected: resourceclaims: forbidden\\x1b; what these hold is missing here" in text
+
+
+@pytest.mark.parametrize(
+    ("created", "text"),
+    [
+        (CREATED, "2 d"),
+        ("2026-01-04T04:04:00Z", "5 s"),
+        ("2026-01-04T03:00:00Z", "1 h"),
+        ("2026-01-04T05:00:00Z", "0 s"),
+        ("", "?"),
+        ("2026-01-04", "?"),
+    ],
+)
+def test_an_age_has_its_largest_unit(created: str, text: str) -> None:
+    assert who.age(created, NOW) == text

@@ -1,0 +1,131 @@
+"""`make why` gives a pod's cause with the rights of a preview, against a fake API server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from commands.roles import Request
+from commands.why import READY, UNKNOWN, found, named
+from policies.faults import FaultError
+from tests.fixtures.api import client
+from tests.proofs.attacks.allowed import allows
+
+Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+ROLE = next(yaml.safe_load_all((ROOT / "policies" / "roles" / "preview.yaml").read_text()))
+GPU = "nvidia.com/gpu"
+SANDBOX = 'Failed to create pod sandbox: no runtime for "nvidia" is configured'
+
+
+def pod(**parts: Any) -> Json:
+    limits = {"limits": parts.pop("limits", {})}
+    spec = {"containers": [{"name": "main", "resources": limits}], **parts.pop("spec", {})}
+    return {
+        "metadata": {"name": "train", "namespace": "team", "uid": "u-1"},
+        "spec": spec,
+        "status": parts,
+    }
+
+
+def event(reason: str, message: str, **of: str) -> Json:
+    return {"reason": reason, "message": message, "involvedObject": {"uid": "u-1", **of}}
+
+
+class Cluster:
+    """A fake API server that holds lists; what the preview's role does not allow gets 403."""
+
+    def __init__(self, **lists: list[Json]) -> None:
+        self.lists = lists
+        self.asked: set[Request] = set()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        parts = request.url.path.removeprefix("/api/v1/").split("/")
+        if parts[0] == "namespaces" and len(parts) > 2:
+            parts = parts[2:]
+        resource = "pods/log" if parts[-1] == "log" else parts[0]
+        verb = "list" if len(parts) == 1 else "get"
+        self.asked.add(Request("", resource, verb))
+        if not allows(ROLE, Request("", resource, verb)):
+            return httpx.Response(403, json={"message": "forbidden", "reason": "Forbidden"})
+        return httpx.Response(200, json={"items": self.lists.get(resource, []), "metadata": {}})
+
+
+def why(cluster: Cluster, name: str = "train") -> Json:
+    answer: Json = {}
+    asyncio.run(found(client(cluster), "team", name, answer))
+    return answer
+
+
+@pytest.mark.promise("`make why` names a pod's cause with the role of previews alone.")
+def test_a_previews_role_is_enough_to_name_a_failed_sandbox() -> None:
+    starting = pod(spec={"nodeName": "gpu-1"}, phase="Pending")
+    cluster = Cluster(pods=[starting], events=[event("FailedCreatePodSandBox", SANDBOX)])
+    answer = why(cluster)
+    assert answer["kind"] == "sandbox"
+    assert SANDBOX in answer["cause"]
+    assert answer["unread"] == []
+    assert all(allows(ROLE, request) for request in cluster.asked)
+
+
+def test_the_role_of_previews_reads_no_log_and_the_answer_says_so() -> None:
+    assert not allows(ROLE, Request("", "pods/log", "get"))
+    end = {"terminated": {"exitCode": 1, "message": "no device\n"}}
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    crashing = [{"name": "main", "state": state, "lastState": end}]
+    answer = why(Cluster(pods=[pod(spec={"nodeName": "gpu-1"}, containerStatuses=crashing)]))
+    assert answer["kind"] == "crash"
+    assert answer["cause"].endswith("its last line: no device")
+    assert answer["unread"] == ["logs of containers"]
+
+
+def test_fragmented_gpus_are_counted_over_all_nodes_and_pods() -> None:
+    count = {GPU: "8"}
+    nodes = [
+        {
+            "metadata": {"name": f"gpu-{number}"},
+            "spec": {},
+            "status": {"capacity": count, "allocatable": count},
+        }
+        for number in range(4)
+    ]
+    holders = [
+        pod(limits={GPU: "4"}, spec={"nodeName": f"gpu-{number}"}, phase="Running")
+        for number in range(4)
+    ]
+    answer = why(Cluster(pods=[pod(limits={GPU: "8"}), *holders], nodes=nodes))
+    assert answer["kind"] == "fragmentation"
+    assert "16 free, 4 nodes with 4 each" in answer["cause"]
+
+
+def test_a_job_whose_pod_a_quota_refuses_is_explained_by_its_own_name() -> None:
+    said = event("FailedCreate", "Error creating: exceeded quota: gpus", kind="Job", name="train")
+    answer = why(Cluster(events=[said]))
+    assert answer["kind"] == "quota"
+    assert "Job train can't create it" in answer["cause"]
+
+
+def test_a_pod_without_a_cause_is_not_given_one() -> None:
+    ready = [{"name": "main", "ready": True, "state": {"running": {}}}]
+    running = pod(spec={"nodeName": "gpu-1"}, phase="Running", containerStatuses=ready)
+    assert why(Cluster(pods=[running]))["cause"] == READY
+    assert why(Cluster(pods=[pod()]))["cause"] == UNKNOWN
+
+
+def test_a_pod_that_nobody_created_is_a_fault_with_a_cure() -> None:
+    with pytest.raises(FaultError, match="no such pod"):
+        why(Cluster())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "train", "a/b/c", "team/", "/train", "team/../x", "A/b", "a/b,c=d"]
+)
+def test_only_a_namespace_and_a_name_are_taken(text: str) -> None:
+    with pytest.raises(FaultError, match="make why POD=default/train"):
+        named(text)
+    assert named("team/train-0.x") == ("team", "train-0.x")

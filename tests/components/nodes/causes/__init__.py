@@ -1,0 +1,1 @@
+"""Tests of the causes why pods do not run."""

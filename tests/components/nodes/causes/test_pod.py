@@ -1,0 +1,447 @@
+"""The true cause why a pod does not run, in the words of kubelet, scheduler and controllers.
+
+The messages are those of kubernetes v1.34.4; each case names the file that writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.nodes.causes.cause import SHOWN, Around, Cause, Kind
+from components.nodes.causes.pod import cause_of, cause_of_missing
+
+Json = dict[str, Any]
+GPU = "nvidia.com/gpu"
+TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+
+
+def pod(limits: Json | None = None, node: str = "", name: str = "train", **parts: Any) -> Json:
+    """Return a pod of the namespace `team`, scheduled if `node` is given."""
+    containers = [{"name": "main", "image": "i", "resources": {"limits": limits or {}}}]
+    spec = {"containers": containers, **parts.pop("spec", {})}
+    if node:
+        spec["nodeName"] = node
+    meta = {"name": name, "namespace": "team", "uid": f"u-{name}"}
+    return {"metadata": meta | parts.pop("metadata", {}), "spec": spec, "status": parts}
+
+
+def event(reason: str, message: str, at: str = "2026-01-01T00:00:01Z", **of: str) -> Json:
+    involved = {"kind": "Pod", "name": "train", "namespace": "team", "uid": "u-train", **of}
+    return {"reason": reason, "message": message, "lastTimestamp": at, "involvedObject": involved}
+
+
+def node(name: str, gpus: int = 8, resource: str = GPU, **spec: Any) -> Json:
+    count = {resource: str(gpus)} if gpus else {}
+    labels = spec.pop("labels", {})
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"capacity": count, "allocatable": count},
+    }
+
+
+def holding(gpus: int, on: str) -> Json:
+    return pod({GPU: str(gpus)}, on, name=f"other-{on}", phase="Running")
+
+
+def nodes(number: int, **given: Any) -> tuple[Json, ...]:
+    return tuple(node(f"gpu-{index}", **given) for index in range(1, number + 1))
+
+
+def unscheduled(message: str) -> list[Json]:
+    return [{"type": "PodScheduled", "status": "False", "message": message}]
+
+
+def waits(reason: str, message: str = "", **more: Any) -> list[Json]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return [{"name": "main", "state": state, **more}]
+
+
+def known(found: Cause | None) -> Cause:
+    assert found is not None
+    assert str(found).isprintable()
+    assert found.text
+    assert "\n" not in str(found)
+    return found
+
+
+STARTING = waits("ContainerCreating")
+INSUFFICIENT = (
+    "0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 nodes are "
+    "available: 4 No preemption victims found for incoming pod."
+)
+NO_RUNTIME = (
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox "
+    'runtime: no runtime for "nvidia" is configured'
+)
+
+
+@pytest.mark.promise("What keeps a pod from running is read from its events, too.")
+@pytest.mark.parametrize(
+    ("reason", "message", "kind", "cure"),
+    [
+        # pkg/kubelet/kuberuntime/kuberuntime_manager.go; containerd v1.7 and CRI-O.
+        ("FailedCreatePodSandBox", NO_RUNTIME, Kind.SANDBOX, "runtimeClassName"),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to find runtime "
+            "handler nvidia from runtime list map[]",
+            Kind.SANDBOX,
+            "runtimeClassName",
+        ),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup "
+            'network for sandbox "f00": plugin type="calico" failed (add)',
+            Kind.SANDBOX,
+            "network plugin",
+        ),
+        # pkg/kubelet/volumemanager, pkg/volume/secret/secret.go.
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "data" : secret "data" not found',
+            Kind.MOUNT,
+            "volume",
+        ),
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources "
+            "failed: no such device",
+            Kind.CLAIM,
+            "DRA driver",
+        ),
+    ],
+)
+def test_an_event_before_the_start_is_the_cause(
+    reason: str, message: str, kind: Kind, cure: str
+) -> None:
+    scheduled = event("Scheduled", "Successfully assigned team/train to gpu-1")
+    given = pod(node="gpu-1", phase="Pending", containerStatuses=STARTING)
+    assert cause_of(given, Around(events=(scheduled,))) is None
+    events = (scheduled, event(reason, message), event(reason, "of another", uid="u-2"))
+    found = known(cause_of(given, Around(events=events)))
+    assert found.kind is kind
+    assert message in found.text
+    assert cure in found.cure
+
+
+def test_an_event_from_before_the_start_is_out_of_date_once_a_container_runs() -> None:
+    running = [{"name": "main", "ready": True, "state": {"running": {}}}]
+    given = pod(node="gpu-1", phase="Running", containerStatuses=running)
+    late = event("FailedCreatePodSandBox", NO_RUNTIME)
+    assert cause_of(given, Around(events=(late,))) is None
+
+
+def test_the_newest_event_counts_whichever_clock_its_reporter_uses() -> None:
+    old = event("FailedMount", "old", "2026-01-01T00:00:02Z")
+    new = event("FailedCreatePodSandBox", "new", "") | {
+        "eventTime": "2026-01-01T00:00:01.000000Z",
+        "series": {"lastObservedTime": "2026-01-01T00:00:03.000000Z"},
+    }
+    given = pod(node="gpu-1", containerStatuses=STARTING)
+    for events in ((old, new), (new, old)):
+        assert known(cause_of(given, Around(events=events))).kind is Kind.SANDBOX
+
+
+@pytest.mark.parametrize(
+    ("message", "cure"),
+    [
+        ('failed to pull "nvcr.io/x": 401 Unauthorized', "pull secret"),
+        ("manifest unknown: tag not found", "tag"),
+        ("dial tcp: lookup nvcr.io: no such host", "mirror"),
+        ("x509: certificate signed by unknown authority", "trust"),
+        ("strange", "pull secrets"),
+    ],
+)
+def test_an_image_that_cannot_be_pulled_has_the_cure_of_its_message(
+    message: str, cure: str
+) -> None:
+    given = pod(node="gpu-1", containerStatuses=waits("ErrImagePull", message))
+    found = known(cause_of(given))
+    assert (found.kind, found.text) == (Kind.IMAGE, f"ErrImagePull: {message}")
+    assert cure in found.cure
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cure"),
+    [
+        (
+            "UnexpectedAdmissionError",
+            "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
+            "Requested: 1, Available: 0, which is unexpected",
+            "which pods hold",
+        ),
+        (
+            "UnexpectedAdmissionError",
+            "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+            "nvidia.com/gpu, which is unexpected",
+            "Xid",
+        ),
+        (
+            "OutOfnvidia.com/gpu",
+            "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8, capacity: 8",
+            "delete the pod",
+        ),
+    ],
+)
+def test_a_refused_admission_names_the_kubelets_reason(
+    reason: str, message: str, cure: str
+) -> None:
+    given = pod({GPU: "1"}, "gpu-1", phase="Failed", reason=reason, message=message)
+    found = known(cause_of(given))
+    assert found.kind is Kind.ADMISSION
+    assert f"{reason}: {message}" in found.text
+    assert cure in found.cure
+
+
+def test_a_crash_loop_shows_the_last_line_of_its_log() -> None:
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    statuses = waits("CrashLoopBackOff", "back-off 40s", lastState=ended, restartCount=3)
+    given = pod(node="gpu-1", phase="Running", containerStatuses=statuses)
+    logs = {"main": "starting\nnvml init failed: ERROR_LIBRARY_NOT_FOUND\n\n"}
+    found = known(cause_of(given, Around(logs=logs)))
+    assert found.kind is Kind.CRASH
+    assert found.text == (
+        "container main ends again and again (exit code 1, 3 restarts), its last line: nvml init "
+        "failed: ERROR_LIBRARY_NOT_FOUND"
+    )
+    assert "driver" in found.cure
+    assert "left no line" in known(cause_of(given)).text
+
+
+def test_a_termination_message_stands_in_for_a_log_that_may_not_be_read() -> None:
+    end = {"exitCode": 3, "reason": "Error", "message": "first\nno device\n"}
+    statuses = [{"name": "main", "state": {"terminated": end}}]
+    given = pod(node="gpu-1", phase="Failed", containerStatuses=statuses)
+    assert known(cause_of(given)).text.endswith("last line: no device")
+
+
+def test_a_container_that_ran_out_of_memory_needs_a_higher_limit() -> None:
+    end = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
+    found = known(cause_of(given))
+    assert "exit code 137, OOMKilled" in found.text
+    assert "memory limit" in found.cure
+
+
+def test_a_line_of_a_log_is_bounded_and_printable() -> None:
+    end = {"terminated": {"exitCode": 1}}
+    given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
+    found = known(cause_of(given, Around(logs={"main": f"\x1b[31m{'x' * 10_000}"})))
+    assert len(found.text) < 2 * SHOWN
+
+
+def test_an_eviction_names_what_the_node_was_low_on() -> None:
+    message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 17348Ki."
+    found = known(cause_of(pod(node="n", phase="Failed", reason="Evicted", message=message)))
+    assert found.kind is Kind.EVICTION
+    assert message in found.text
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("PreemptionByScheduler", Kind.PREEMPTION),
+        ("EvictionByEvictionAPI", Kind.EVICTION),
+        ("DeletionByTaintManager", Kind.EVICTION),
+        ("TerminationByKubelet", Kind.EVICTION),
+    ],
+)
+def test_a_disrupted_pod_says_who_ended_it(reason: str, kind: Kind) -> None:
+    target = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "m"}
+    preempted = event("Preempted", "Preempted by pod 4711 on node gpu-1")
+    given = pod(node="n", phase="Failed", conditions=[target])
+    found = known(cause_of(given, Around(events=(preempted,))))
+    assert found.kind is kind
+    assert ("4711" in found.text) is (kind is Kind.PREEMPTION)
+
+
+def test_a_pod_that_runs_has_succeeded_or_just_starts_has_no_cause() -> None:
+    assert cause_of(pod(node="n", phase="Succeeded")) is None
+    assert cause_of(pod(node="n", phase="Pending", containerStatuses=STARTING)) is None
+    assert cause_of(pod()) is None
+
+
+def test_free_gpus_on_too_many_nodes_are_a_fragmentation() -> None:
+    around = Around(nodes=nodes(4), pods=tuple(holding(4, f"gpu-{index}") for index in range(1, 5)))
+    given = pod({GPU: "8"}, conditions=unscheduled(INSUFFICIENT))
+    found = known(cause_of(given, around))
+    assert found.kind is Kind.FRAGMENTATION
+    assert found.text == "needs 8 nvidia.com/gpu on one node; 16 free, 4 nodes with 4 each"
+    assert "at most 4" in found.cure
+
+
+def test_a_request_larger_than_each_node_says_so() -> None:
+    found = known(cause_of(pod({GPU: "8"}), Around(nodes=nodes(4, gpus=4))))
+    assert found.text == (
+        "needs 8 nvidia.com/gpu on one node; no node has more than 4; 16 free, 4 nodes with 4 each"
+    )
+    assert found.cure == "request at most 4 per pod and use several pods"
+
+
+def test_gpus_in_use_name_their_holders() -> None:
+    done = pod({GPU: "8"}, "gpu-1", name="done", phase="Succeeded")
+    around = Around(nodes=nodes(2), pods=(holding(8, "gpu-1"), holding(7, "gpu-2"), done))
+    found = known(cause_of(pod({GPU: "2"}), around))
+    assert (found.kind, found.text) == (
+        Kind.SCHEDULING,
+        "needs 2 nvidia.com/gpu, 1 free on 2 nodes",
+    )
+    assert "team/other-gpu-1, team/other-gpu-2" in found.cure
+    assert "done" not in found.cure
+
+
+def test_a_wrong_resource_name_is_corrected() -> None:
+    found = known(cause_of(pod({"nvidia.com/gpus": "1"}), Around(nodes=nodes(2))))
+    assert found.kind is Kind.RESOURCE_NAME
+    assert "asks for nvidia.com/gpus, which no node has; nodes have nvidia.com/gpu" in found.text
+    assert found.cure == "correct the name to nvidia.com/gpu"
+    without = known(cause_of(pod({GPU: "1"}), Around(nodes=nodes(2, gpus=0))))
+    assert "device plugin" in without.cure
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "text"),
+    [
+        ({"taints": [TAINT]}, Kind.TAINT, "nvidia.com/gpu=present:NoSchedule"),
+        ({"unschedulable": True}, Kind.CORDON, "cordoned"),
+        (
+            {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+            Kind.TAINT,
+            "not ready",
+        ),
+        ({"labels": {"gpu": "t4"}}, Kind.AFFINITY, "selector"),
+    ],
+)
+def test_nodes_with_gpus_that_take_no_such_pod_say_why(given: Json, kind: Kind, text: str) -> None:
+    around = Around(nodes=(*nodes(2, **given), node("cpu-1", gpus=0)))
+    asking = pod({GPU: "1"}, spec={"nodeSelector": {"gpu": "a100"}} if "labels" in given else {})
+    found = known(cause_of(asking, around))
+    assert found.kind is kind
+    assert text in found.text
+    assert "none of 2 nodes with nvidia.com/gpu takes the pod: each" in found.text
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "fits"),
+    [
+        ("In", ["a100", "h100"], True),
+        ("In", ["t4"], False),
+        ("NotIn", ["t4"], True),
+        ("Exists", [], True),
+        ("DoesNotExist", [], False),
+        ("Gt", ["1"], False),
+    ],
+)
+def test_a_required_node_affinity_is_judged_as_the_scheduler_does(
+    operator: str, values: list[str], fits: bool
+) -> None:
+    expression = {"key": "gpu", "operator": operator, "values": values}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    given = pod({GPU: "1"}, spec={"affinity": {"nodeAffinity": required}})
+    found = cause_of(given, Around(nodes=nodes(1, labels={"gpu": "a100"})))
+    assert (found is None) is fits
+    assert found is None or found.kind is Kind.AFFINITY
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("0/2 nodes are available: 2 Insufficient cpu.", Kind.SCHEDULING),
+        (INSUFFICIENT, Kind.SCHEDULING),
+        ("0/2 nodes are available: 2 node(s) had untolerated taint(s).", Kind.TAINT),
+        ("0/2 nodes are available: 2 node(s) had untolerated taint {a: b}.", Kind.TAINT),
+        (
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+            Kind.AFFINITY,
+        ),
+        ("0/2 nodes are available: 2 node(s) were unschedulable.", Kind.CORDON),
+        ('0/2 nodes are available: persistentvolumeclaim "d" not found.', Kind.MOUNT),
+    ],
+)
+def test_without_the_nodes_the_schedulers_words_are_the_cause(message: str, kind: Kind) -> None:
+    found = known(cause_of(pod({GPU: "1"}, conditions=unscheduled(message))))
+    assert found.kind is kind
+    assert found.text.startswith("not scheduled: 0/")
+    assert "preemption" not in found.text
+    by_event = known(cause_of(pod(), Around(events=(event("FailedScheduling", message),))))
+    assert by_event.text == found.text
+
+
+def test_what_a_node_with_free_gpus_lacks_is_said_by_the_scheduler() -> None:
+    message = "0/2 nodes are available: 2 Insufficient cpu."
+    given = pod({GPU: "1"}, conditions=unscheduled(message))
+    assert "Insufficient cpu" in known(cause_of(given, Around(nodes=nodes(2)))).text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        "0/1 nodes are available: request gpu: device class gpu.nvidia.con does not exist.",
+    ],
+)
+def test_a_claim_that_is_not_allocated_is_named(message: str) -> None:
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    given = pod(spec=spec, conditions=unscheduled(message))
+    found = known(cause_of(given, Around(nodes=nodes(1, gpus=0))))
+    assert found.kind is Kind.CLAIM
+    assert found.text.startswith("claim gpu not allocated: 0/1")
+    assert "preemption" not in found.text
+
+
+def test_a_claim_without_its_template_is_named() -> None:
+    # pkg/controller/resourceclaim/controller.go
+    said = event(
+        "FailedResourceClaimCreation",
+        'PodResourceClaim gpu: resourceclaimtemplate "one" not found',
+    )
+    given = pod(spec={"resourceClaims": [{"name": "gpu"}]})
+    found = known(cause_of(given, Around(events=(said,))))
+    assert found.kind is Kind.CLAIM
+    assert 'resourceclaimtemplate "one" not found' in found.text
+
+
+def test_gates_finalizers_and_probes_are_named() -> None:
+    gated = known(cause_of(pod(spec={"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]})))
+    assert (gated.kind, "kueue" in gated.text) == (Kind.GATE, True)
+    going = {"deletionTimestamp": "t", "finalizers": ["a/b"]}
+    ending = known(cause_of(pod(node="n", metadata=going)))
+    assert (ending.kind, "a/b" in ending.text) == (Kind.DELETION, True)
+    running = [{"name": "main", "ready": False, "state": {"running": {}}}]
+    probed = Around(events=(event("Unhealthy", "Readiness probe failed: refused"),))
+    unready = known(cause_of(pod(node="n", containerStatuses=running), probed))
+    assert (unready.kind, "Readiness" in unready.text) == (Kind.PROBE, True)
+
+
+EXCEEDED = (
+    'Error creating: pods "train-x" is forbidden: exceeded quota: gpus, requested: '
+    "requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=4, limited: "
+    "requests.nvidia.com/gpu=8"
+)
+
+
+@pytest.mark.parametrize("name", ["train", "train-7d9", "train-7d9-abcde"])
+def test_a_pod_that_was_not_created_names_the_quota(name: str) -> None:
+    said = event("FailedCreate", EXCEEDED, kind="ReplicaSet", name="train-7d9")
+    other = event("FailedCreate", "of another", kind="ReplicaSet", name="trainer-1")
+    found = known(cause_of_missing(name, Around(events=(other, said))))
+    assert found.kind is Kind.QUOTA
+    assert "exceeded quota: gpus" in found.text
+
+
+def test_a_policy_that_refused_a_pod_is_not_called_a_quota() -> None:
+    said = event("FailedCreate", "Error creating: denied: GPU005", kind="Job", name="train")
+    assert known(cause_of_missing("train", Around(events=(said,)))).kind is Kind.ADMISSION
+    assert cause_of_missing("other", Around(events=(said,))) is None
+
+
+def test_a_used_up_quota_is_named_after_its_events_are_gone() -> None:
+    status = {"hard": {"requests.nvidia.com/gpu": "8"}, "used": {"requests.nvidia.com/gpu": "8"}}
+    quota = {"metadata": {"name": "gpus"}, "status": status}
+    found = known(cause_of_missing("train", Around(quotas=(quota,))))
+    assert "gpus (requests.nvidia.com/gpu 8 of 8)" in found.text

@@ -1,0 +1,122 @@
+"""Reading of events and logs, against a function in place of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from components.nodes.causes import read
+from components.nodes.causes.cause import Kind
+from tests.fixtures.api import client
+
+Json = dict[str, Any]
+LOG = "starting\nnvml init failed: ERROR_LIBRARY_NOT_FOUND\n"
+ENDED = {"terminated": {"exitCode": 1}}
+LOOP = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+
+
+def plugin(name: str = "nvdp-x", image: str = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0") -> Json:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "nvidia-device-plugin",
+            "uid": f"u-{name}",
+            "ownerReferences": [{"kind": "DaemonSet", "name": "nvdp", "controller": True}],
+        },
+        "spec": {"nodeName": "gpu-1", "containers": [{"name": "ctr", "image": image}]},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": "ctr", "state": LOOP, "lastState": ENDED, "restartCount": 2}
+            ],
+        },
+    }
+
+
+class Fake:
+    """An API server with pods, events and logs; it refuses paths like RBAC does."""
+
+    def __init__(self, *pods: Json, events: tuple[Json, ...] = (), denied: str = "-") -> None:
+        self.pods, self.events, self.denied = pods, events, denied
+        self.asked: list[httpx.URL] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url)
+        path = request.url.path
+        if path.endswith(self.denied):
+            return httpx.Response(403, json={"message": "forbidden", "reason": "Forbidden"})
+        if path.endswith("/log"):
+            return httpx.Response(200, text=LOG)
+        items = self.events if path.endswith("/events") else self.pods
+        return httpx.Response(200, json={"items": list(items), "metadata": {}})
+
+
+@pytest.mark.promise(
+    "A node that waits for its GPUs names the device plugin's pod and its log's last line."
+)
+def test_missing_gpus_name_the_plugins_pod_and_its_logs_last_line() -> None:
+    other = plugin("a-other", "registry/cni:1")
+    lines = asyncio.run(read.lines_of_node(client(Fake(other, plugin())), "gpu-1"))
+    assert lines[0] == (
+        "pod nvidia-device-plugin/nvdp-x: container ctr ends again and again (exit code 1, 2 "
+        "restarts), its last line: nvml init failed: ERROR_LIBRARY_NOT_FOUND; cure: see that the "
+        "node has a driver, and that the pod runs with NVIDIA's runtime (runtimeClassName, or the "
+        "engine's default runtime): its container has no driver library"
+    )
+    assert lines[1].startswith("pod nvidia-device-plugin/a-other: ")
+
+
+def test_a_log_is_read_in_bounds_and_of_the_container_that_ended() -> None:
+    server = Fake(plugin())
+    asyncio.run(read.explained(client(server), plugin()))
+    log = next(url for url in server.asked if url.path.endswith("/log"))
+    assert log.params["previous"] == "true"
+    assert int(log.params["limitBytes"]) <= 16 * 1024
+    assert log.params["container"] == "ctr"
+
+
+def test_a_pod_that_runs_is_not_asked_about() -> None:
+    running = plugin()
+    running["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    server = Fake(running)
+    assert asyncio.run(read.lines(client(server), [running])) == []
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("denied", ["/events", "/log"])
+def test_what_a_role_does_not_allow_is_noted_and_the_rest_is_read(denied: str) -> None:
+    reader = read.Reader(client(Fake(plugin(), denied=denied)))
+    around = asyncio.run(reader.around(plugin()))
+    assert reader.refused == [{"/events": "events", "/log": "logs of containers"}[denied]]
+    assert bool(around.logs["ctr"]) is (denied != "/log")
+
+
+def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None:
+    refused = {
+        "reason": "FailedCreate",
+        "message": "Error creating: pods is forbidden: exceeded quota: q, requested: pods=1",
+        "involvedObject": {"kind": "DaemonSet", "name": "nvdp"},
+    }
+    server = Fake(events=(refused,))
+    lines = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
+    assert "DaemonSet nvdp can't create it: Error creating" in lines[0]
+    selected = next(u for u in server.asked if u.path.endswith("/events")).params["fieldSelector"]
+    assert selected == "involvedObject.kind=DaemonSet,reason=FailedCreate"
+
+
+def test_the_events_of_another_pod_are_not_read() -> None:
+    starting = plugin()
+    starting["status"] = {"phase": "Pending"}
+    sandbox = {
+        "reason": "FailedCreatePodSandBox",
+        "message": "no runtime for nvidia",
+        "involvedObject": {"uid": "u-nvdp-x"},
+    }
+    server = Fake(starting, events=(sandbox,))
+    cause = asyncio.run(read.explained(client(server), starting))
+    assert cause is not None
+    assert cause.kind is Kind.SANDBOX
+    assert server.asked[0].params["fieldSelector"] == "involvedObject.uid=u-nvdp-x"
