@@ -65,14 +65,17 @@ def admission(rule: Rule) -> str:
 
 def section(rule: Rule) -> str:
     """Return the Markdown section of a rule; its id is the section's anchor, as `links` has it."""
+    return f'<a id="{anchor(rule.id)}"></a>\n\n{described(rule)}'
+
+
+def described(rule: Rule) -> str:
+    """Return what there is to know of a rule, as Markdown: why, where, examples and source."""
     shown = EXAMPLES[rule.id]
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
     broken = violations(yaml.safe_load(shown.failing), context_for(shown))
     said = "\n".join(violation.message for violation in broken)
     told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
-    return f"""<a id="{anchor(rule.id)}"></a>
-
-### {rule.id}: {rule.title}
+    return f"""### {rule.id}: {rule.title}
 
 Severity: {rule.severity}. Judged by {judged_by(rule)}.{patches}
 

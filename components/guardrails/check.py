@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from components.guardrails.stacks import context_of_stack
+from policies import command
 from policies.check import __main__ as checker
 
 
@@ -19,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """Run the installed command `gpu-rules`."""
-    sys.exit(main())
+    sys.exit(command.main(find_stack=context_of_stack))
 
 
 if __name__ == "__main__":
-    run()
+    sys.exit(main())

@@ -6,7 +6,6 @@ each namespace with a declared quota.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,20 +13,12 @@ import pulumi
 
 from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
-from components.settings.guardrails import GuardrailMode, GuardrailsSettings, Quota
-from policies.admission import Enforcement, manifests
-from policies.rules import Context, Severity
+from components.settings.guardrails import GuardrailsSettings, Quota
+from policies.admission import ACTIONS, Enforcement, manifests
+from policies.rules import Context
 from policies.rules.claims import OF_A_CLASS
 
 QUOTA: Final = "gpu-cluster"
-_ACTIONS: Final[Mapping[GuardrailMode, Mapping[Severity, Sequence[str]]]] = {
-    GuardrailMode.ENFORCE: {
-        Severity.MANDATORY: ("Deny", "Audit"),
-        Severity.ADVISORY: ("Warn", "Audit"),
-    },
-    GuardrailMode.WARN: dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Warn", "Audit")),
-    GuardrailMode.AUDIT: dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Audit",)),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +45,7 @@ def enforcement(args: GuardrailsArgs) -> Enforcement:
     declared = args.guardrails
     excluded = {"kube-system", *args.own, *declared.excluded_namespaces}
     return Enforcement(
-        actions=_ACTIONS[declared.mode],
+        actions=ACTIONS[declared.mode],
         failure_policy=declared.failure_policy.capitalize(),
         excluded=tuple(sorted(excluded)),
     )

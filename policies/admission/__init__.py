@@ -1,6 +1,6 @@
 """The GPU rules at admission, as ValidatingAdmissionPolicies in CEL."""
 
 from .grants import OPT_OUT
-from .manifests import Enforcement, manifests
+from .manifests import ACTIONS, Enforcement, manifests
 
-__all__ = ["OPT_OUT", "Enforcement", "manifests"]
+__all__ = ["ACTIONS", "OPT_OUT", "Enforcement", "manifests"]

@@ -16,6 +16,12 @@ from .grants import OPT_OUT
 from .objects import Json, bound_policy
 from .shapes import SHAPES, Shape
 
+ACTIONS: Final[Mapping[str, Mapping[Severity, Sequence[str]]]] = {
+    "enforce": {Severity.MANDATORY: ("Deny", "Audit"), Severity.ADVISORY: ("Warn", "Audit")},
+    "warn": dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Warn", "Audit")),
+    "audit": dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Audit",)),
+}
+"""`validationActions` of the bindings by mode and rule severity."""
 _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ..faults import Fault
 from ..rules import RULES, Context
-from . import arguments, files, together
-from .context import ContextError, StackFinder, by_config, of_stack
+from . import arguments, baseline, files, together
+from .context import ContextError, StackFinder, configured, of_stack
 from .document import Source
 from .formats import FORMATS
 from .formats.text import show
@@ -31,11 +31,24 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         argv: Command-line arguments; None means those of the process.
         find_stack: Reads the stack file that `--stack` names.
     """
-    given = arguments.parse(argv)
+    return check(arguments.parse(argv), find_stack)
+
+
+def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> int:
+    """Check the manifests that parsed arguments name, and return the exit code.
+
+    Args:
+        given: The arguments.
+        find_stack: Reads the stack file that `--stack` names.
+    """
     try:
         context = _context(given, find_stack)
         report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
-        report.add(_results(given, context))
+        known = baseline.read(given.baseline) if given.baseline else baseline.Baseline()
+        report.add(known.marked(_results(given, context)))
+        report.gone = known.left
+        for format_, path in given.outputs:
+            _save(report, format_, path)
         _write(report, given.format)
     except ContextError as error:
         print(error, file=sys.stderr)
@@ -54,10 +67,9 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
 
 def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Context:
     context = of_stack(given.stack, Path.cwd(), find_stack) if given.stack else Context()
-    if given.config:
-        context = by_config(given.config, context)
+    context = configured(given.config, Path.cwd(), context)
     if unknown := sorted(given.severities.keys() - RULES.keys()):
-        wanted, cure = "a rule of docs/rules.md or of ruleFolder", "correct the id"
+        wanted, cure = "a rule of `gpu-rules list` or of ruleFolder", "correct the id"
         raise ContextError(Fault(f"--rule {unknown[0]}", "no such rule", wanted, cure))
     return replace(
         context, namespace=given.namespace, severities={**context.severities, **given.severities}
@@ -86,6 +98,15 @@ def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
     yield from others
     if whole:
         yield from whole.judge()
+
+
+def _save(report: Report, format_: str, path: Path) -> None:
+    try:
+        path.write_text(FORMATS[format_](report), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        found, cure = (error.strerror or str(error)).lower(), "name a file in a folder of yours"
+        fault = Fault(f"--output {format_}={path}", found, "a file that can be written", cure)
+        raise ContextError(fault) from None
 
 
 def _write(report: Report, format_: str) -> None:

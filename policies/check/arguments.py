@@ -10,15 +10,16 @@ from pathlib import Path
 
 from ..rules import RULES, Severity
 from ..rules.own_rules import OWN
+from .context import FILE
 from .formats import FORMATS
 
-_EPILOG = """\
+EPILOG = """\
 exit code: 0 no violations, 1 violations, 2 something could not be read or the arguments are wrong
 examples:
-  python -m policies.check manifests/
-  gpu-rules manifests/ --stack prod
-  kustomize build overlays/prod | python -m policies.check -
-  helm template chart | python -m policies.check - --rule GPU022=mandatory
+  gpu-rules check manifests/
+  kustomize build overlays/prod | gpu-rules check -
+  helm template chart | gpu-rules check - --rule GPU022=mandatory
+  gpu-rules check . --output json=known.json; gpu-rules check . --baseline known.json
 """
 
 
@@ -46,6 +47,8 @@ class Arguments:
     scope: CheckScope
     namespace: str
     severities: dict[str, Severity]
+    outputs: tuple[tuple[str, Path], ...]
+    baseline: Path | None
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
@@ -53,18 +56,33 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     parser = argparse.ArgumentParser(
         prog="python -m policies.check",
         description="Judges Kubernetes manifests by the GPU rules.",
-        epilog=_EPILOG,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_to(parser)
+    return of(parser.parse_args(argv))
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a check to a parser."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
     parser.add_argument("--stack", help="take pools and platform from Pulumi.STACK.yaml")
+    add_config_to(parser)
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
-        "--config",
+        "--output",
+        action="append",
+        default=[],
+        type=_output,
+        metavar="FORMAT=FILE",
+        help="also write the report to a file in another format; may be repeated",
+    )
+    parser.add_argument(
+        "--baseline",
         type=Path,
         metavar="FILE",
-        help="the pack's configuration, as pulumi preview takes it by --policy-pack-config",
+        help="a report of an earlier run in the format json: what it names is no failure",
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--fail-on",
         choices=[str(Severity.MANDATORY), str(Severity.ADVISORY), UNJUDGED],
@@ -93,7 +111,20 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         metavar="ID=LEVEL",
         help="what a violation of a rule is: mandatory, advisory or off; may be repeated",
     )
-    given = parser.parse_args(argv)
+
+
+def add_config_to(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names the file with the settings to a parser."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"the settings; default: {FILE} in this folder or above it in its repository",
+    )
+
+
+def of(given: argparse.Namespace) -> Arguments:
+    """Return the arguments of a check from what a parser with them has read."""
     return Arguments(
         paths=tuple(given.paths),
         stack=given.stack,
@@ -106,13 +137,23 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         scope=CheckScope(given.scope),
         namespace=given.namespace,
         severities=dict(given.rule),
+        outputs=tuple(given.output),
+        baseline=given.baseline,
     )
 
 
 def _severity(argument: str) -> tuple[str, Severity]:
     id_, _, level = argument.partition("=")
     if id_ not in RULES and not OWN.fullmatch(id_):
-        raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of docs/rules.md")
+        raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of `gpu-rules list`")
     if level not in tuple(Severity):
         raise argparse.ArgumentTypeError(f"found {level!r}; wanted: {', '.join(Severity)}")
     return id_, Severity(level)
+
+
+def _output(argument: str) -> tuple[str, Path]:
+    format_, _, name = argument.partition("=")
+    if format_ not in FORMATS or not name:
+        wanted = f"FORMAT=FILE with {', '.join(FORMATS)}"
+        raise argparse.ArgumentTypeError(f"found {argument!r}; wanted: {wanted}")
+    return format_, Path(name)

@@ -1,12 +1,14 @@
-"""Cluster facts for the checker: from a stack file, then from the policy pack's configuration.
+"""Cluster facts for the checker: from a stack file, then from a file with settings.
 
 Only the project that a stack file belongs to can read it, through a `StackFinder`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 from ..faults import Fault, FaultError, InputError
 from ..parameters import PROPERTIES, RULE_FOLDER, context_by
@@ -19,6 +21,8 @@ from .stream import decode
 SECTION = "gpu-rules-mandatory"
 """Name of the policy whose settings `pulumi preview --policy-pack-config` passes to the pack."""
 
+FILE: Final = ".gpu-rules.yaml"
+"""Name of the file with settings that is found by itself."""
 
 StackFinder = Callable[[str, Path], Context]
 """A function that returns the cluster facts of a stack, or raises `ContextError`.
@@ -45,17 +49,48 @@ def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
     """
     if find is None:
         found, wanted = "a checker without a project", "the checker of the project with the stack"
-        cure = "run `gpu-rules` or `python -m components.guardrails.check`, or give --config"
+        cure = f"give pools and platform in {FILE}, or run the checker in that project"
         raise ContextError(Fault(f"--stack {name}", found, wanted, cure))
     return find(name, folder)
 
 
-def by_config(path: Path, context: Context) -> Context:
-    """Return a copy of cluster facts with the settings of a policy pack configuration file.
+def find_config(folder: Path) -> Path | None:
+    """Return the nearest `.gpu-rules.yaml` in a folder or above it, or None.
+
+    The search ends at the root of the folder's git repository. Outside a repository it does not
+    leave the folder, because the folders above may belong to others.
+    """
+    above = (folder, *folder.parents)
+    ends = (n for n, parent in enumerate(above) if os.path.exists(parent / ".git"))
+    names = (parent / FILE for parent in above[: next(ends, 0) + 1])
+    return next((name for name in names if os.path.isfile(name)), None)
+
+
+def configured(given: Path | None, folder: Path, context: Context) -> Context:
+    """Return a copy of cluster facts with the settings of the named file, or of the found one.
 
     Args:
-        path: A file as for `pulumi preview --policy-pack-config`.
+        given: The file that the user named, or None.
+        folder: Folder in which the search for a file begins if none is named.
         context: Facts about the cluster that the settings don't change.
+
+    Raises:
+        ContextError: The file cannot be read or has faults; the error lists all of them.
+    """
+    if given:
+        return by_config(given, context)
+    found = find_config(folder)
+    return by_config(found, context, trusted=False) if found else context
+
+
+def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
+    """Return a copy of cluster facts with the settings of a file.
+
+    Args:
+        path: A file with the settings, alone or as the policy pack's configuration has them
+            (`pulumi preview --policy-pack-config`).
+        context: Facts about the cluster that the settings don't change.
+        trusted: Whether the user named the file, so that the rules in its `ruleFolder` may run.
 
     Raises:
         ContextError: The file cannot be read or has faults; the error lists all of them.
@@ -71,14 +106,18 @@ def by_config(path: Path, context: Context) -> Context:
         raise _refused(path, f"{error.found} in line {error.line}") from None
     except ValueError:
         raise _refused(path, "none or several documents") from None
-    settings = document.get(SECTION) if isinstance(document, dict) else None
+    settings, place = _settings(document)
     if not isinstance(settings, dict):
-        raise _refused(path, f"no mapping {SECTION}")
+        raise _refused(path, f"no mapping {place or 'of settings'}")
     schema = {"type": "object", "properties": PROPERTIES, "additionalProperties": False}
     wrong = sorted(Draft7Validator(schema).iter_errors(settings), key=str)
     if wrong:
-        found = (f"{SECTION}{problem.json_path[1:]}: {problem.message}" for problem in wrong)
-        raise _refused(path, *found)
+        found = (f"{place}{problem.json_path[1:]}: {problem.message}" for problem in wrong)
+        raise _refused(path, *(text.removeprefix(".").removeprefix(": ") for text in found))
+    if RULE_FOLDER in settings and not trusted:
+        cure = f"give the file by --config, if you trust whoever wrote it: {RULE_FOLDER} is run"
+        found_by_itself = "in a file that was found by itself"
+        raise ContextError(Fault(str(path), f"{RULE_FOLDER} {found_by_itself}", "none", cure))
     try:
         if RULE_FOLDER in settings:
             add_rules(path.parent / settings[RULE_FOLDER])
@@ -89,6 +128,13 @@ def by_config(path: Path, context: Context) -> Context:
         raise _refused(path, str(error)) from None
 
 
+def _settings(document: Any) -> tuple[object, str]:
+    """Return the settings in a document, and the name of the section that they stand in."""
+    if isinstance(document, dict) and SECTION in document:
+        return document[SECTION], SECTION
+    return document, ""
+
+
 def _refused(path: Path, *found: str) -> ContextError:
-    wanted, cure = "the pack's configuration", "write it as docs/rules.md describes it"
+    wanted, cure = "settings of the rules", "write it as docs/rules.md describes it"
     return ContextError(*(Fault(f"--config {path}", item, wanted, cure) for item in found))

@@ -26,6 +26,7 @@ class Report:
         foreign: Number of documents that are not Kubernetes objects.
         unjudged: Fields that may request GPUs in a form that no rule reads, and skipped files.
         fail_on_unjudged: Whether anything unjudged makes `exit_code` 1.
+        gone: Number of entries of the baseline that no violation was found for.
     """
 
     fail_on: Severity = Severity.MANDATORY
@@ -35,6 +36,7 @@ class Report:
     foreign: int = 0
     unjudged: list[Unjudged] = field(default_factory=list)
     fail_on_unjudged: bool = False
+    gone: int = 0
 
     def add(self, results: Iterable[Result]) -> None:
         """Add results to the report."""
@@ -59,15 +61,21 @@ class Report:
         return sum(len(document.subjects) for document in self.judged)
 
     def count(self, severity: Severity) -> int:
-        """Return the number of violations of a severity, without exempted violations."""
+        """Return the number of violations of a severity, without exempted and known ones."""
         return sum(
-            violation.severity is severity and not violation.exemption for violation in self.found
+            violation.severity is severity and not violation.exemption and not violation.known
+            for violation in self.found
         )
 
     @property
     def exempt(self) -> int:
         """Return the number of violations that an exemption turns into advice."""
         return sum(bool(violation.exemption) for violation in self.found)
+
+    @property
+    def known(self) -> int:
+        """Return the number of violations that the baseline names."""
+        return sum(violation.known for violation in self.found)
 
     @property
     def unjudged_kinds(self) -> Counter[str]:
@@ -85,22 +93,23 @@ class Report:
         if self.problems:
             return UNREADABLE
         counted = {Severity.MANDATORY, self.fail_on}
-        failing = (
-            not violation.exemption and violation.severity in counted for violation in self.found
-        )
         unjudged = self.fail_on_unjudged and bool(self.unjudged)
-        return VIOLATIONS if any(failing) or unjudged else CLEAN
+        return VIOLATIONS if any(map(self.count, counted)) or unjudged else CLEAN
 
     @property
     def summary(self) -> str:
         """Return a summary of the run in one line."""
         parts = [
-            f"{_plural(self.objects, 'object')} judged",
+            f"{_plural(self.objects, 'object')} judged" if self.objects else "nothing was judged",
             f"{self.count(Severity.MANDATORY)} mandatory and "
             f"{self.count(Severity.ADVISORY)} advisory violations",
         ]
         if self.exempt:
             parts.append(f"{self.exempt} exempt")
+        if self.known:
+            parts.append(f"{self.known} known from the baseline")
+        if self.gone:
+            parts.append(f"{self.gone} of the baseline gone")
         if self.foreign:
             parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
         if self.unjudged:

@@ -28,6 +28,7 @@ class Found:
         wanted: What the rule requires.
         cure: What the user should do.
         exemption: End date and reason of the exemption that makes this advice, or empty.
+        known: Whether the baseline names the violation, so that it is no failure.
     """
 
     file: str
@@ -43,6 +44,7 @@ class Found:
     wanted: str
     cure: str
     exemption: str
+    known: bool = False
 
     @classmethod
     def at(cls, violation: Violation, file: str, document: int, line: int) -> Found:

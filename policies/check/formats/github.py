@@ -23,6 +23,7 @@ def github(report: Report) -> str:
             _command(violation), violation, f"{violation.rule} {violation.title}", violation.message
         )
         for violation in report.found
+        if not violation.known
     ]
     lines += [
         _line("warning", left_out, "not judged", left_out.message)

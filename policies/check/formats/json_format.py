@@ -29,6 +29,8 @@ def as_json(report: Report) -> str:
             "mandatory": report.count(Severity.MANDATORY),
             "advisory": report.count(Severity.ADVISORY),
             "exempt": report.exempt,
+            "known": report.known,
+            "gone": report.gone,
             "unreadable": len(report.problems),
         },
         "violations": [_with_message(violation) for violation in report.found],

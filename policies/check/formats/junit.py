@@ -1,7 +1,7 @@
 """The `junit` output format: XML with a test suite for each file and a test case for each object.
 
-The mandatory violations of an object make one failure. Its advisory violations are in the output of
-the test case. Input that could not be read is an error.
+The mandatory violations of an object make one failure. Its advisory and its known violations are in
+the output of the test case. Input that could not be read is an error.
 """
 
 from __future__ import annotations
@@ -50,12 +50,16 @@ def _cases(judged: Judged) -> Iterator[Element]:
 
 def _case(file: str, subject: str, violations: list[Found]) -> Element:
     case = Element("testcase", classname=_clean(file), name=_clean(subject))
-    failures = [violation for violation in violations if violation.severity is Severity.MANDATORY]
+    failures = [
+        violation
+        for violation in violations
+        if violation.severity is Severity.MANDATORY and not violation.known
+    ]
     if failures:
         rules = ", ".join(dict.fromkeys(failure.rule for failure in failures))
         failure = SubElement(case, "failure", type="mandatory", message=rules)
         failure.text = _text(failures)
-    advice = [violation for violation in violations if violation.severity is not Severity.MANDATORY]
+    advice = [violation for violation in violations if violation not in failures]
     if advice:
         SubElement(case, "system-out").text = _text(advice)
     return case

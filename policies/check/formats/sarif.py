@@ -61,7 +61,11 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 def _result(violation: Found, index: int) -> dict[str, Any]:
     same = "\n".join((violation.rule, violation.subject, violation.path))
-    suppression = {"kind": "inSource", "justification": violation.exemption}
+    suppressions = []
+    if violation.exemption:
+        suppressions.append({"kind": "inSource", "justification": violation.exemption})
+    if violation.known:
+        suppressions.append({"kind": "external", "justification": "known from the baseline"})
     return {
         "ruleId": violation.rule,
         "ruleIndex": index,
@@ -69,7 +73,7 @@ def _result(violation: Found, index: int) -> dict[str, Any]:
         "message": {"text": violation.message},
         "locations": [_location(violation)],
         "partialFingerprints": {"object/v1": hashlib.sha256(same.encode()).hexdigest()},
-        "suppressions": [suppression] if violation.exemption else [],
+        "suppressions": suppressions,
     }
 
 

@@ -45,6 +45,8 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{_place(problem)}: ", _UNREADABLE, ""
         yield "", "", f"    {printable(problem.message)}"
     for violation in report.found:
+        if violation.known:
+            continue
         rule = f" {violation.rule} {violation.title}"
         yield f"{_place(violation)}: ", str(violation.severity), rule
         yield "", "", f"    {printable(violation.message)}"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands.files import project_files
+from policies.command import VERSION
 from tests.policies.check.running import ROOT, copy, install
 from tests.policies.check.samples import BAD, GOOD
 
@@ -100,6 +101,11 @@ def test_the_package_has_every_file_of_the_rulebook(shipped: Path) -> None:
     assert there == wanted
 
 
+def test_the_command_says_the_version_of_its_package() -> None:
+    project = tomllib.loads((RULEBOOK / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
+
+
 def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:
     project, alone = (
         tomllib.loads((folder / "pyproject.toml").read_text())["project"]
@@ -144,5 +150,5 @@ def test_a_stack_that_nobody_can_read_is_told(shipped: Path) -> None:
     done = _python(shipped, "-m", f"{NAME}.check", "good.yaml", "--stack", "prod")
     assert done.returncode == 2
     assert "--stack prod" in done.stderr
-    assert "cure: run `gpu-rules`" in done.stderr
+    assert "cure: give pools and platform in .gpu-rules.yaml" in done.stderr
     assert "Traceback" not in done.stderr

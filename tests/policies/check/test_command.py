@@ -94,6 +94,7 @@ def test_a_chart_is_left_out_and_named(tmp_path: Path) -> None:
     assert "not judged: 1 Helm chart" in done.output
     named = check(str(tmp_path / "charts/train/Chart.yaml"))
     assert (named.code, "1 document without" in named.output) == (0, True)
+    assert named.output.startswith("nothing was judged, ")
 
 
 def test_a_custom_kind_is_judged_by_its_pods_or_said_not_to_be(tmp_path: Path) -> None:
@@ -319,7 +320,10 @@ def test_the_pack_s_configuration_is_taken_after_the_stack(
         (None, "no such file"),
         ("a: [", "line 1"),
         ("", "none or several"),
-        ("{}", "found no mapping gpu-rules-mandatory"),
+        ("[]", "found no mapping of settings"),
+        ('{"gpu-rules-mandatory": []}', "found no mapping gpu-rules-mandatory"),
+        ('{"rules": {"GPU001": "loud"}}', "found rules.GPU001: 'loud'"),
+        ('{"gpu-rules": {}}', "'gpu-rules' was unexpected"),
         ('{"gpu-rules-mandatory": {"rules": {"GPU001": "loud"}}}', "gpu-rules-mandatory.rules"),
         ('{"gpu-rules-mandatory": {"pool": []}}', "'pool' was unexpected"),
     ],

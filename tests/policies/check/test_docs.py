@@ -13,8 +13,9 @@ PAGE = (ROOT / "docs" / "check.md").read_text()
 
 
 def test_every_command_of_the_page_is_valid() -> None:
-    commands = re.findall(r"python -m (?:policies|components\.guardrails)\.check ([^#|\n`]+)", PAGE)
-    assert len(commands) >= 6
+    start = r"(?:python -m (?:policies|components\.guardrails)\.check|gpu-rules check)"
+    commands = re.findall(rf"{start} ([^#|\n`]+)", PAGE)
+    assert len(commands) >= 8
     for command in commands:
         arguments.parse(shlex.split(command))
 

@@ -51,6 +51,8 @@ def test_json_holds_every_field(folder: Path) -> None:
         "mandatory": 1,
         "advisory": 1,
         "exempt": 0,
+        "known": 0,
+        "gone": 0,
         "unreadable": 1,
     }
     first = report["violations"][0]

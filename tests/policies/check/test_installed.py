@@ -40,7 +40,17 @@ def test_an_installed_checker_reads_every_committed_stack_file(
     (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "pod.yaml").write_text(GOOD)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(installed), str(ROOT), "pod.yaml", "--stack", stack],
+        [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            str(installed),
+            str(ROOT),
+            "check",
+            "pod.yaml",
+            "--stack",
+            stack,
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -1,0 +1,126 @@
+"""Command `gpu-rules`: check manifests, list and explain the rules, export admission policies."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from .admission import ACTIONS, Enforcement, manifests
+from .check import __main__ as checker
+from .check import arguments
+from .check.context import ContextError, StackFinder, configured
+from .check.report import CLEAN, UNREADABLE
+from .faults import Fault
+from .reference import described
+from .rules import RULES, Context
+
+VERSION = "0.1.0"
+"""Version of the package."""
+
+
+def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
+    """Run the command that the arguments name, and return the exit code.
+
+    Args:
+        argv: Command-line arguments; None means those of the process.
+        find_stack: Reads the stack file that `check --stack` names.
+    """
+    given = _parser().parse_args(argv)
+    if given.command == "check":
+        return checker.check(arguments.of(given), find_stack)
+    try:
+        text = _text(given, configured(given.config, Path.cwd(), Context()))
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except ContextError as error:
+        print(error, file=sys.stderr)
+        return UNREADABLE
+    except BrokenPipeError:
+        # The reader of the pipe has closed it; writing to /dev/null avoids a second error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREADABLE
+    return CLEAN
+
+
+def run() -> None:
+    """Run the installed command."""
+    sys.exit(main())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpu-rules", description="Rules for GPU workloads on Kubernetes."
+    )
+    parser.add_argument("--version", action="version", version=f"gpu-rules {VERSION}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    check = commands.add_parser(
+        "check",
+        help="judge manifests",
+        description="Judges Kubernetes manifests by the GPU rules.",
+        epilog=arguments.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    arguments.add_to(check)
+    listed = commands.add_parser("list", help="list all rules with their levels")
+    arguments.add_config_to(listed)
+    explain = commands.add_parser("explain", help="say why a rule is there, with examples")
+    explain.add_argument("rule", metavar="RULE", type=str.upper, help="its id, such as GPU001")
+    arguments.add_config_to(explain)
+    _add_export_to(commands.add_parser("export", help="write the rules for an API server"))
+    return parser
+
+
+def _add_export_to(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", choices=["vap"], help="vap: ValidatingAdmissionPolicies with their bindings"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=ACTIONS,
+        default="warn",
+        help="enforce: deny what breaks a mandatory rule; warn (default); audit: only log",
+    )
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="NAMESPACE",
+        help="leave a namespace alone, beside kube-system; may be repeated",
+    )
+    arguments.add_config_to(parser)
+
+
+def _text(given: argparse.Namespace, context: Context) -> str:
+    match given.command:
+        case "list":
+            return "".join(
+                f"{rule.id}  {context.severities.get(rule.id, rule.severity):<9}  {rule.title}\n"
+                for rule in RULES.values()
+            )
+        case "explain":
+            return _explained(given.rule)
+        case _:
+            return _exported(given.mode, given.exclude, context)
+
+
+def _explained(id_: str) -> str:
+    if id_ not in RULES:
+        cure = "see `gpu-rules list`"
+        raise ContextError(Fault("explain", f"no rule {id_}", "the id of a rule", cure))
+    return described(RULES[id_])
+
+
+def _exported(mode: str, excluded: Sequence[str], context: Context) -> str:
+    namespaces = tuple(sorted({"kube-system", *excluded}))
+    try:
+        objects = manifests(context, Enforcement(ACTIONS[mode], excluded=namespaces))
+    except ValueError as error:
+        found, cure = str(error), "use fewer pools, labels or names of nodes"
+        fault = Fault("export", found, "policies that the API server accepts", cure)
+        raise ContextError(fault) from None
+    return yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True)
