@@ -149,7 +149,7 @@ def test_a_cluster_of_the_same_program_comes_up_stays_and_goes(
         body={"metadata": {"labels": {"nvidia.com/gpu": None}}},
     )
     shown.append(program.pulumi("preview"))
-    assert "drift: node gpu-3: label nvidia.com/gpu true → none" in shown[-1]
+    assert "drift: node gpu-3: label nvidia.com/gpu true → absent" in shown[-1]
     shown.append(program.pulumi("up", "--yes"))
     assert "nvidia.com/gpu" in project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
 

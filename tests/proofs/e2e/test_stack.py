@@ -37,8 +37,10 @@ def test_a_preview_before_the_first_run_shows_what_will_be_made(
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
     assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
-    assert "GPUs 0 → 32 (pool a100: 0 → 32, with gpu-1..4); validated: gpu-1..4" in done.stdout
-    assert "change: host gpu-1..2: preparation none → applied" in done.stdout
+    assert (
+        "GPUs 0 → 32 (pool a100: 0 → 32, with gpu-1..4); will be validated: gpu-1..4" in done.stdout
+    )
+    assert "change: host gpu-1..2: preparation not applied → applied" in done.stdout
     assert "objects: create " in done.stdout
     assert len(done.stdout.splitlines()) < 40
     assert not re.search(r"\$PATH|GPU\d{3}|^[{}]|drift: ", done.stdout, re.M)
@@ -252,10 +254,10 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
     )
     preview = project.pulumi("preview")
     assert re.search(
-        r"^ *drift: node gpu-3: label example.com/rack r1 → none$", preview.stdout, re.M
+        r"^ *drift: node gpu-3: label example.com/rack r1 → absent$", preview.stdout, re.M
     )
     ours = project.command("preview")
-    assert "drift: node gpu-3: label example.com/rack r1 → none\n" in ours.stdout
+    assert "drift: node gpu-3: label example.com/rack r1 → absent\n" in ours.stdout
     assert "GPUs 32 as before; nothing is validated; nobody drained\n" in ours.stdout
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]

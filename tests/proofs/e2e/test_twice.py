@@ -22,7 +22,8 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 # Targets for users, in the order of the test; those that need the stack run while it is up.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
-    *("start", "preview", "comment", "up", "validate", "adopt", "probe-key", "preview-state"),
+    *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
+    *("why", "adopt", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # Targets for developers: tests, and files generated from the project.
@@ -31,8 +32,9 @@ DEVELOPERS = re.compile(
 )
 # Commands that fail when they are run a second time, with a part of their message.
 REFUSED = {"forget": "of which the state holds nothing"}
-# Commands that fail each time, with a part of their message; the probe is not on simulated hosts.
-NOT_READY = {"probe-key": "0 of 2 hosts run the probe"}
+# Commands that fail each time, with a part of their message: the probe is not on simulated hosts,
+# and no pod is named.
+NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD="}
 
 
 def test_each_target_is_a_user_s_or_a_developer_s() -> None:
