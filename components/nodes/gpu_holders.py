@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from components.desired.validation import POOL
@@ -64,6 +64,34 @@ def asked(pod: Json, resources: list[str]) -> dict[str, int]:
     return {name: number for name, number in (together | largest).items() if number}
 
 
+def requested(pod: Json, chosen: Callable[[str], object]) -> list[str]:
+    """Return the resources with a limit in any container of a pod, sorted, without duplicates.
+
+    Args:
+        pod: The pod.
+        chosen: Whether a resource counts, by its name.
+    """
+    spec = pod["spec"]
+    names = {
+        name
+        for container in [*spec["containers"], *(spec.get("initContainers") or [])]
+        for name in (container.get("resources") or {}).get("limits") or {}
+        if chosen(name)
+    }
+    return sorted(names)
+
+
+def allocated(claim: Json) -> list[Json]:
+    """Return the GPUs that NVIDIA's DRA driver has allocated to a ResourceClaim.
+
+    The result has the form of DeviceRequestAllocationResult (Kubernetes API reference,
+    resource.k8s.io/v1); the driver names a pool after its node.
+    """
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return [result for result in results if result["driver"] == DRA_DRIVER]
+
+
 def _limits(container: Json, resources: list[str]) -> dict[str, int]:
     limits = (container.get("resources") or {}).get("limits") or {}
     return {
@@ -99,11 +127,7 @@ def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Hol
     """
     holders = []
     for claim in claims:
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        results = (allocation.get("devices") or {}).get("results") or []
-        held = [
-            result for result in results if (result["driver"], result["pool"]) == (DRA_DRIVER, node)
-        ]
+        held = [result for result in allocated(claim) if result["pool"] == node]
         meta = claim["metadata"]
         if held and meta["namespace"] != namespace:
             name = f"{meta['namespace']}/{meta['name']}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from components.desired.validation import POOL
 from components.kubernetes.api import Json
-from components.kubernetes.resources import DRA_DRIVER, is_gpu
+from components.kubernetes.resources import is_gpu
 from components.nodes.drain import to_evict
-from components.nodes.gpu_holders import FINISHED, asked
+from components.nodes.gpu_holders import FINISHED, allocated, asked, requested
 
 NO_EXECUTE = "NoExecute"
 
@@ -32,16 +32,10 @@ class PodOnNode:
 def pod_on_node(pod: Json) -> PodOnNode:
     """Return a pod with the number of GPUs in its resource requests, without ResourceClaims."""
     meta = pod["metadata"]
-    names = {
-        name
-        for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
-        for name in (container.get("resources") or {}).get("limits") or {}
-        if is_gpu(name)
-    }
     return PodOnNode(
         namespace=str(meta["namespace"]),
         name=str(meta["name"]),
-        gpus=sum(asked(pod, sorted(names)).values()),
+        gpus=sum(asked(pod, requested(pod, is_gpu)).values()),
     )
 
 
@@ -74,10 +68,8 @@ def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
     """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
     found: list[PodOnNode] = []
     for claim in claims:
-        status = claim.get("status") or {}
-        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
-        held = [each for each in results if (each["driver"], each["pool"]) == (DRA_DRIVER, node)]
-        for user in status.get("reservedFor") or [] if held else []:
+        held = [each for each in allocated(claim) if each["pool"] == node]
+        for user in claim["status"].get("reservedFor") or [] if held else []:
             if user.get("resource") == "pods":
                 space = str(claim["metadata"]["namespace"])
                 found.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(held)))

@@ -18,7 +18,7 @@ from components.desired.pool import Members
 from components.kubernetes.api import Client, Json, Refused
 from components.kubernetes.resources import DRA_DRIVER, is_gpu
 from components.nodes.drain import ready
-from components.nodes.gpu_holders import FINISHED, asked
+from components.nodes.gpu_holders import FINISHED, allocated, asked, requested
 from components.nodes.inspect import count_devices, gpus
 from policies.printable import printable
 
@@ -215,9 +215,7 @@ def _resources(found: Listed) -> Iterator[str]:
     for node in found.nodes:
         yield from filter(is_gpu, (node.get("status") or {}).get("allocatable") or {})
     for pod in found.pods:
-        spec = pod["spec"]
-        for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
-            yield from filter(is_gpu, (container.get("resources") or {}).get("limits") or {})
+        yield from requested(pod, is_gpu)
 
 
 _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
@@ -235,7 +233,7 @@ def _claimed(
         status, space = claim.get("status") or {}, _text(claim, "namespace")
         users = [u for u in status.get("reservedFor") or [] if u.get("resource") == "pods"]
         owner = (space, str(users[0].get("uid", ""))) if len(users) == 1 else None
-        for node, number in _devices(status).items():
+        for node, number in _devices(claim).items():
             if owner in known and owner is not None:
                 alone.setdefault(owner, []).append((_text(claim, "name"), node, number))
                 continue
@@ -252,17 +250,16 @@ def _claimed(
     return held, alone
 
 
-def _devices(status: Json) -> dict[str, int]:
+def _devices(claim: Json) -> dict[str, int]:
     """Return the number of allocated GPUs by node; access for monitoring holds none.
 
     Source: Kubernetes API reference, resource.k8s.io/v1, DeviceRequestAllocationResult: devices
-    with `adminAccess` stay available to others. NVIDIA's driver names a pool after its node.
+    with `adminAccess` stay available to others.
     """
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
     found = {
         (str(each["pool"]), str(each["device"]))
-        for each in results
-        if each["driver"] == DRA_DRIVER and not each.get("adminAccess")
+        for each in allocated(claim)
+        if not each.get("adminAccess")
     }
     return dict(Counter(node for node, _ in sorted(found)))
 

@@ -116,14 +116,7 @@ def _claims(pod: Json, events: Sequence[Event], message: str) -> Cause | None:
 
 def asks(pod: Json) -> dict[str, int]:
     """Return the amount of each extended resource that a pod requests."""
-    containers = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
-    names = {
-        name
-        for container in containers
-        for name in (container.get("resources") or {}).get("limits") or {}
-        if _EXTENDED.fullmatch(name)
-    }
-    return gpu_holders.asked(pod, sorted(names))
+    return gpu_holders.asked(pod, gpu_holders.requested(pod, _EXTENDED.fullmatch))
 
 
 def _devices(pod: Json, around: Around) -> Cause | None:
