@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from components.settings.nodes.node_range import runs, split
 from policies.printable import printable, shortened
 
 MOST = 6
 """Maximum number of names or ranges that one text lists; further names are only counted."""
 LONGEST = 80
 """Maximum number of characters of one name; longer names are shortened (Kubernetes allows 253)."""
-_NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>[0-9]{1,9})")
 
 
 def ranges(names: Iterable[str]) -> list[str]:
@@ -19,23 +18,9 @@ def ranges(names: Iterable[str]) -> list[str]:
 
     Leading zeros of numbers stay: `h100-01..16`.
     """
-    found: list[list[str]] = []
-    for name in names:
-        if found and _follows(found[-1][-1], name):
-            found[-1].append(name)
-        else:
-            found.append([name])
-    return list(_texts(found))
-
-
-def _texts(groups: Iterable[list[str]]) -> Iterator[str]:
-    for group in groups:
-        first, last = group[0], group[-1]
-        match = _NUMBERED.fullmatch(last)
-        if len(group) == 1 or match is None:
-            yield short(first)
-        else:
-            yield f"{short(first)}..{match['number']}"
+    return [
+        short(run[0]) + (f"..{split(run[-1])[1]}" if len(run) > 1 else "") for run in runs(names)
+    ]
 
 
 def short(name: str) -> str:
@@ -44,15 +29,6 @@ def short(name: str) -> str:
         half = LONGEST // 2
         name = f"{name[:half]}…{name[-half:]}"
     return printable(name)
-
-
-def _follows(before: str, after: str) -> bool:
-    one, two = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(after)
-    if one is None or two is None or one["head"] != two["head"]:
-        return False
-    first, second = one["number"], two["number"]
-    padded = first.startswith("0") or second.startswith("0")
-    return int(second) == int(first) + 1 and (len(first) == len(second) or not padded)
 
 
 def listed(names: Iterable[str], most: int = MOST) -> str:

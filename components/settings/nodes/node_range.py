@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Annotated
 
@@ -137,30 +137,35 @@ NodeNames = Annotated[
 """Names and ranges as written in the stack file; each name occurs once."""
 
 
-def ranges(names: Sequence[str]) -> Iterator[str]:
+def ranges(names: Iterable[str]) -> Iterator[str]:
     """Abbreviate consecutive names to ranges, in order: `gpu-1`, `gpu-2` become `gpu-[1-2]`."""
-    run: list[tuple[str, str]] = []
+    for run in runs(names):
+        (text, first), (_, last) = split(run[0]), split(run[-1])
+        yield f"{text}{first}" if first == last else f"{text}[{first}-{last}]"
+
+
+def runs(names: Iterable[str]) -> list[list[str]]:
+    """Group names whose numbers follow each other, in order; leading zeros keep their width."""
+    found: list[list[str]] = []
     for name in names:
-        text = name.rstrip("0123456789")
-        number = name[len(text) :]
-        if run and not _follows(run[-1], (text, number)):
-            yield _range(run)
-            run = []
-        run.append((text, number))
-    if run:
-        yield _range(run)
+        if found and _follows(found[-1][-1], name):
+            found[-1].append(name)
+        else:
+            found.append([name])
+    return found
 
 
-def _follows(before: tuple[str, str], after: tuple[str, str]) -> bool:
-    (text, first), (other, second) = before, after
+def split(name: str) -> tuple[str, str]:
+    """Return the text of a name and the number that it ends with, which may be empty."""
+    text = name.rstrip("0123456789")
+    return text, name[len(text) :]
+
+
+def _follows(before: str, after: str) -> bool:
+    (text, first), (other, second) = split(before), split(after)
     if text != other or not first or not second or len(second) > LONGEST_NUMBER:
         return False
     padded = first.startswith("0") and first != "0"
     return int(second) == int(first) + 1 and (
         len(first) == len(second) or not (padded or second.startswith("0"))
     )
-
-
-def _range(run: Sequence[tuple[str, str]]) -> str:
-    (text, first), (_, last) = run[0], run[-1]
-    return f"{text}{first}" if first == last else f"{text}[{first}-{last}]"
