@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
 from commands.annotations import annotate
@@ -20,7 +20,7 @@ from commands.failure import stop
 from commands.files import ROOT
 from commands.lab import embedded_cluster
 from commands.stack import Stack
-from commands.watched import Failed, refusals, say, watched
+from commands.watched import Failed, apart, say, watched
 from components.change.assemble import EngineSteps, assembled
 from components.change.document import Document, Outcome, Problem
 from components.change.file import VARIABLE, replace_text
@@ -106,9 +106,7 @@ def show(document: Document) -> None:
 def main() -> None:
     """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
     stack = Stack.named()
-    output = sys.stdout
-    is_json = os.environ.get("JSON") == "1"
-    with redirect_stdout(sys.stderr if is_json else output), refusals():
+    with apart() as output:
         document = previewed(stack)
         if target := os.environ.get(VARIABLE):
             replace_text(Path(target), document.write())
@@ -117,7 +115,7 @@ def main() -> None:
         try:
             show(document)
         finally:
-            if is_json:
+            if output:
                 output.write(document.write())
 
 

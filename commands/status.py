@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import replace
 
 import pulumi
@@ -20,7 +19,7 @@ from commands.files import ROOT
 from commands.lab import embedded_cluster
 from commands.reading import reading
 from commands.stack import Stack
-from commands.watched import refusals, say
+from commands.watched import apart, say
 from components.change.document import Document, Outcome, Problem
 from components.change.lines import StackFile, located
 from components.change.names import counted, listed
@@ -156,15 +155,14 @@ def last_line(document: Document) -> str:
 
 def main() -> None:
     """Print the stack's status; exit with 1 on faults, with 2 on drift, else with 0."""
-    stack, output = Stack.named(), sys.stdout
-    is_json = os.environ.get("JSON") == "1"
-    with redirect_stdout(sys.stderr if is_json else output), refusals():
+    stack = Stack.named()
+    with apart() as output:
         document = document_of(stack)
         for line in annotate_lines(document, os.environ, ROOT):
             print(line, file=sys.stderr, flush=True)
         for line in lines(document):
             say(line)
-        if is_json:
+        if output:
             output.write(document.write())
         code = exit_code(document)
         if code:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar
 
 from pulumi import automation
 
@@ -79,21 +79,28 @@ def _refuse(text: str) -> NoReturn:
 
 
 @contextmanager
+def apart() -> Iterator[TextIO | None]:
+    """Yield standard output for the command's JSON document, or None without ``JSON=1``.
+
+    While the context is open with ``JSON=1``, everything else is printed on standard error.
+    """
+    output = sys.stdout if os.environ.get("JSON") == "1" else None
+    with redirect_stdout(sys.stderr if output else sys.stdout), refusals():
+        yield output
+
+
+@contextmanager
 def answering(command: str) -> Iterator[Answer]:
     """Yield the JSON document of a command to fill; print the document if ``JSON=1`` is set."""
     answer: Answer = {"command": command, "succeeded": False}
-    if os.environ.get("JSON") != "1":
-        with refusals():
+    with apart() as output:
+        try:
             yield answer
-        return
-    output = sys.stdout
-    try:
-        with redirect_stdout(sys.stderr), refusals():
-            yield answer
-        answer["succeeded"] = True
-    finally:
-        json.dump(answer, output, indent=2, default=str)
-        output.write("\n")
+            answer["succeeded"] = True
+        finally:
+            if output:
+                json.dump(answer, output, indent=2, default=str)
+                output.write("\n")
 
 
 def watched(

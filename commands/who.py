@@ -6,10 +6,8 @@ The rights of a preview are enough. JSON=1 prints the whole as data, VERBOSE=1 o
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -19,8 +17,8 @@ from rich.text import Text
 from commands.node_table import WIDTH
 from commands.reading import reading
 from commands.stack import Stack
-from commands.watched import refusals, verbose
-from components.change.names import LONGEST, counted, listed
+from commands.watched import apart, verbose
+from components.change.names import LONGEST, and_more, counted, listed
 from components.desired.resolve import resolve
 from components.kubernetes.api import connect
 from components.nodes import usage as found
@@ -170,8 +168,7 @@ def last_lines(shown: Usage) -> Iterator[str]:
         yield f"not inspected: {printable(why)}; what these hold is missing here"
     if shown.waiting:
         names = [f"{_name(each)} ({amounts(each.amounts)})" for each in shown.waiting[:WAITING]]
-        more = len(shown.waiting) - len(names)
-        rest = f" and {more} more" if more > 0 else ""
+        rest = and_more(len(shown.waiting), WAITING)
         yield f"waiting for GPUs: {', '.join(names)}{rest}"
     for resource, number in total(node.gpus for node in shown.nodes).items():
         free = sum(node.free.get(resource, 0) for node in shown.nodes)
@@ -193,15 +190,14 @@ def show(shown: Usage, now: datetime) -> None:
 
 def main() -> None:
     """Print who holds the GPUs; exit with 1 if the cluster can't be read."""
-    stack, output = Stack.current(), sys.stdout
-    is_json = os.environ.get("JSON") == "1"
-    with redirect_stdout(sys.stderr if is_json else output), refusals():
+    stack = Stack.current()
+    with apart() as output:
         try:
             reading(stack)
             shown = asyncio.run(observed(stack))
         except FaultError as error:
             sys.exit(f"who: {error}")
-        if is_json:
+        if output:
             output.write(shown.model_dump_json(by_alias=True, indent=2) + "\n")
         else:
             show(shown, datetime.now(UTC))

@@ -36,6 +36,7 @@ from components.change.text import (
     NONE_NOW,
     UNDECLARED,
     at_a_time,
+    at_most,
     consequences,
     evicting,
     is_validation,
@@ -340,8 +341,7 @@ def _down(cluster: ClusterChange) -> str:
 
 
 def _gone(gap: Gap | Down) -> str:
-    most = "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
-    return f"{counted(gap.gpus, 'GPU')} of {_names(gap.nodes)}, {most}"
+    return f"{counted(gap.gpus, 'GPU')} of {_names(gap.nodes)}, {at_most(gap)}"
 
 
 def _limit(limit: Limit) -> str:

@@ -321,8 +321,12 @@ def gap_lines(cluster: ClusterChange) -> Iterator[str]:
 
 
 def _gone(gap: Gap | Down) -> str:
-    most = "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
-    return f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)} gone meanwhile, {most}"
+    return f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)} gone meanwhile, {at_most(gap)}"
+
+
+def at_most(gap: Gap | Down) -> str:
+    """Return how many of the GPUs of an outage are gone at the same time."""
+    return "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
 
 
 def version_line(change: VersionChange) -> str:
