@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from commands.contexts import require_context
+from commands.environment import unproxied
 from commands.lab import embedded_cluster
 from commands.stack import Stack
 
@@ -17,6 +18,7 @@ def reading(stack: Stack) -> None:
     Raises:
         FaultError: No kubeconfig has the stack's context.
     """
+    os.environ.update(unproxied(os.environ))
     if cluster := embedded_cluster(stack):
         cluster.require_running()
         os.environ["KUBECONFIG"] = str(stack.kubeconfig)

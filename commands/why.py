@@ -11,8 +11,7 @@ import os
 import re
 import sys
 
-from commands.contexts import require_context
-from commands.environment import variables
+from commands.reading import reading
 from commands.stack import Stack
 from commands.watched import Answer, answering
 from components.kubernetes.api import Client, Json, connect
@@ -106,9 +105,8 @@ def run(stack: Stack, answer: Answer) -> None:
     Raises:
         FaultError: The pod or the cluster can't be read.
     """
-    require_context(stack)
-    os.environ.update(variables(stack))
     namespace, name = named(os.environ.get("POD", ""))
+    reading(stack)
 
     async def read() -> None:
         async with connect(stack.cluster.kubernetes.context) as client:
