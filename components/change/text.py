@@ -90,7 +90,7 @@ def lines(cluster: ClusterChange) -> list[str]:
         *map(version_line, cluster.versions),
         *statement_lines("change", told_apart(cluster)),
         *file_lines(cluster),
-        *statement_lines("drift", cluster.drift, ABSENT),
+        *statement_lines("drift", cluster.drift),
         *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
         *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
@@ -418,11 +418,15 @@ def _with_steps(found: list[Statement]) -> list[Statement]:
     return result
 
 
-def statement_lines(
-    kind: str, found: Iterable[Statement], empty: str = UNDECLARED
-) -> Iterator[str]:
-    """Yield one line per difference, up to `STATEMENTS`; the rest is counted."""
+def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
+    """Yield one line per difference, up to `STATEMENTS`; the rest is counted.
+
+    Args:
+        kind: `change`, `drift` or `due`; what drifted is absent, and not only not declared.
+        found: The differences.
+    """
     every = list(found)
+    empty = ABSENT if kind == "drift" else UNDECLARED
     for each in every[:STATEMENTS]:
         yield f"{kind}: {each.subject} {listed(each.names)}: {statement_text(each, empty)}"
     if (more := len(every) - STATEMENTS) > 0:
