@@ -1,6 +1,6 @@
 """Tests of a stack that is up, with the real engine, an embedded cluster and real SSH.
 
-The tests share one cluster with a deployed stack. Each test leaves both as they were.
+The tests share one deployed stack, and each test leaves it as it was.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deployed")]
 
 
 @pytest.fixture(scope="module")
-def deployed(project: Project) -> None:
-    """Deploy the stack."""
+def deployed(project: Project) -> Iterator[None]:
+    """Deploy the stack, and destroy it after the tests."""
     assert figures(project.up())[:2] == (32, 32)
+    yield
+    assert project.command("destroy").returncode == 0
 
 
 @pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
