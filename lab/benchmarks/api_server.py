@@ -84,9 +84,9 @@ class _Kwokctl:
         return self.folder / "kubeconfig"
 
     def create(self, *, controllers: bool) -> str | None:
-        """Start the cluster's programs; return an error with the ends of their logs, or None.
+        """Start the cluster's programs.
 
-        On failure return an error with the ends of their logs, else None.
+        Returns an error message with the last lines of the programs' logs, or None on success.
         """
         names = ("etcd", "kube-apiserver", "kube-controller-manager")
         tools = toolchain.ensure(*names, "kwok")
