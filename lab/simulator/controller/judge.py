@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Pod:
-    """Pod of a device plugin, toolkit or validation, as stored at resource version `version`."""
+    """Device plugin, toolkit or validation pod, from the Pod object at version `version`."""
 
     version: int
     uid: str
