@@ -67,7 +67,7 @@ class Toolchain:
 
     @property
     def bin(self) -> Path:
-        """Return the folder that contains all tools that `ensure` returned; one entry for PATH."""
+        """Return the cache folder with all tools that `ensure` returned, to be put on PATH."""
         return self.cache / "tools" / digest(self.keys) / "bin"
 
     def names(self) -> list[str]:
