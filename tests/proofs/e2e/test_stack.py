@@ -26,7 +26,7 @@ Before = tuple[dict[str, Json], dict[str, dict[str, str]]]
 
 @pytest.fixture(scope="module")
 def before(project: Project) -> Before:
-    """Return a snapshot of the cluster and the hosts before the first run."""
+    """Return a snapshot of cluster and hosts before the first deployment."""
     hosts = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
     return snapshot.cluster(project), hosts
 
@@ -62,8 +62,9 @@ def test_a_second_up_changes_nothing(project: Project) -> None:
 
 @pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
 def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
-    """The lines must work in a shell without our variables, after another stack was selected."""
-    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    """The lines `next:` must work in a user's shell, even after another stack was selected."""
+    # Because requirements.lock has an old time stamp, `make` does not rebuild the virtual
+    # environment.
     os.utime(project.root / "requirements.lock", (0, 0))
     done = project.command("up")
     lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
@@ -135,7 +136,8 @@ def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> No
 
 def test_no_temporary_file_outlives_a_run(project: Project) -> None:
     scratch = toolchain.cache_dir() / "tmp" / project.stack
-    before = set(scratch.iterdir())  # Tests that kill an engine leave its temporary files.
+    # Earlier tests that killed an engine have left temporary files of that engine.
+    before = set(scratch.iterdir())
     assert project.command("preview").returncode == 0
     assert project.pulumi("up", "--yes", "--skip-preview").returncode == 0
     assert set(scratch.iterdir()) == before
@@ -159,7 +161,10 @@ ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
 
 @pytest.fixture
 def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
-    """Make a kubeconfig for a user with the committed, read-only roles for previews."""
+    """Create a user with the committed, read-only roles for previews.
+
+    Return a kubeconfig for it.
+    """
     made = []
     for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
         namespace = declared["metadata"].get("namespace")
@@ -290,7 +295,7 @@ def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project)
 
 
 def destroy(project: Project, before: Before) -> None:
-    """Destroy the stack; compare all objects and files with those before the first run."""
+    """Destroy the stack; all objects and files must be as before the first deployment."""
     done = project.pulumi("destroy", "--yes", "--skip-preview")
     assert done.returncode == 0, done.stdout
     objects, hosts = before
