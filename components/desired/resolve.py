@@ -351,7 +351,14 @@ class _Resolver:
             return None
         name, version = self.platform.chart, installation.version
         source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
-        return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
+        return WantedChart(
+            place=source.location,
+            chart=name,
+            version=version,
+            digest=source.digest,
+            values=installation.values,
+            unknown=getattr(self.platform.settings, "unknown_version", False),
+        )
 
     def presence(self) -> PresenceRequest:
         """Return the objects that must exist: the Helm release and additional objects.
