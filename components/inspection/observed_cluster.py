@@ -18,6 +18,7 @@ from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.findings import Surroundings
 from components.platforms.requests import PresenceRequest
+from components.release.definitions import outdated
 from components.release.difference import PlatformDifference, missing_objects
 from components.release.difference import compare as platform_difference
 from components.release.helm_record import newest
@@ -144,7 +145,14 @@ async def observe_cluster(asked: Question) -> ClusterSeen:
     if asked.chart is None:
         return await _observe(asked)
     seen, chart = await asyncio.gather(_observe(asked), fetched(asked.chart))
-    return replace(seen, chart=chart.problem)
+    if chart.contents is None or chart.problem or seen.unreachable:
+        return replace(seen, chart=chart.problem)
+    try:
+        async with connect(asked.context) as client:
+            old = await outdated(client, chart.contents, asked.chart, asked.presence.release)
+    except ClusterError as error:
+        return replace(seen, unreachable=str(error))
+    return replace(seen, problems=(*seen.problems, *map(str, old)))
 
 
 async def _observe(asked: Question) -> ClusterSeen:
