@@ -184,9 +184,9 @@ def test_a_placeholder_is_what_the_program_declares_there() -> None:
 
 
 def test_what_the_state_publishes_itself_is_kept() -> None:
-    """A secret input makes all outputs of a Command secret.
+    """Values that the state also has as plain text stay readable in the copy for previews.
 
-    The copy must keep the others usable.
+    Pulumi marks all outputs of a Command as secret if one of its inputs is secret.
     """
     held = Held()
     printed = json.dumps({"nodes": [{"name": "gpu-1", "gpus": 8, "token": held.token}]})

@@ -1,4 +1,4 @@
-"""No argument, log, Pulumi state or file that other users can read contains the SSH private key.
+"""The SSH private key is in no argument, log, Pulumi state or file that other users can read.
 
 Pulumi's own tracing (`-v=9`) is not tested: it prints secrets, as Pulumi documents.
 """
@@ -22,9 +22,10 @@ pytestmark = pytest.mark.full
 
 
 class Watch:
-    """Context manager that reads arguments and environments of all processes continuously.
+    """Reads arguments and environments of all processes continuously while the context lasts.
 
-    The processes of simulated hosts are included, because their PID namespaces are below this one.
+    The processes of simulated hosts are included, because their PID namespaces are below this
+    process's PID namespace.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -57,7 +58,7 @@ class Watch:
 
 
 def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
-    """Return the files below a folder that contain the secret, with their permission bits."""
+    """Return the files below a folder that contain the secret, with their permissions."""
     modes = {}
     for path in folder.rglob("*"):
         try:

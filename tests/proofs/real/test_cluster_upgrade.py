@@ -1,7 +1,7 @@
-"""Upgrades a cluster of real parts to the next Kubernetes version by one `up`.
+"""Upgrade a cluster of real components to the next Kubernetes version by one `up`.
 
-Real parts: those of `tests/proofs/real/test_bare_cluster.py`, and kubeadm, kubelet, kubectl and
-control plane of two versions. The earlier version's etcd image contains the etcd of the later
+Real components are those of `tests/proofs/real/test_bare_cluster.py`, and kubeadm, kubelet, kubectl
+and control plane of two versions. The earlier version's etcd image contains the etcd of the later
 version.
 """
 
@@ -48,7 +48,7 @@ def versions(stack: Stack) -> dict[str, str]:
 
 
 def validated(stack: Stack) -> dict[str, str]:
-    """Return the time of each node's last validation."""
+    """Return the time of the last validation of each node."""
     notes = {
         node["metadata"]["name"]: str(node["metadata"]["annotations"][RECORD])
         for node in stack.kubectl("get nodes")["items"]

@@ -1,4 +1,4 @@
-"""The policy pack in a real `pulumi preview` reports manifests that break a rule, and no others.
+"""The policy pack in a real `pulumi preview` reports manifests that violate a rule, and no others.
 
 Every object in these programs has a label whose value is not known during the preview.
 """
@@ -43,7 +43,10 @@ def test_one_bad_object_stops_the_preview(preview: Run, rule_id: str) -> None:
 
 
 def settings_of(rule: Rule) -> str:
-    """Return the pack's settings for a rule's example as JSON, by which rules are grouped."""
+    """Return the policy pack's settings for the example of a rule, as JSON.
+
+    Rules with the same settings are tested in one preview.
+    """
     pool = {"name": "a100", "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
     shown = EXAMPLES[rule.id].settings
     return json.dumps({"pools": [pool], **shown}, sort_keys=True)
@@ -64,9 +67,9 @@ LARGEST = max(GROUPS, key=lambda group: len(GROUPS[group]))
 
 
 def judge_group(preview: Run, group: str) -> None:
-    """Check that each rule is reported for the object that breaks it, and for no other object.
+    """Each rule is reported for the object that violates it, and for no other object.
 
-    Together, the objects also break rules for the whole stack, which are reported for the stack.
+    Together, the objects also violate rules for the whole stack, which are reported for the stack.
     """
     rules = GROUPS[group]
     manifests = {rule.id.lower(): failing(rule.id) for rule in rules}
@@ -106,7 +109,8 @@ def test_a_rule_over_the_stack_is_reported_for_the_stack(preview: Run, rule: Rul
 
 def test_good_objects_pass_without_a_word(preview: Run) -> None:
     manifests = {rule.id.lower(): passing(rule.id) for rule in GROUPS[LARGEST]}
-    # Several examples are the same release, so together they would break GPU047.
+    # Turn off GPU047: several examples are the same Helm release, so together they would violate
+    # this rule.
     off = {"rules": {"GPU047": "off"}}
     done = preview(manifests, settings=json.loads(LARGEST) | off)
     assert done.code == 0, done.output
