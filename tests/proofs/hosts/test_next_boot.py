@@ -287,7 +287,7 @@ def test_swap_by_a_script_of_the_boot_is_named_before_a_change(host: Running) ->
 
 @pytest.mark.skipif(not GENERATOR.exists(), reason=f"no {GENERATOR} on this machine")
 def test_systemds_own_generator_leaves_our_lines_off(host: Running, tmp_path: Path) -> None:
-    """systemd's own generator treats the swap lines that the script has edited as turned off.
+    """The real systemd generator treats the swap lines that the script has edited as turned off.
 
     The generator logs how it reads each line of /etc/fstab; in a container it turns on no swap.
     """

@@ -201,7 +201,10 @@ def test_a_declared_limit_holds_for_the_engine_at_once(host: Running) -> None:
 
 
 def test_no_reload_takes_gpus_from_a_container_that_runs(host: Running) -> None:
-    """containerd isn't restarted while a container uses a GPU; the next run tries again."""
+    """The script doesn't restart containerd while a container uses a GPU.
+
+    The next run tries again.
+    """
     host.run("mkdir -p /dev; touch /dev/nvidiactl")
     host.write("/root/hidden", "0::/kubepods.slice/cri-containerd-abc.scope\n")
     # A bind mount puts this process into the cgroup of a pod, because no real pod runs here.

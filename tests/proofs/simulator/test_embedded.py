@@ -45,9 +45,9 @@ def test_nodes_are_simulated_ready_and_without_gpus(cluster: Running) -> None:
 
 
 def test_a_node_that_is_not_simulated_is_left_alone(cluster: Running) -> None:
-    """kwok doesn't simulate the Node of a real kubelet.
+    """The embedded cluster's kwok doesn't simulate the Node of a real kubelet.
 
-    With kwokctl's default flags, it would.
+    With kwokctl's default flags, kwok would.
     """
     path, fake = "/api/v1/nodes", {marks.FAKE_NODE: "fake"}
     try:
