@@ -24,9 +24,9 @@ ASK_LIMIT = 20.0
 
 
 def ask(pin: Pin, executable: Path) -> str | None:
-    """Return the version that a tool prints.
+    """Return the version that a tool prints, or ``None``.
 
-    ``None`` if it prints none within `ASK_LIMIT` seconds.
+    The result is ``None`` if the tool prints no version within `ASK_LIMIT` seconds.
     """
     if pin.plugin:
         from .plugin import ask_plugin

@@ -110,10 +110,7 @@ def _readers(tree: Tree, route: Route) -> None:
 
 
 def _reads(tree: Tree, route: Route, where: Definition) -> tuple[str, ...]:
-    """Return the attributes with the value that a function reads; none if it was entered before.
-
-    () if it was entered before.
-    """
+    """Return the attributes with the value that a function reads; () if it was entered before."""
     known = {name for _, name in route.fields}
     read = {one.attr for one in ast.walk(where.node) if isinstance(one, ast.Attribute)}
     if where in route.entered or not known & read:
@@ -299,10 +296,7 @@ class _Walk:
         return whole or self.makes(node) is not None
 
     def makes(self, node: ast.expr) -> Definition | None:
-        """Return the data class of the tree that a call instantiates, or None.
-
-        None for other expressions.
-        """
+        """Return the data class of the tree that a call instantiates, or None."""
         if not isinstance(node, ast.Call):
             return None
         found = self.tree.resolve(self.where.module, node.func)

@@ -164,7 +164,7 @@ class MigManagers:
     async def _in_use(self, name: str) -> bool:
         """Check that a pod uses a GPU of the node.
 
-        Nvidia-mig-parted then can't partition the GPUs.
+        While a pod uses a GPU, nvidia-mig-parted can't partition the GPUs.
         """
         selector = f"spec.nodeName={name}"
         pods, _ = await self._api.list("/api/v1/pods", fieldSelector=selector)

@@ -186,7 +186,7 @@ class Operator:
     async def _own(self, policy: Json) -> None:
         """Create the operator's RuntimeClasses.
 
-        Overwrite existing ones as the real operator does.
+        Existing RuntimeClasses are overwritten, as the real operator does.
         """
         wanted = {
             body["metadata"]["name"]: body for body in operand_objects.runtime_classes(policy)

@@ -92,7 +92,7 @@ def stack(lab: Lab) -> Iterator[Stack]:
 def lives(lab: Lab) -> dict[str, tuple[str, str, list[tuple[str, int]]]]:
     """Return for each device plugin pod its UID, its start time and its containers' starts.
 
-    A container's part is its start time and its number of restarts.
+    For each container, the start time and the number of restarts are returned.
     """
     found = {}
     for pod in lab.request("GET", f"/api/v1/namespaces/{SPACE}/pods")["items"]:
