@@ -68,7 +68,10 @@ class PathSearch:
     _known: dict[str, dict[str, str | None]] | None = field(default=None, init=False)
 
     def find(self, pin: Pin) -> Tool | None:
-        """Return the tool on PATH; ``None`` if there is none or its version does not fit."""
+        """Return the tool if it is on PATH, or ``None``.
+
+        The result is also ``None`` if the version on PATH does not fit the pin.
+        """
         excluded = self.excluded.resolve()
         for folder in self.path.split(os.pathsep):
             if not folder or Path(folder).resolve().is_relative_to(excluded):

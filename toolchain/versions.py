@@ -44,7 +44,7 @@ class Range:
     below: str
 
     def holds(self, version: str) -> bool:
-        """Return whether a version is in the range."""
+        """Check that a version is in the range."""
         return numbers(self.least) <= numbers(version) < numbers(self.below)
 
     def __str__(self) -> str:

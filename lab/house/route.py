@@ -161,7 +161,7 @@ class _Walk:
             self.visit(node)
 
     def visit(self, node: ast.AST) -> None:
-        """Process the children of a syntax node in evaluation order, then the node itself."""
+        """Visit the children of a syntax node in evaluation order, then the node itself."""
         match node:
             case ast.Assign():
                 self.visit(node.value)

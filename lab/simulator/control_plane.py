@@ -31,7 +31,7 @@ READY_SECONDS = 30
 #: Environment variable by which earlier versions of this program marked the processes of their
 #: clusters.
 EARLIER = "KWOK_WORKDIR"
-#: Module name of the controller process that simulates node components; `embedded` starts and stops
+#: Module of the process that simulates node components; `lab.simulator.embedded` starts and stops
 #: this process.
 CONTROLLER = "lab.simulator.controller"
 #: Number of attempts to restart an existing cluster before the cluster is recreated.
@@ -61,8 +61,8 @@ RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "val
 #: API path of the custom resource definition that kwokctl creates last. If it exists, all of
 #: kwokctl's custom resource definitions exist.
 DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
-#: etcd and the API server, which all other components need. The others are restarted after kwokctl
-#: has ended.
+#: etcd and the API server, which all other components need. The other components are restarted
+#: after kwokctl has ended.
 NEEDED = COMPONENTS[:2]
 #: API server flags for a machine without a default route.
 #: The API server derives its advertised address from the default route and exits if there is no
@@ -89,7 +89,7 @@ PORTS = (
 OPTIONS = {
     "bindAddress": "127.0.0.1",
     "kubeApiserverCertSANs": [kubelets.SERVICE],
-    # kwokctl multiplies this value by 5.
+    # kwokctl multiplies this value by 5, which gives one hour.
     "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,
 }
 PATCHES = [
@@ -120,7 +120,10 @@ def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 class SimulatorError(RuntimeError):
-    """An operation on the embedded cluster failed; the message has the cause and the remedy."""
+    """Error: an operation on the embedded cluster failed.
+
+    The message has the cause and the remedy.
+    """
 
 
 class ComponentError(SimulatorError):

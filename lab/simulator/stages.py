@@ -244,7 +244,7 @@ def _ended(phase: str, code: int) -> str:
 
 
 def stages() -> list[Json]:
-    """Return all Stages, for nodes and for pods."""
+    """Return all of kwok's Stages, for nodes and for pods."""
     pending = _match(".status.phase", "In", "Pending")
     running = _match(".status.phase", "In", "Running")
     unready = _match(_READY, "NotIn", "True")

@@ -80,7 +80,7 @@ class Operator:
         await self._queue.run(1)
 
     def node_changed(self, item: Json) -> None:
-        """Process a node that was added or changed."""
+        """Record a node that was added or changed, and add the ClusterPolicy to the queue."""
         meta = item["metadata"]
         labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
         if operands.MIG_STATE in labels:

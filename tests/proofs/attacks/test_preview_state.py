@@ -48,7 +48,7 @@ def wrapped(value: Any) -> dict[str, str]:
 
 
 def state_of(*secret: Any, clear: Any = "kept", urn: str = URN, **more: Any) -> dict[str, Any]:
-    """Return a Pulumi state with values marked as secret, and one value that isn't."""
+    """Return a Pulumi state in which some values are marked as secret, and one value isn't."""
     inputs = {f"secret{number}": wrapped(value) for number, value in enumerate(secret)}
     kind = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
     resource = {"urn": urn, "type": kind, "inputs": {**inputs, "clear": clear}, **more}

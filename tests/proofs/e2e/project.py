@@ -217,7 +217,7 @@ class Project:
             return asyncio.run(run())
 
     def checkpoint(self) -> str:
-        """Return the text of the state file."""
+        """Return the text of the stack's state file."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path.read_text()
 

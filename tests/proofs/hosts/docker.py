@@ -46,7 +46,7 @@ def script(**settings: Any) -> str:
 
 
 def start_docker(cluster: str) -> Running:
-    """Start a host that runs Docker with an existing daemon.json; its data is on a tmpfs."""
+    """Start a host that runs Docker and has a daemon.json; Docker's data is on a tmpfs."""
     host = start(cluster, "gpu-1", mode="namespaces", system="docker")[0]
     host.write("/etc/systemd/system/docker.service", UNIT)
     host.write("/usr/local/sbin/iptables", IPTABLES)

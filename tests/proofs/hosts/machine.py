@@ -228,9 +228,9 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def temporary_cluster() -> Iterator[str]:
-    """Yield an unused cluster name.
+    """Yield an unused name for a cluster of simulated hosts.
 
-    Afterwards stop the hosts of that name and delete their files.
+    Afterwards stop the hosts of that cluster and delete their files.
     """
     name = own_name("test")
     try:

@@ -184,13 +184,13 @@ def merged(host: Running) -> dict[str, Any]:
     """Return containerd's merged configuration on the host, as values by the setting's path."""
     text = host.read(ROOT) if host.exists(ROOT) else ""
     old = "v2.0." in host.run("containerd --version").output and "\nversion = 2\n" in f"\n{text}"
-    # `config dump` of containerd 2.0 omits a configuration file of version 2.
+    # In containerd 2.0, `config dump` omits a configuration file in the format of version 2.
     verb = "migrate" if old else "dump"
     done = host.run(
         f"containerd --config {ROOT} config {verb} 2>/dev/null || containerd config default"
     )
     view = flat(tomllib.loads(done.output))
-    # containerd 1.7 prints the imports in no fixed order.
+    # Sort the imports, because containerd 1.7 prints them in no fixed order.
     return view | {"imports": sorted(view.get("imports", []))}
 
 

@@ -179,7 +179,7 @@ CHECKS: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
 
 
 def clean(host: Running) -> None:
-    """Restore the host after a mutated script has run."""
+    """Restore the host's Docker files after a mutated script has run."""
     host.undo(WHOLE)
     host.write(CONFIG, json.dumps(EARLIER))
     host.run(

@@ -147,9 +147,9 @@ def test_another_driver_on_the_host_goes_only_when_asked(
         assert software.installed(host, "debian")["nvidia-driver"] == f"{NEWER}-1"
         assert not host.exists("/usr/bin/nvidia-uninstall")
 
-        # Change from packages back to the runfile: the runfile replaces packages that the stack
-        # installed.
-        # Without the stack's records, the driver counts as installed by somebody else.
+        # Change from packages back to the runfile. It may replace packages that the stack
+        # installed; but without the stack's records, the driver counts as installed by somebody
+        # else.
         host.run("rm -rf /var/lib/gpu-cluster")
         refused = host.apply(software.script(by_runfile))
         assert refused.status == 1

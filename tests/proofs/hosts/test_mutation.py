@@ -78,7 +78,7 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
 
 @pytest.fixture
 def ready(host: Running) -> Running:
-    """Return a host with an active firewall, SELinux in enforcing mode, and swap."""
+    """Return a host with an active firewall, SELinux in enforcing mode, and swap turned on."""
     fakes.put(host, "firewall-cmd", "ufw", "getenforce", "setenforce")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.write("/etc/ufw/enabled", "")

@@ -79,7 +79,7 @@ class Isolated:
 
     def __init__(self, host: Running) -> None:
         self.host = host
-        # The process `unshare`; its only child is the first process of the host.
+        # This is the process `unshare`; its only child is the first process of the host.
         outside = host.root.parts[2]
         (pid,) = Path(f"/proc/{outside}/task/{outside}/children").read_text().split()
         enter = ["nsenter", "-t", pid, "-m", "-p", "-u", "-i", "--"]

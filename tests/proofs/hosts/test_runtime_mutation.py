@@ -89,7 +89,7 @@ def comes_back(host: Running, script: str) -> bool:
 
 
 def clean(host: Running) -> None:
-    """Restore the host after a mutated script has run."""
+    """Restore the host's containerd files after a mutated script has run."""
     host.undo(runtime())
     host.run(
         "rm -rf /var/lib/gpu-cluster /etc/containerd/conf.d; cp /root/config.toml /etc/containerd;"

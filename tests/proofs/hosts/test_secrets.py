@@ -72,7 +72,8 @@ def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
 def test_the_key_is_nowhere_in_clear(cluster: str, namespaces: None, tmp_path: Path) -> None:
     (host,) = start(cluster, "gpu-1", mode="namespaces")
     path, _ = simulated.client_key(cluster)
-    secret = path.read_text().splitlines()[2].encode()  # A line from the body of the private key.
+    # Third line of the key file, which is a part of the private key's base64 text.
+    secret = path.read_text().splitlines()[2].encode()
     assert len(secret) > 40
     stack = HostStack.make(tmp_path, "secrets", [host.declared], path)
     outputs = []

@@ -10,7 +10,7 @@ from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.platform import ways
 
-# Pytest markers whose tests the summary line counts.
+# Pytest markers of the tests that the summary line counts.
 COUNTED = ("platform", "bad_setting")
 # Property of a test whose value is a line with numbers; the line is printed after the tests.
 TOLD = "told"

@@ -149,7 +149,7 @@ def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
     key, _ = simulated.client_key(name)
     project = Project.make(folder, "made")
     project.around, project.limit = site.at_the_desk, LIMIT
-    service = "10.96.0.1"  # The first address of the default service subnet.
+    service = "10.96.0.1"  # First address of kubeadm's default service subnet.
     (project.root / "cni.yaml").write_text(network.manifests(REGISTRY, service, ENDPOINT))
     kubeconfig = folder / "kubeconfig"
     project.environment |= {

@@ -31,7 +31,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def answers(stack: Stack) -> dict[str, str]:
-    """Return kubeadm's messages for versions to which no upgrade is possible."""
+    """Return kubeadm's error messages for versions to which it can't upgrade."""
     (first, *_) = stack.site.machines
     line = "kubeadm upgrade apply --yes --ignore-preflight-errors=all %s 2>&1 || true"
     return {version: first.run(line % version) for version in dict(refusals(parts.KUBELET))}

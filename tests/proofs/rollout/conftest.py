@@ -82,7 +82,7 @@ class Proof:
             self.unconsented += int(str(said.get("unconsented", 0)))
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the summary line after pytest's own."""
+        """Print the summary line of the rollout tests after pytest's own."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not (self.rolls[1] or self.kills[1]):
             return

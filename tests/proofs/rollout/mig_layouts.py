@@ -89,7 +89,7 @@ class Divided(Site):
             self.cluster.request("POST", MAPS, body)
 
     def asked(self, cluster: Cluster) -> MigLayoutsRequest:
-        """Return the input of the program `mig-layouts`."""
+        """Return the request that the program `mig-layouts` reads as its input."""
         desired = resolve(cluster, "t")
         args = MigLayoutsArgs(
             rollout=desired.rollout,

@@ -115,7 +115,7 @@ class Site:
         return cluster, plan(found, seen.views, cluster.rollout.max_unavailable)
 
     def input(self, **changed: Any) -> RolloutRequest:
-        """Return the input of the program `rollout`."""
+        """Return the request that the program `rollout` reads as its input."""
         cluster, made = self.plan(**changed)
         desired = resolve(cluster, "t")
         args = RolloutArgs(

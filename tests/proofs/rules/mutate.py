@@ -233,7 +233,8 @@ def _killer(name: str, cases: list[pytest.Item]) -> int | None:
         _try(name, cases, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        # The child process writes a byte for each test that it starts.
+        # The child process writes one byte for each test that it starts, so that the failing test
+        # is known.
         begun = len(pipe.read())
     _, status = os.waitpid(child, 0)
     return None if status == 0 else max(begun - 1, 0)

@@ -119,7 +119,7 @@ def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
 
 
 def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
-    """Test rule GPU011 with requests that add ephemeral containers to a running pod."""
+    """Rule GPU011 also checks requests that add ephemeral containers to a running pod."""
     base = wrapped("Pod", {"containers": [{"name": "a", "image": "a"}]})
     created = api.post("/api/v1/namespaces/default/pods", json=base)
     assert created.status_code in (201, 409), created.text

@@ -113,7 +113,7 @@ class Running:
         return str(self.request("GET", path, container=named)).splitlines()
 
     def deploy_plugin(self) -> None:
-        """Create the device plugin's DaemonSet, with the chart's labels, and feature discovery."""
+        """Create the DaemonSets of device plugin and feature discovery, with the chart's labels."""
         self.discover()
         self.request("POST", DAEMON_SETS, _plugin({"name": CONTAINER, "image": "plugin"}))
 

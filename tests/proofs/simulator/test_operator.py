@@ -264,7 +264,9 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
         if operand.key in ("driver", "dcgm")
     ]
     for item in unwanted:
-        item["metadata"]["generation"] = 1  # The API server sets this field in every object.
+        # Set this field in the objects of the fake API server, because the real API server sets it
+        # in every object.
+        item["metadata"]["generation"] = 1
     api.tell.append(lambda: operator._policy_gone(policy))
     api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
