@@ -26,9 +26,9 @@ configuration.
 
 @dataclass(frozen=True)
 class Shape:
-    """Measured structure of a source tree.
+    """Measured structure of a source tree: counts of imports, cycles and functions.
 
-    A goal is a maximum for each figure (`GOALS`).
+    A goal is a maximum for each count (`GOALS`).
     """
 
     route: route.Route

@@ -25,7 +25,7 @@ NODES = (REAL[0], SIMULATED[0])
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a case observed on the real node and on the simulated node."""
+    """Observations of a case on the real node and on the simulated node."""
 
     case: Case
     real: Any

@@ -157,12 +157,15 @@ class ControlPlane:
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the simulated container logs."""
+        """Return the folder with the logs of simulated containers."""
         return self.directory / "container-logs"
 
     @property
     def controller_pid(self) -> Path:
-        """Return the path of the controller's pid file, written by the process that starts it."""
+        """Return the path of the pid file of the simulator's controller process.
+
+        The process that starts the controller writes this file.
+        """
         return self.directory / "controller.pid"
 
     @property
@@ -172,7 +175,7 @@ class ControlPlane:
 
     @property
     def controller_log(self) -> Path:
-        """Return the path of the controller's log."""
+        """Return the path of the log of the simulator's controller process."""
         return self.directory / "controller.log"
 
     @property
@@ -426,7 +429,7 @@ class ControlPlane:
         return status
 
     def write_kubeconfig(self) -> None:
-        """Write the user's kubeconfig, readable by its owner only."""
+        """Write the kubeconfig for users of the cluster; only its owner may read the file."""
         text = kubeconfig.text(self.access(), self.context)
         self._draft.unlink(missing_ok=True)
         self._draft.touch(mode=0o600)

@@ -158,7 +158,8 @@ def test_a_clock_that_was_set_frees_no_lock_of_a_living_engine(
 def test_a_lock_of_another_container_is_never_dropped(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In another container this pid belongs to a running Pulumi; in this one no process has the pid.
+    # In another container this pid belongs to a running Pulumi; in the test's own container no
+    # process has this pid.
     backend.lock(gone(), NOW)
     monkeypatch.setattr(lock, "pids_of", lambda: "another container")
     assert not backend.abandoned

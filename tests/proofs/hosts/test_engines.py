@@ -141,7 +141,7 @@ def test_a_template_that_hides_the_runtimes_is_refused(host: Running) -> None:
     assert refused.status == 1
     assert f"found {template}, which hides the runtimes" in refused.errors
     changed = differences(before, host.tree(times=True))
-    # K3s keeps changing its own database, so this file is not compared.
+    # K3s keeps changing its own database, so the database isn't compared.
     assert [path for path in changed if "/k3s/agent/containerd/" not in path] == []
     host.write(template, '{{ template "base" . }}\n')
     assert host.apply(of(Engine.K3S)).status == 0

@@ -59,8 +59,8 @@ def test_a_cluster_is_made_once_and_taken_down_to_the_byte(host: Running) -> Non
     assert cluster["controlPlaneEndpoint"] == "192.0.2.1:6443"
     assert cluster["networking"]["podSubnet"] == "10.5.0.0/16"
     assert kubelet["cgroupDriver"] == "systemd"
-    # The bootstrap token is created on the host itself. So scripts, output and arguments don't
-    # contain it.
+    # The bootstrap token is created on the host itself, so scripts, output and arguments don't
+    # contain the token.
     (token,) = (entry["token"] for entry in initialization["bootstrapTokens"])
     assert TOKEN.fullmatch(token)
     assert token not in script + first.output + host.read(f"{SEEN}/arguments")

@@ -25,7 +25,7 @@ USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return environment variables for a temporary home with a kubeconfig and a temporary cache."""
-    # Tools are taken from the user's cache, because building them again would take long.
+    # Take the tools from the user's cache, because building them again would take long.
     tools = toolchain.ensure(*TOOLS)
     folders = {str(tool.path.parent) for tool in tools.values()}
     home = tmp_path_factory.mktemp("home")
