@@ -36,10 +36,10 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 
 class Helm:
-    """Process of Pulumi's Kubernetes plugin, used as Helm."""
+    """Process of Pulumi's Kubernetes plugin, which contains Helm's engine."""
 
     def __init__(self, folder: Path, kubeconfig: Path | None = None) -> None:
-        """Start the plugin.
+        """Start the process of Pulumi's Kubernetes plugin.
 
         Args:
             folder: Home folder of the plugin.
@@ -68,7 +68,7 @@ class Helm:
         self._stub.Configure(request, timeout=LIMIT)
 
     def close(self) -> None:
-        """Stop the plugin and release its connections."""
+        """Stop the plugin's process and close its connections."""
         self._process.terminate()
         self._process.wait(LIMIT)
         self._output.close()
@@ -106,7 +106,7 @@ class Helm:
         return objects
 
     def install(self, release: str, chart: Path, values: Mapping[str, Any], namespace: str) -> None:
-        """Install a release and wait until its pods are ready, as `helm install --wait` does.
+        """Install a Helm release and wait until its pods are ready, as `helm install --wait` does.
 
         Raises:
             HelmRefused: Helm can't install the release.

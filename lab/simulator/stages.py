@@ -16,8 +16,8 @@ from lab.simulator import marks
 Json = dict[str, Any]
 
 #: Labels by which device plugin pods are recognised: those of NVIDIA's chart and of the GPU
-#: Operator. These pods wait for the controller. In the chart, the pods of GPU feature discovery and
-#: the MPS daemon have the same labels (NVIDIA/k8s-device-plugin v0.20.0,
+#: Operator. These pods wait for the simulator's controller. In the chart, the pods of GPU feature
+#: discovery and the MPS daemon have the same labels (NVIDIA/k8s-device-plugin v0.20.0,
 #: deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
 PLUGIN_NAME = "nvidia-device-plugin"
 OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
@@ -244,7 +244,7 @@ def _ended(phase: str, code: int) -> str:
 
 
 def stages() -> list[Json]:
-    """Return all Stages, for nodes and for pods."""
+    """Return all of kwok's Stages, for nodes and for pods."""
     pending = _match(".status.phase", "In", "Pending")
     running = _match(".status.phase", "In", "Running")
     unready = _match(_READY, "NotIn", "True")

@@ -135,7 +135,7 @@ def access(text: str) -> None:
 
 
 def errors(text: str) -> None:
-    """Check that any standard error of a host's script is reduced to a few printable lines."""
+    """Check that any error output of a host script is reduced to a few printable lines."""
     lines = last_lines(text)
     assert len(lines) <= 8
     for line in lines:
@@ -173,7 +173,7 @@ def secret(given: Json) -> None:
 
 
 def release(data: str) -> None:
-    """Check that any text in place of base64 data gives a release record, or an error."""
+    """Check that any text in place of a Secret's base64 data gives a release record or an error."""
     _release(data)
 
 
@@ -262,7 +262,7 @@ def cluster(given: Json) -> None:
 
 
 def pods(given: Json) -> None:
-    """Check that any pods, log and validation record of a node can be evaluated."""
+    """Check that any pods, logs and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
     node: Json = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}},
                   "spec": {}}  # fmt: skip

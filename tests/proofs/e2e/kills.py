@@ -131,7 +131,10 @@ class Killer:
                 self.project.up()
 
     def _until_killed(self, kill: Kill) -> None:
-        """Kill a command; if it finished before the kill, run it again and kill it earlier."""
+        """Start a command and kill it.
+
+        If the command finishes before the kill, run it again and kill it earlier.
+        """
         while not self._killed(kill):
             kill.share /= 2
             if kill.command == "destroy":

@@ -1,4 +1,4 @@
-"""Fixtures that start simulated hosts, and the plugin that counts results for the summary line."""
+"""Fixtures with simulated hosts, and the plugin that counts results for the summary line."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def namespaces(cluster: str) -> None:
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Running:
-    """Return a running simulated host, `gpu-1`, in its own Linux namespaces."""
+    """Return a running simulated host `gpu-1` in its own Linux namespaces."""
     return start(cluster, "gpu-1", mode="namespaces")[0]
 
 
 @pytest.fixture
 def plain_host(cluster: str) -> Running:
-    """Return a running simulated host, `gpu-1`: a process without namespaces, in a scratch root."""
+    """Return a running simulated host `gpu-1` without namespaces: a process with a scratch root."""
     return start(cluster, "gpu-1", mode="plain")[0]
 
 
 @pytest.fixture
 def docker(cluster: str, namespaces: None) -> Running:
-    """Return a host that runs Docker with an existing daemon.json; its data is on a tmpfs."""
+    """Return a host that runs Docker and has a daemon.json; Docker's data is on a tmpfs."""
     return start_docker(cluster)
 
 
 @pytest.fixture
 def crio(host: Running) -> Running:
-    """Return a host that runs CRI-O with the packaged settings and a file of the site."""
+    """Return a host that runs CRI-O with the packaged settings and a site-specific file."""
     return start_crio(host)
 
 
@@ -61,7 +61,7 @@ class Proof:
         self.left = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count each test once: the result of its call, or a setup that failed."""
+        """Count each test once: by the result of its call, or by a setup that failed."""
         if report.when == "teardown" or (report.when == "setup" and report.outcome == "passed"):
             return
         said = dict(report.user_properties)
@@ -76,14 +76,14 @@ class Proof:
         self.left += int(said.get("files_left", 0))  # type: ignore[call-overload]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print a table of the injected faults with their results."""
+        """Print a table of the faults that tests have injected, with the results."""
         width = max((len(name) for name, _, _ in self.faults.values()), default=0)
         for name, said, healed in self.faults.values():
             result = "healed" if healed else "NOT HEALED"
             terminalreporter.write_line(f"fault: {name:{width}}  {result}  said: {said}")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the line with the totals after pytest's own summary."""
+        """Print the summary line with the totals after pytest's own summary."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         real, fakes = self.refusals.values()
         if reporter is None or not (self.cases or self.faults or real or fakes):
@@ -98,7 +98,7 @@ class Proof:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Copy each test's `refusal` marker into its properties.
+    """Copy each test's marker `refusal` into the properties of the test's report.
 
     pytest-xdist sends these properties from its worker processes to the main process.
     """

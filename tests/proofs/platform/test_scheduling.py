@@ -1,4 +1,4 @@
-"""Labels and taints of pools and nodes on a real API server; priority classes, limits, rules."""
+"""Labels, taints, priority classes and GPU limits of pools, on a real API server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cluster(stack: str, pools: list[Json], **changes: Any) -> Cluster:
 
 
 def pool(name: str, *nodes: str, **more: Any) -> Json:
-    # These tests run no validation, which would remove the start-up taint.
+    # These tests run no validation. Only a validation would remove the start-up taint.
     plain = {"gpusPerNode": 8, "startupTaint": False}
     return {"name": name, "nodes": list(nodes), **plain, **more}
 
@@ -72,7 +72,7 @@ def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Proj
 def test_a_label_that_another_set_first_stays_when_the_other_takes_it_back(
     project: Project,
 ) -> None:
-    """A pool's label stays when the GPU Operator's labels are removed afterwards."""
+    """A label that a pool declares stays when the GPU Operator's leftover labels are removed."""
     before = look(project)
     key = "nvidia.com/gpu.product"
     merge = {"content_type": "application/merge-patch+json"}
@@ -113,7 +113,10 @@ def test_a_single_node_has_its_own_labels_and_taints_before_its_pool_s(project: 
 def test_what_a_killed_run_left_is_known_as_ours(
     project: Project, monkeypatch: pytest.MonkeyPatch, answered: int
 ) -> None:
-    """A run is killed after each request in turn; the next run completes or removes its changes."""
+    """A run is killed after each of its requests in turn.
+
+    The next run must complete or remove the changes of the killed run.
+    """
     before = look(project)
     declared = cluster(project.stack, [pool("a100", "gpu-1")])
     request, made = Client.request, 0
@@ -164,7 +167,7 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
         assert limit["spec"]["limits"][0]["max"] == most
 
 
-# Limits don't apply to DRA, because pods then request GPUs by claims.
+# GPU limits of namespaces don't apply to DRA, because pods then request GPUs by claims.
 @pytest.mark.parametrize("way", [way for way in ways.WAYS if way != "dra"])
 def test_a_limit_of_ours_hands_out_no_gpus(way: str) -> None:
     section = {"limits": [{"namespace": "default", "maxCards": 2}]}
@@ -247,7 +250,7 @@ def test_of_two_rules_of_the_simulator_the_later_name_wins() -> None:
 
 
 DEFINITION = definition("nfd.k8s-sigs.io", "v1alpha1", "NodeFeatureRule", "Cluster")
-# The master of Node Feature Discovery with the permission to taint nodes.
+# Master of Node Feature Discovery, which may taint nodes in this test.
 MASTER: Json = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

@@ -1,4 +1,4 @@
-"""The program `validation` on the embedded cluster: proves each GPU, disturbs no workload."""
+"""The program `validation` on the embedded cluster: it tests each GPU and disturbs no workload."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_only_what_changed_is_validated_again_and_what_is_asked_for(
     before = {name: stack.record(name) for name in ("gpu-1", "gpu-2", "gpu-3")}
     stack.run()
     assert before == {name: stack.record(name) for name in before}
-    time.sleep(1)  # Records have a resolution of one second.
+    time.sleep(1)  # Times in validation records have a resolution of one second.
     stack.document = replace(stack.document, own={"gpu-2": {"driver.version": "580"}})
     assert stack.finding() == "change: node gpu-2: driver.version any → 580"
     stack.run()
@@ -60,14 +60,15 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
     assert f"node gpu-2: found {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
     assert "system not yet initialized" in str(caught.value)
     assert len(stack.record("gpu-1")["devices"]) == 8
-    assert stack.pods() == ["validate-gpu-2"]  # The failed pod is kept for diagnosis.
+    # The pod of the failed validation is kept for diagnosis.
+    assert stack.pods() == ["validate-gpu-2"]
     assert stack.finding() == "due: node gpu-2: not validated"
     set_fault(CLUSTER, "gpu-2")
     assert stack.run()["gpu-2"]["simulated"] == 8
 
 
 def test_a_plugin_that_gives_one_gpu_twice_is_named(stack: Stack) -> None:
-    # The plugin advertises the declared number of GPUs, but each of four GPUs twice.
+    # The device plugin advertises the declared number of GPUs, but each of only four GPUs twice.
     stack.cluster.share_plugin("0,1,2,3", 2)
     for node in ("gpu-1", "gpu-2", "gpu-3"):
         stack.cluster.wait_gpus(node, "8", "8")
@@ -83,7 +84,8 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
     held = stack.cluster.hold("train", "gpu-3", 3)
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (5, 3)
-    assert stack.finding() is None  # No finding is due as long as the same pod uses the GPUs.
+    # As long as the same pod uses the GPUs, the inspection reports no due validation.
+    assert stack.finding() is None
     holder = "default/train (Running, holds 3)"
     assert output["held"] == stack.record("gpu-3")["held"] == holder
     assert stack.deferrals() == {"gpu-3": f"3 GPUs not validated: held by {holder}"}
@@ -178,14 +180,14 @@ def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack
     set_fault(CLUSTER, "gpu-3", "kernel-fails=0")
     try:
         asyncio.run(node_scheduling.apply(document))
-        # The GPUs of gpu-1 already ran a kernel, so the node gets no start-up taint.
+        # A kernel has already run on the GPUs of gpu-1, so this node gets no start-up taint.
         assert stack.closed() == ["gpu-2", "gpu-3"]
         with pytest.raises(ClusterError, match=rf"node gpu-3: .*exit code 1.*{STARTUP_TAINT.key}"):
             stack.run()
         assert stack.closed() == ["gpu-3"]
         assert stack.record("gpu-1")["missing"] == 1
         asyncio.run(node_scheduling.apply(document))
-        # A node whose start-up taint was removed once never gets the taint again.
+        # A node gets the start-up taint only once, so the taint isn't added after its removal.
         assert stack.closed() == ["gpu-3"]
         set_fault(CLUSTER, "gpu-3")
         stack.run()
@@ -298,7 +300,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
     request, once = Client.request, []
 
     async def between(client: Client, method: str, url: str, **options: Any) -> Any:
-        """Run the new pool's Command between the read and the write of the old pool's Command."""
+        """Run the new pool's Command between a read and a write by the old pool's Command."""
         if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
             once.append(url)
             await validation.validate(coming)
@@ -315,7 +317,7 @@ def test_a_renamed_pool_takes_over_the_records_of_its_nodes(stack: Stack) -> Non
     stack.run()
     before = stack.record("gpu-2")
     stack.run(pool="b100", manager="b100")
-    # Pulumi deletes the old pool's Command after it has created the new one.
+    # Pulumi deletes the Command of the old pool only after it has created that of the new pool.
     asyncio.run(validation.forget(stack.document))
     stack.document = replace(stack.document, pool="b100", manager="b100")
     assert stack.record("gpu-2") == {**before, "manager": "b100"}

@@ -69,7 +69,7 @@ def test_figures_are_kept_the_slowest_first_and_run_only_where_asked(
     assert all(each["simulated"] for each in first if not each["skipped"])
     assert ready.pods() == []
 
-    # Results that a run doesn't measure again are kept.
+    # Results are kept for nodes and tests that a run doesn't measure again.
     monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps({"tests": first}))
     monkeypatch.setenv(ASKED, "gpu-1")
     set_fault(CLUSTER, "gpu-1", "figure=351")
@@ -94,7 +94,7 @@ def test_a_figure_below_the_minimum_names_node_figure_and_minimum(
     assert lines[1].startswith("test all-reduce on node gpu-2: found 349, below 350; wanted: ")
     assert "found 2 of 3 failed, the slowest first" in lines[2]
     assert ready.pods() == []
-    # A failed user-defined test doesn't affect the validation of GPUs.
+    # If a user-defined test fails, the validation of GPUs isn't affected.
     set_fault(CLUSTER, "gpu-2")
     set_fault(CLUSTER, "gpu-3")
     assert asyncio.run(validation.validate(ready.document))["nodes"]

@@ -1,4 +1,4 @@
-"""Helpers for a pool's validation on the embedded cluster and for fake GPU platforms."""
+"""Helpers for validating a pool on the embedded cluster, and for imitating GPU platforms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 class Stack:
-    """Runs a pool's validation in the same way as the stack's Command."""
+    """Runs the validation of a pool in the same way as the stack's Command."""
 
     def __init__(self, cluster: Running) -> None:
         self.cluster = cluster
@@ -38,16 +38,19 @@ class Stack:
         return replace(pool, **{"timeout_seconds": 30, **changes})
 
     def run(self, **changes: Any) -> dict[str, Json]:
-        """Validate the pool; return the program's output for each node."""
+        """Validate the pool; return the validation program's output by node."""
         result = asyncio.run(validation.validate(replace(self.document, **changes)))
         return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
-        """Return the validation findings of an inspection as text, or None."""
+        """Return what an inspection reports about validation, as text, or None."""
         return "; ".join(lines(self._inspected(validation_difference).findings)) or None
 
     def deferrals(self) -> dict[str, str]:
-        """Map each node with deferred GPUs to a text that names the pods that use them."""
+        """Return a text about each node with deferred GPUs.
+
+        The text names the pods that use the GPUs.
+        """
         return self._inspected(deferrals)
 
     def _inspected(self, inspect: Callable[..., Awaitable[T]]) -> T:
@@ -65,7 +68,7 @@ class Stack:
         return kept
 
     def closed(self) -> list[str]:
-        """Return the names of the nodes with the start-up taint, which awaits validation."""
+        """Return the names of the nodes with the start-up taint, which a validation removes."""
         nodes = self.cluster.items("/api/v1/nodes")
         return sorted(node["metadata"]["name"] for node in nodes if has_startup_taint(node))
 
@@ -75,7 +78,7 @@ class Stack:
 
 
 def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
-    """Return a configuration with another platform for the same nodes."""
+    """Return a configuration of the same nodes with another platform."""
     pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
     context = {"context": f"gpu-cluster-{CLUSTER}"}
     document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
@@ -83,7 +86,7 @@ def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
 
 
 def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
-    """Create a DaemonSet whose pods make the simulator advertise a platform's GPUs."""
+    """Create a DaemonSet whose pods make the simulator advertise the GPUs of a platform."""
     containers = [{"name": "server", "image": "x"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
     body = {

@@ -1,4 +1,4 @@
-"""Reads the program's requests to the API server from the audit log."""
+"""Read the program's requests to the API server from the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGENT = "gpu-cluster/"
 
 @contextmanager
 def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
-    """Yield a list of the program's requests about pods, which is filled at the context's end."""
+    """Yield a list that is filled at the context's end with the program's requests about pods."""
     log = ControlPlane(stack).audit_log
     begin, found = log.stat().st_size, []
     yield found
