@@ -1,0 +1,1 @@
+"""Proofs on files that others wrote for other programs."""
