@@ -1,1 +1,1 @@
-"""Proofs on files that others wrote for other programs."""
+"""Files and reports of the world, each with the verdict that its own program gives."""

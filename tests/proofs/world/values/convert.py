@@ -10,7 +10,7 @@ import yaml
 from components.charts.contents import ChartContents
 from components.charts.extra_values import merged, plain
 from components.charts.own_values import unread
-from components.charts.value_table import is_known
+from components.charts.value_table import is_known, table
 
 Json = dict[str, Any]
 
@@ -48,6 +48,8 @@ def convert(chart: ChartContents, version: str, values: Mapping[str, Any]) -> Js
         values: Content of the value file.
     """
     ignored = set(unread(chart, values))
+    if is_known(chart.name, version):
+        ignored |= table(chart.name, version).dead.keys()
     kept = _kept(plain(values), ignored)
     result: Json = {
         "version": "v1",
