@@ -1,4 +1,4 @@
-"""Attack: a Helm chart that was changed in its repository or in a local folder of charts."""
+"""Attack: a Helm chart was changed in its repository or in a local folder of charts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refused(place: str, digest: str) -> str:
 
 
 class Repository:
-    """A chart repository on loopback; a test sets its files."""
+    """Helm chart repository on loopback, whose files the test sets."""
 
     def __init__(self) -> None:
         files: dict[str, bytes] = {}
@@ -58,7 +58,10 @@ class Repository:
         self.publish(ARCHIVE)
 
     def publish(self, archive: bytes, url: str = "charts/a.tgz") -> None:
-        """Publish an archive, with an index that always has the digest of the original archive."""
+        """Publish a chart archive.
+
+        The repository's index always has the original archive's digest.
+        """
         entry = f"{{version: {VERSION}, digest: {DIGEST[7:]}, urls: ['{url}']}}"
         self.files["/index.yaml"] = f"entries:\n  {CHART}: [{entry}]\n".encode()
         self.files["/charts/a.tgz"] = archive
