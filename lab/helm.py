@@ -75,20 +75,23 @@ class Helm:
         self._channel.close()
         self._server.stop(None).wait()
 
-    def render(self, chart: Path, values: Mapping[str, Any], namespace: str) -> list[Json]:
-        """Return the objects that a chart renders; the release has the chart's name.
+    def render(
+        self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = ""
+    ) -> list[Json]:
+        """Return the objects of a release.
 
         Args:
             chart: Folder of the chart.
             values: Values of the release.
             namespace: Namespace of the release.
+            release: Name of the release; empty for the name of the folder.
 
         Raises:
             HelmRefused: The chart calls `fail`, or Helm can't render it.
         """
         options = {
             "path": str(chart),
-            "release_name": chart.name,
+            "release_name": release or chart.name,
             "namespace": namespace,
             "values": dict(values),
             "kube_version": f"v{KUBERNETES}",

@@ -31,7 +31,8 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
     """
     for key, value in values.items():
         if below := chart.subcharts.get(key):
-            yield from unread(below, value if isinstance(value, Mapping) else {}, f"{prefix}{key}.")
+            inner = unread(below, value if isinstance(value, Mapping) else {}, f"{key}.")
+            yield from (f"{prefix}{path}" for path in inner if path not in chart.read)
         elif key != "global":
             for path in _leaves(key, value, chart):
                 if not _is_read(chart, path):

@@ -342,6 +342,22 @@ class Platform(ABC):
         """Return labels (key, value) of nodes with GPUs; each GPU node has at least one."""
         return ((f"{GPU}.present", "true"),)
 
+    @property
+    def features(self) -> tuple[tuple[str, str], ...]:
+        """Return labels (key, value) of which a Node Feature Discovery of others must set one.
+
+        Empty if the platform's nodes need no label of others.
+        """
+        return ()
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """Return the labels that a node needs so that the pods that allocate GPUs run there.
+
+        Only labels that `extraValues` demands are returned.
+        """
+        return {}
+
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
         """Return the maximum that a container may request, by resource, for `cards` GPUs."""

@@ -18,6 +18,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "hosts": ("tests/proofs/hosts", "tests/components/hosts"),
         "platform": (
             "tests/proofs/platform",
+            "tests/proofs/world/values",
             "tests/components/charts",
             "tests/components/platforms",
         ),

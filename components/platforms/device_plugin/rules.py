@@ -141,6 +141,19 @@ def _values(plugin: DevicePluginSettings) -> Iterator[Fault]:
     known = table("nvidia-device-plugin", plugin.version)
     yield from check(known, plugin.extra_values, at, complete=not plugin.unknown_version)
     yield from foreign_environment(plugin.extra_values, at)
+    yield from turned_off(plugin.extra_values, at)
+
+
+def turned_off(values: Mapping[str, Any], at: Location) -> Iterator[Fault]:
+    """Yield a fault if `extraValues` turns the device plugin off."""
+    section = values.get("devicePlugin")
+    if isinstance(section, Mapping) and section.get("enabled") is False:
+        yield fault(
+            (*at, "devicePlugin", "enabled"),
+            "false",
+            "true: nothing else advertises the GPUs of the pools",
+            'remove it, or write "gpusPerNode: 0" for pools that advertise no GPUs',
+        )
 
 
 def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:

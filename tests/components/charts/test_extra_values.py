@@ -53,8 +53,8 @@ def test_declared_tolerations_reach_every_pod_of_the_gpu_software(platform: str)
             "scheduling": {"tolerations": [SPOT, any_taint]},
         }
     )
-    values = platform_of(declared).values()
-    sections = {"device-plugin": values, "gpu-operator": values.get("daemonsets", {})}
+    values: Any = platform_of(declared).values()
+    sections: Any = {"device-plugin": values, "gpu-operator": values.get("daemonsets", {})}
     given = sections.get(platform, values.get("kubeletPlugin", {}))["tolerations"]
     assert SPOT in given
     assert any_taint in given
