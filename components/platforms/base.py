@@ -392,6 +392,11 @@ class Platform(ABC):
         """Return the endpoints that nodes must reach, as `host:port` by description."""
         return {}
 
+    @property
+    def service_address(self) -> str:
+        """Return the declared IP address of the platform's Service; empty if there is none."""
+        return ""
+
     def validate_cluster(
         self, seen: Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
