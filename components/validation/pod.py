@@ -1,4 +1,4 @@
-"""The pod that validates a node, with one container per device. Pure functions.
+"""The pod template that validates a node, with one container per device. Pure functions.
 
 The pod has containers, not init containers, because the kubelet reuses an init container's devices
 for the next init container (kubernetes v1.34 pkg/kubelet/cm/devicemanager/manager.go,
@@ -7,7 +7,6 @@ devicesToReuse).
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from components.desired.validation import POOL, PoolValidation
@@ -19,8 +18,8 @@ NODE = "gpu-cluster/node"
 """Annotation of validation pods with the node's name, which may be too long for a label value."""
 CONTAINER = "gpu"
 """Prefix of the containers' names; a number follows."""
-LONGEST = 253
-"""Maximum number of characters of a pod's name."""
+SPARE_SECONDS = 120
+"""Seconds after the validation's time limit when a pod and its Job end that nobody has deleted."""
 
 CAPABILITIES = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}
 
@@ -29,16 +28,8 @@ CAPABILITIES = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"
 REQUESTS = {"cpu": "100m", "memory": "1Gi"}
 
 
-def pod_name(node: str) -> str:
-    """Return the name of the pod that validates a node."""
-    name = f"validate-{node}"
-    if len(name) <= LONGEST:
-        return name
-    return f"validate-{hashlib.sha256(node.encode()).hexdigest()[:16]}"
-
-
-def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
-    """Return a validation pod.
+def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
+    """Return the pod template of a validation Job.
 
     Args:
         pool: The node's pool.
@@ -69,7 +60,7 @@ def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     ]
     spec = {
         **common["spec"],
-        "activeDeadlineSeconds": pool.timeout_seconds + 120,
+        "activeDeadlineSeconds": pool.timeout_seconds + SPARE_SECONDS,
         "affinity": {"nodeAffinity": only(node)},
         "containers": containers,
     }
@@ -80,10 +71,7 @@ def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
         for container, name in zip(containers, wanted, strict=True):
             container["resources"]["limits"][name] = str(units[name])
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
         "metadata": {
-            "name": pod_name(node),
             "labels": {POOL: pool.pool, **LABELS},
             "annotations": {**common["annotations"], NODE: node},
         },
