@@ -1,4 +1,4 @@
-"""Attack: a forged validation pod, whose log must not count as proof of working GPUs.
+"""Attack: the log of a forged validation pod must not count as proof of working GPUs.
 
 The test replaces the API server's responses. A pod counts if it is the only one that the run's own
 Job owns, by the Job's UID.
@@ -39,7 +39,7 @@ class Api:
 
 
 def passed(uid: str, owner: str) -> Json:
-    """Return a pod whose containers have all exited with status 0."""
+    """Return a pod all of whose containers have exited with status 0."""
     ended = {"name": "gpu-0", "state": {"terminated": {"exitCode": 0}}}
     return {
         "metadata": {
