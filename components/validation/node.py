@@ -217,6 +217,8 @@ class NodeCheck:
         wrong = "" if self.pool.is_shared else twice(results)
         if failed := "; ".join(filter(None, (failures(results), wrong))):
             self._fail(failed)
+            if any(result.is_share and result.problem for result in results):
+                self.cure = "; ".join(each.share.cure for each in self.pool.offers if each.share)
             return
         for result in results:
             known = self.devices.setdefault(result.gpu, [])

@@ -25,6 +25,7 @@ from components.platforms.base import (
     Offer,
     Platform,
     Servers,
+    Share,
     Trait,
 )
 from components.platforms.gpu_manager import values
@@ -32,7 +33,7 @@ from components.platforms.gpu_manager.metrics import METRICS
 from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine, ToolkitSource
-from components.settings.nodes.cards import CORE, cores
+from components.settings.nodes.cards import CORE, MEMORY, cores
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Severity, fault
@@ -48,6 +49,15 @@ WITHOUT_V1ALPHA2: Final = {"containerd": (2, 0), "cri-o": (1, 26)}
 # engines' prefixes are `cri-containerd` and `crio`. Fixed after the newest release (gpu-manager
 # f0669de6, pkg/utils/cgroup/cgroup.go; #164, #184).
 WITHOUT_SCOPES, SCOPES_FIXED = (1, 1, 5), "f0669de6"
+
+# gpu-manager loads its library for shares only into containers that request less than a card
+# (gpu-manager 8cd842e, pkg/services/allocator/nvidia/allocator.go), so one container of a
+# validation requests half of a card and 2 GiB of its memory.
+SHARE: Final = Share(
+    amounts={CORE: cores(1) // 2, MEMORY: 8},
+    cure="see gpu-manager's log on the node; if the whole cards pass, declare a `validation.image` "
+    "with CUDA 11.5 or older, the newest that gpu-manager's library for shares supports",
+)
 
 
 def scheduler_data(service: Json) -> dict[str, str]:
@@ -80,7 +90,7 @@ class GpuManager(Platform):
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
         """Return the extended resource that each node of a pool advertises."""
         gpus = pool.gpus_per_node
-        return (Offer(CORE, cores(gpus), gpus, cores(1)),)
+        return (Offer(CORE, cores(gpus), gpus, cores(1), SHARE),)
 
     @property
     def service_address(self) -> str:

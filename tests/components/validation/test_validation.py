@@ -27,6 +27,7 @@ from tests.findings import found
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
+CORE = "tencent.com/vcuda-core"
 UUIDS = [f"GPU-{index:08d}-0000-4000-8000-000000000000" for index in range(8)]
 
 
@@ -273,7 +274,7 @@ def test_each_device_has_a_container_that_asks_for_one() -> None:
     cards = document(platform="gpu-manager")
     made = pod_template(cards, "gpu-1", {"tencent.com/vcuda-core": 8})
     limits = [container["resources"]["limits"] for container in made["spec"]["containers"]]
-    assert [limit["tencent.com/vcuda-core"] for limit in limits] == ["100"] * 8
+    assert [limit["tencent.com/vcuda-core"] for limit in limits] == ["50"] + ["100"] * 7
     claims = document(platform="dra")
     made = pod_template(claims, "gpu-1", {"gpu.nvidia.com": 8})
     assert len(made["spec"]["resourceClaims"]) == 8
@@ -281,6 +282,30 @@ def test_each_device_has_a_container_that_asks_for_one() -> None:
         container["resources"]["claims"][0]["name"] for container in made["spec"]["containers"]
     ]
     assert names == [resource_claim["name"] for resource_claim in made["spec"]["resourceClaims"]]
+
+
+@pytest.mark.promise("With gpu-manager, each validation computes on a share of a card, too.")
+def test_one_container_computes_on_a_share_and_its_failure_says_so() -> None:
+    cards = document(platform="gpu-manager")
+    for number in (1, 3):
+        containers = pod_template(cards, "gpu-1", {CORE: number})["spec"]["containers"]
+        names = [f"gpu-{index}" for index in range(1, number)]
+        assert [each["name"] for each in containers] == ["gpu-0-share", *names]
+        asked = containers[0]["resources"]["limits"]
+        assert (asked[CORE], asked["tencent.com/vcuda-memory"]) == ("50", "8")
+        assert not any("vcuda-memory" in str(each["resources"]) for each in containers[1:])
+    assert pod_template(cards, "gpu-1", {CORE: 0})["spec"]["containers"] == []
+    ended = [status(1, name="gpu-0-share"), status(name="gpu-1")]
+    pod: Json = {
+        "spec": {"containers": [{"name": each["name"]} for each in ended]},
+        "status": {"containerStatuses": ended},
+    }
+    assert container_result.has_ended(pod)
+    log = f"{listing(UUIDS[0])}\nFailed to allocate"
+    results = [container_result.read_result(each, log) for each in ended[:1]]
+    assert container_result.failures(results) == (
+        f"{UUIDS[0]}: on a share of it: exit code 1; its last line: Failed to allocate"
+    )
 
 
 def test_our_own_pods_keep_every_rule_advice_included() -> None:
