@@ -1,8 +1,8 @@
 """Program that runs a kernel on each GPU of new and changed nodes, and records the results.
 
 A node is validated again if a fact in its record has changed (`components.validation.record`), if
-GPUs are missing in the record, or if the user requests it. The node's pod has one container per
-device; each container prints the UUID of its GPU and runs a kernel on it.
+GPUs are missing in the record, or if the user requests it. The node gets a Job, whose pod has one
+container per device; each container prints the UUID of its GPU and runs a kernel on it.
 Input: `components.desired.validation.PoolValidation`.
 """
 
@@ -18,18 +18,19 @@ from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
 from components.nodes import record, startup_taint
+from components.nodes.causes.read import refused_jobs
 from components.nodes.inspect import pool_members, shortfall, with_devices
 from components.program import main
 from components.validation import xid
+from components.validation.job import JOBS, ObservedJob, job_name, observed
 from components.validation.node import NodeCheck
 from components.validation.node_annotations import annotate, exchange
 from components.validation.node_result import output
-from components.validation.pod import pod_name
 from components.validation.selection import is_asked
 from policies.faults import Fault
 
 INTERVAL = 0.5
-"""Seconds between two checks of the pods."""
+"""Seconds between two checks of the Jobs."""
 NODES_A_SECOND = 400
 """Nodes checked per second; larger pools are checked less often, to limit the API server's load."""
 TOLD = 10.0
@@ -66,11 +67,14 @@ class _Run:
         )
         return pool_members(nodes, self.pool)
 
-    async def pods(self) -> dict[str, Json]:
-        """Return the pool's validation pods, by pod name."""
-        url = f"namespaces/{self.pool.namespace}/pods"
-        pods = await self.client.list(url, labelSelector=f"{POOL}={self.pool.pool}")
-        return {pod["metadata"]["name"]: pod for pod in pods}
+    async def jobs(self) -> dict[str, ObservedJob]:
+        """Return what is known of the pool's validation Jobs, by the Job's name."""
+        space, selector = f"namespaces/{self.pool.namespace}", f"{POOL}={self.pool.pool}"
+        jobs = await self.client.list(f"{space}/jobs", base=JOBS, labelSelector=selector)
+        pods = await self.client.list(f"{space}/pods", labelSelector=selector)
+        late = any(check.is_without_pod for check in self.checks if not check.done)
+        refusals = await refused_jobs(self.client, self.pool.namespace) if late else {}
+        return observed(jobs, pods, refusals)
 
     async def look(self) -> bool:
         """Take one step for each unfinished node; return whether all nodes are finished."""
@@ -81,8 +85,8 @@ class _Run:
             nodes = {node["metadata"]["name"]: node for node in await self.nodes()}
             for check in open_checks:
                 check.node = nodes[check.name]
-        pods = await self.pods()
-        await gather(lambda check: check.step(pods.get(pod_name(check.name))), open_checks)
+        jobs, none = await self.jobs(), ObservedJob()
+        await gather(lambda check: check.step(jobs.get(job_name(check.name), none)), open_checks)
         return all(check.done for check in self.checks)
 
     async def wait(self) -> None:

@@ -11,7 +11,7 @@ from components.kubernetes.managers import MANAGERS
 from components.nodes.causes import containers
 from components.nodes.causes.cause import Around, Cause, last_line
 from components.nodes.causes.events import newest_first
-from components.nodes.causes.pod import cause_of, not_created
+from components.nodes.causes.pod import CREATE, cause_of, not_created
 from components.nodes.drain import owner_of
 from policies.printable import printable
 
@@ -130,10 +130,17 @@ async def lines_of_node(client: Client, node: str) -> list[str]:
 
 async def refused_daemons(client: Client) -> list[str]:
     """Return the causes why DaemonSets can't create pods, such as a quota."""
-    chosen = {"involvedObject_kind": "DaemonSet", "reason": "FailedCreate"}
+    chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
     events = newest_first(await Reader(client).events("", **chosen))
     causes = {event.name: cause for event in reversed(events) if (cause := not_created(event))}
     return [str(cause) for cause in list(causes.values())[:CAUSES]]
+
+
+async def refused_jobs(client: Client, namespace: str) -> dict[str, str]:
+    """Return the newest reason why each Job of a namespace can't create pods, by the Job's UID."""
+    chosen = {"involvedObject_kind": "Job", "reason": CREATE}
+    events = newest_first(await Reader(client).events(namespace, **chosen))
+    return {event.uid: str(cause) for event in reversed(events) if (cause := not_created(event))}
 
 
 def _allocates(pod: Json) -> bool:

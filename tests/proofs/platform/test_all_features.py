@@ -15,6 +15,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.loading.loader import load
+from components.nodes.drain import owner_of
 from components.platforms.own_namespaces import own_namespaces
 from policies.rules import evaluate
 from tests.fixtures.platforms import deployed
@@ -83,9 +84,9 @@ def _pod(name: str, spec: Json) -> Json:
 
 
 def pods_of(project: Project, space: str) -> list[Json]:
-    """Return the pods of a namespace that have an owner; validation pods have none."""
+    """Return a namespace's pods that a controller creates again, without those of Jobs."""
     items: list[Json] = project.request("GET", f"namespaces/{space}/pods")["items"]
-    return [pod for pod in items if pod["metadata"].get("ownerReferences")]
+    return [pod for pod in items if (owner_of(pod) or {}).get("kind", "Job") != "Job"]
 
 
 def made_again(project: Project, space: str) -> None:

@@ -16,7 +16,7 @@ from components.validation.component import priority_class
 from lab import simulator
 from lab.simulator.control_plane import TOOLS
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Running, declared, until
-from tests.proofs.simulator.validating import PRIORITIES, SPACES, Stack
+from tests.proofs.simulator.validating import JOBS, PRIORITIES, SPACES, Stack
 from tests.simulated import simulate
 
 USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
@@ -88,7 +88,7 @@ def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     yield made
     asyncio.run(validation.forget(made.document))
     cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
-    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
+    cluster.request("DELETE", JOBS, propagationPolicy="Background")
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
     until(
         lambda: [item["metadata"]["name"] for item in cluster.items(SPACES)],

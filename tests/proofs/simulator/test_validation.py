@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from components.validation.selection import ASKED
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
-from tests.proofs.simulator.validating import SPACES, Stack, given, serve
+from tests.proofs.simulator.validating import JOBS, SPACES, Stack, given, serve
 from tests.resolved import platform_of
 
 
@@ -30,7 +31,7 @@ def test_each_gpu_runs_a_kernel_and_is_named_by_its_uuid(stack: Stack) -> None:
         assert (output["computed"], output["simulated"], output["deferred"]) == (0, 8, 0)
         assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
         assert output["since"]
-    assert stack.pods() == []
+    until(stack.leftovers, lambda left: left == [])
     assert stack.finding() is None
 
 
@@ -60,8 +61,9 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
     assert f"node gpu-2: found {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
     assert "system not yet initialized" in str(caught.value)
     assert len(stack.record("gpu-1")["devices"]) == 8
-    # The pod of the failed validation is kept for diagnosis.
-    assert stack.pods() == ["validate-gpu-2"]
+    # The failed Job and its pod are kept for diagnosis.
+    kept = until(stack.leftovers, lambda left: len(left) == 2)
+    assert [name.startswith("validate-gpu-2") for name in kept] == [True, True]
     assert stack.finding() == "due: node gpu-2: not validated"
     set_fault(CLUSTER, "gpu-2")
     assert stack.run()["gpu-2"]["simulated"] == 8
@@ -124,26 +126,64 @@ def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None
         stack.run(busy="wait", timeout_seconds=3)
 
 
-def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) -> None:
+def meanwhile(stack: Stack, act: Callable[[], object], **changes: Any) -> dict[str, Json]:
+    """Validate the pool, act once the validation pod of gpu-1 runs, and return the output."""
     set_fault(CLUSTER, "gpu-1", "slow=20")
 
     async def both() -> dict[str, Json]:
-        running = asyncio.create_task(validation.validate(stack.document))
-        path = f"{SPACES}/{NAMESPACE}/pods"
-        async with asyncio.timeout(20):
-            while True:
-                items = await asyncio.to_thread(stack.cluster.items, path)
-                phases = {i["metadata"]["name"]: i["status"].get("phase") for i in items}
-                if phases.get("validate-gpu-1") == "Running":
-                    break
-                await asyncio.sleep(0.1)
-        await asyncio.to_thread(stack.cluster.hold, "train", "gpu-1", 8)
+        document = replace(stack.document, **changes)
+        running = asyncio.create_task(validation.validate(document))
+        await asyncio.to_thread(stack.running_pod, "gpu-1")
+        await asyncio.to_thread(act)
         result = await running
         return {node["name"]: node for node in result["nodes"]}
 
-    outcome = asyncio.run(both())
+    return asyncio.run(both())
+
+
+def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) -> None:
+    outcome = meanwhile(stack, lambda: stack.cluster.hold("train", "gpu-1", 8))
     assert (outcome["gpu-1"]["simulated"], outcome["gpu-1"]["deferred"]) == (0, 8)
     assert outcome["gpu-2"]["simulated"] == 8
+
+
+@pytest.mark.promise("A validation pod that is evicted runs again; its node does not fail.")
+def test_an_evicted_pod_is_not_a_failure_of_its_node(stack: Stack) -> None:
+    def evict() -> None:
+        pod = stack.running_pod("gpu-1")["metadata"]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["name"]}}
+        path = f"{SPACES}/{NAMESPACE}/pods/{pod['name']}/eviction"
+        stack.cluster.request("POST", path, body)
+        set_fault(CLUSTER, "gpu-1")
+
+    assert meanwhile(stack, evict)["gpu-1"]["simulated"] == 8
+
+
+@pytest.mark.promise("The validation of a run that was killed ends and is deleted by itself.")
+def test_the_jobs_of_a_killed_run_end_and_go_without_another_run(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-1", "slow=600")
+    killed = stack.killed_while_running("gpu-1")
+    (job,) = [each for each in stack.jobs() if each["metadata"]["name"] == "validate-gpu-1"]
+    assert killed < 0
+    assert job["spec"]["ttlSecondsAfterFinished"] > 0
+    # Only the times are shortened; kube-controller-manager does the rest.
+    path = f"{JOBS}/validate-gpu-1"
+    stack.cluster.request("PATCH", path, {"spec": {"ttlSecondsAfterFinished": 1}})
+    stack.cluster.request("PATCH", path, {"spec": {"activeDeadlineSeconds": 1}})
+    until(
+        lambda: [name for name in stack.leftovers() if name.startswith("validate-gpu-1")],
+        lambda left: left == [],
+    )
+
+
+def test_a_validation_job_goes_with_its_node(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-1", "slow=600")
+    stack.killed_while_running("gpu-1")
+    stack.cluster.request("DELETE", "/api/v1/nodes/gpu-1")
+    until(
+        lambda: [each["metadata"]["name"] for each in stack.jobs()],
+        lambda names: "validate-gpu-1" not in names,
+    )
 
 
 def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> None:
@@ -152,15 +192,22 @@ def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> No
         stack.run(timeout_seconds=5)
 
 
-def test_a_refused_pod_says_by_whom(stack: Stack) -> None:
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        ("pods", r"its validation pod was refused: .*exceeded quota: none"),
+        ("count/jobs.batch", r"its validation Job was refused: .*exceeded quota: none"),
+    ],
+)
+def test_a_refused_pod_or_job_says_by_whom(stack: Stack, resource: str, said: str) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {resource: "0"}}}
     path = f"{SPACES}/{NAMESPACE}/resourcequotas"
     stack.cluster.request("POST", path, quota)
     until(
         lambda: stack.cluster.items(path)[0].get("status", {}),
         lambda status: bool(status.get("hard")),
     )
-    with pytest.raises(ClusterError, match=r"its validation pod was refused: .*exceeded quota"):
+    with pytest.raises(ClusterError, match=said):
         stack.run()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,12 +19,14 @@ from components.loading.loader import load
 from components.nodes.inspect import pool_members
 from components.nodes.record import RECORD
 from components.nodes.startup_taint import has_startup_taint
+from components.requests import write
 from components.settings.cluster import Cluster
 from components.validation import validation
-from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
+from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared, until
 
 T = TypeVar("T")
 SPACES = "/api/v1/namespaces"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -72,9 +76,42 @@ class Stack:
         nodes = self.cluster.items("/api/v1/nodes")
         return sorted(node["metadata"]["name"] for node in nodes if has_startup_taint(node))
 
-    def pods(self) -> list[str]:
-        items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
+    def jobs(self) -> list[Json]:
+        return self.cluster.items(JOBS)
+
+    def leftovers(self) -> list[str]:
+        """Return the names of the Jobs and pods in the namespace of the validation."""
+        items = [*self.jobs(), *self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")]
         return sorted(item["metadata"]["name"] for item in items)
+
+    def running_pod(self, node: str) -> Json:
+        """Wait until a node's validation pod runs, and return the pod."""
+        selector = f"batch.kubernetes.io/job-name=validate-{node}"
+        return until(
+            lambda: [
+                pod
+                for pod in self.cluster.items(f"{SPACES}/{NAMESPACE}/pods", labelSelector=selector)
+                if pod["status"].get("phase") == "Running"
+            ],
+            lambda pods: len(pods) == 1,
+        )[0]
+
+    def killed_while_running(self, node: str) -> int:
+        """Validate in another process, kill it once a node's pod runs; return its exit status."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "components.validation.validation", "validate"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdin
+        process.stdin.write(write(self.document))
+        process.stdin.close()
+        try:
+            self.running_pod(node)
+        finally:
+            process.kill()
+        return process.wait()
 
 
 def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:

@@ -14,8 +14,8 @@ AGENT = "gpu-cluster/"
 
 
 @contextmanager
-def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
-    """Yield a list that is filled at the context's end with the program's requests about pods."""
+def about_validations(stack: str) -> Iterator[list[tuple[str, str]]]:
+    """Yield a list that is filled at the context's end: requests about Jobs and pods."""
     log = ControlPlane(stack).audit_log
     begin, found = log.stat().st_size, []
     yield found
@@ -26,5 +26,5 @@ def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
         (event["verb"], event["requestURI"])
         for event in events
         if event.get("userAgent", "").startswith(AGENT)
-        and (event.get("objectRef") or {}).get("resource") == "pods"
+        and (event.get("objectRef") or {}).get("resource") in ("jobs", "pods")
     ]

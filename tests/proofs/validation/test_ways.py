@@ -25,7 +25,7 @@ from lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.validation import ways
 from tests.proofs.validation.conftest import TOUCHED
-from tests.proofs.validation.requests import about_pods
+from tests.proofs.validation.requests import about_validations
 from tests.proofs.validation.ways import Way
 
 pytestmark = pytest.mark.full
@@ -129,10 +129,10 @@ def test_a_way_to_offer_gpus_is_validated_gpu_by_gpu(
     outcome(name, "each GPU by its UUID", {n: set(d) for n, d in devices.items()} == wanted)
     outcome(name, "as many as declared", first[:2] == (total, total))
 
-    with about_pods(project.stack) as asked:
+    with about_validations(project.stack) as asked:
         again = figures(project.up())
     outcome(name, "a second run changes nothing", again == (total, total, 0))
-    outcome(name, "and reads no pod", asked == [])
+    outcome(name, "and reads no Job and no pod", asked == [])
 
     pod = held(project, way)
     project.fault(FAILS, "kernel-fails=0")
