@@ -23,7 +23,7 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
     *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
-    *("why", "adopt", "probe-key", "preview-state"),
+    *("why", "adopt", "host-keys", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # Targets for developers: tests, and files generated from the project.
