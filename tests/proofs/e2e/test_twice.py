@@ -23,7 +23,7 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 # stack is deployed.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
-    *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
+    *("start", "preview", "comment", "up", "validate", "status", "who", "report", "support-bundle"),
     *("why", "adopt", "host-keys", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
