@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate why report status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview validate why report status who support-bundle adopt leave host-keys env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -86,6 +86,14 @@ adopt: $(VENV) ## take over a running cluster: write what differs into STACK's f
 .PHONY: leave
 leave: $(VENV) ## hand the cluster back, all of it goes on working: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
 	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) commands.leave
+
+.PHONY: host-keys
+host-keys: $(VENV) ## host keys of new hosts, by one scan; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
+	@HOSTS='$(HOSTS)' CONFIRM='$(CONFIRM)' $(RUN) commands.host_keys
+
+.PHONY: support-bundle
+support-bundle: $(VENV) ## write support-STACK.tar.gz for a helper: state, status, pods; no secrets; LIST=1 only lists
+	@$(RUN) commands.support_bundle
 
 .PHONY: down
 down: $(VENV) ## destroy the stack, stop cluster and hosts

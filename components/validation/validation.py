@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
-from components.nodes import record, startup_taint
+from components.nodes import applied, record, startup_taint
 from components.nodes.causes.read import refused_jobs
 from components.nodes.inspect import pool_members, shortfall, with_devices
 from components.program import main
@@ -160,7 +160,8 @@ async def validate(pool: PoolValidation) -> Json:
             failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
-            await _forget_others(client, pool, {n["metadata"]["name"] for n in members})
+            names = {n["metadata"]["name"] for n in members}
+            await _forget_others(client, pool, lambda node: _keeps_record(node, pool, names))
         if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
             reports = await xid.lines(pool.hosts, pool.private_key, names)
@@ -216,23 +217,37 @@ async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) 
         raise ClusterError(*_failure(run.checks, pool, len(run.checks), reports))
 
 
-async def _forget_others(client: Client, pool: PoolValidation, members: set[str]) -> None:
-    """Remove the records of nodes that have left the pool, except nodes in maintenance.
+async def _forget_others(
+    client: Client, pool: PoolValidation, stays: Callable[[Json], bool]
+) -> None:
+    """Remove the pool's validation records of nodes, except nodes in maintenance.
 
     A record that another pool's Command has written in the meantime is kept.
+
+    Args:
+        client: Client of the cluster.
+        pool: The pool.
+        stays: Function that returns whether a node keeps its record.
     """
     for node in await client.list("nodes"):
         kept = record.decode(node)
-        name = node["metadata"]["name"]
-        stays = name in members or name in pool.maintenance
-        if kept and kept.manager == pool.manager and not stays:
+        if kept is None or kept.manager != pool.manager or stays(node):
+            continue
+        if node["metadata"]["name"] not in pool.maintenance:
             await exchange(client, node, None)
+
+
+def _keeps_record(node: Json, pool: PoolValidation, members: set[str]) -> bool:
+    """Return whether a node is in this pool, or in another one that takes over its record."""
+    annotations = node["metadata"].get("annotations") or {}
+    in_pools = {key for key in annotations if key.startswith(applied.PREFIX)}
+    return node["metadata"]["name"] in members or bool(in_pools - {applied.PREFIX + pool.pool})
 
 
 async def forget(pool: PoolValidation) -> Json:
     """Remove the records of a pool's nodes, when the stack is destroyed."""
     async with connect(pool.context) as client:
-        await _forget_others(client, pool, set())
+        await _forget_others(client, pool, lambda _: False)
     return {}
 
 

@@ -23,8 +23,8 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 # stack is deployed.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
-    *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
-    *("why", "adopt", "probe-key", "preview-state"),
+    *("start", "preview", "comment", "up", "validate", "status", "who", "report", "support-bundle"),
+    *("why", "adopt", "host-keys", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # make targets for developers: tests, and files generated from the project.

@@ -26,6 +26,7 @@ from tests.proofs.platform.ways import look
 Json = dict[str, Any]
 
 NFD = "feature.node.kubernetes.io/"
+OWN_TAINT = "example.com/own=x:NoSchedule"
 
 
 def cluster(stack: str, pools: list[Json], **changes: Any) -> Cluster:
@@ -66,6 +67,52 @@ def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Proj
     finally:
         nobody = {"metadata": {"labels": {"somebody/else": None}}}
         project.request("PATCH", "nodes/gpu-2", body=nobody, **merge)
+    assert look(project) == before
+
+
+def kept_on(project: Project, *names: str) -> Json:
+    """Return labels, taints and whether each named node can be used, as pods meet them."""
+    return {name: look(project)[name] for name in names}
+
+
+@pytest.mark.promise(
+    "A pool that only gets another name keeps the labels and taints of its nodes, in every moment."
+)
+def test_a_renamed_pool_leaves_labels_and_taints_of_its_nodes(project: Project) -> None:
+    before = look(project)
+    old = cluster(project.stack, [pool("a100", "gpu-1", "gpu-2", taints=[OWN_TAINT])])
+    new = cluster(project.stack, [pool("h100", "gpu-1", "gpu-2", taints=[OWN_TAINT])])
+    run(project, old, "apply")
+    applied = kept_on(project, "gpu-1", "gpu-2")
+    assert applied["gpu-1"] != before["gpu-1"]
+    # The engine creates the resource with the new name first, and deletes the old one last.
+    run(project, new, "apply")
+    assert kept_on(project, "gpu-1", "gpu-2") == applied
+    run(project, old, "release")
+    assert kept_on(project, "gpu-1", "gpu-2") == applied
+    assert [output["changed"] for output in run(project, new, "apply")] == [0]
+    run(project, new, "release")
+    assert look(project) == before
+
+
+@pytest.mark.parametrize("first", ["joins", "leaves"])
+def test_a_node_that_moves_to_another_pool_keeps_what_both_declare(
+    project: Project, first: str
+) -> None:
+    """The Commands of both pools run in parallel, so either may be the first."""
+    before = look(project)
+    start = [pool("a100", "gpu-1"), pool("l4", "gpu-2", "gpu-3", taints=[OWN_TAINT])]
+    moved = [pool("a100", "gpu-1", "gpu-2"), pool("l4", "gpu-3", taints=[OWN_TAINT])]
+    run(project, cluster(project.stack, start), "apply")
+    after = cluster(project.stack, moved if first == "joins" else moved[::-1])
+    run(project, after, "apply")
+    labels, taints = look(project)["gpu-2"]
+    assert labels == look(project)["gpu-1"][0] | {
+        key: value for key, value in labels.items() if key == "kubernetes.io/hostname"
+    }
+    assert taints == look(project)["gpu-1"][1]
+    assert [output["changed"] for output in run(project, after, "apply")] == [0, 0]
+    run(project, after, "release")
     assert look(project) == before
 
 
