@@ -59,6 +59,7 @@ class Proof:
         self.faults: dict[str, tuple[str, str, bool]] = {}
         self.refusals: dict[str, dict[str, bool]] = {"real part": {}, "fake": {}}
         self.left = 0
+        self.situations: dict[str, bool] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count each test once: by the result of its call, or by a setup that failed."""
@@ -67,6 +68,10 @@ class Proof:
         said = dict(report.user_properties)
         if "containerd_case" in report.keywords:
             self.cases[report.nodeid] = report.outcome == "passed"
+        if "situation" in said:
+            name = str(said["situation"])
+            passed = report.outcome == "passed"
+            self.situations[name] = self.situations.get(name, True) and passed
         if "refusal_by" in said:
             self.refusals[str(said["refusal_by"])][report.nodeid] = report.outcome == "passed"
         if "host_fault" in report.keywords:
@@ -74,6 +79,14 @@ class Proof:
             text = str(said.get("host_fault_said", "nothing"))
             self.faults[report.nodeid] = (name, text, report.outcome == "passed")
         self.left += int(said.get("files_left", 0))  # type: ignore[call-overload]
+
+    def of_the_world(self) -> str:
+        """Return the count of the situations of the world, each with all its tests."""
+        corrected = sum(name.endswith(" corrected") for name in self.situations)
+        return (
+            f"{sum(self.situations.values())} of {len(self.situations)} situations of the world "
+            f"({corrected} verdicts corrected)"
+        )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print a table of the faults that tests have injected, with the results."""
@@ -86,11 +99,12 @@ class Proof:
         """Print the summary line with the totals after pytest's own summary."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         real, fakes = self.refusals.values()
-        if reporter is None or not (self.cases or self.faults or real or fakes):
+        if reporter is None or not (self.cases or self.faults or real or fakes or self.situations):
             return
         healed = sum(healed for _, _, healed in self.faults.values())
         reporter.write_line(
             f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
+            f"{self.of_the_world()}, "
             f"{sum(real.values())} of {len(real)} refusals by real parts, "
             f"{sum(fakes.values())} of {len(fakes)} by fakes with a source, "
             f"{healed} of {len(self.faults)} faults healed, {self.left} files left"
