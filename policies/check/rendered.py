@@ -108,12 +108,15 @@ def _of_chart(folder: str, render: bool) -> Iterator[Entry]:
     try:
         if not render:
             raise NotRendered("--no-render was given")
-        objects = list(chart.render(folder))
+        rendered = chart.render(folder)
     except NotRendered as error:
         yield Unjudged(_shown(folder), chart.KIND, reason=f"not rendered: {error}")
         return
-    for number, (file, manifest) in enumerate(objects, 1):
+    for number, (file, manifest) in enumerate(rendered.objects, 1):
         yield Source(_shown(file), _part(number, manifest), rendered=name)
+    for missing in rendered.left_out:
+        reason = f"{missing} is not in the folder charts; run helm dependency build"
+        yield Unjudged(_shown(folder), "chart that a chart needs", reason=reason)
 
 
 def _built(one: Kustomization, render: bool) -> Iterator[Source]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from policies.charts import plugin_path
 from tests.policies.check.running import Run, check
 from tests.policies.check.samples import BAD, GOOD
 
@@ -195,18 +196,48 @@ def test_a_chart_that_is_not_rendered_is_named_by_any_of_its_files(
 ) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "none"))
-    chart = _chart(tmp_path / "charts/train", "kind: Pod\nspec: {{ .Values.gpus }}\n")
-    for name in (tmp_path, chart, chart / "templates/pod.yaml", chart / "Chart.yaml"):
+    folder = _chart(tmp_path / "charts/train", "kind: Pod\nspec: {{ .Values.gpus }}\n")
+    for name in (tmp_path, folder, folder / "templates/pod.yaml", folder / "Chart.yaml"):
         done, report = _report("--mixed", str(name))
         assert (done.code, report["problems"]) == (0, [])
         (named,) = report["unjudged"]
-        assert (named["what"], named["file"]) == ("Helm chart", str(chart))
+        assert (named["what"], named["file"]) == ("Helm chart", str(folder))
         assert "helm is not on PATH" in named["message"]
     assert "nothing was judged" in check(str(tmp_path)).output
 
 
 def test_a_chart_in_the_root_hides_no_other_file(tmp_path: Path) -> None:
-    chart = _chart(tmp_path, "kind: Pod\nspec: {{ .Values.gpus }}\n")
-    _write(chart, examples__pod=BAD)
+    folder = _chart(tmp_path, "kind: Pod\nspec: {{ .Values.gpus }}\n")
+    _write(folder, examples__pod=BAD)
     done, report = _report("--no-render", str(tmp_path))
     assert (done.code, len(report["violations"]), len(report["unjudged"])) == (1, 2, 1)
+
+
+HAS_HELM = shutil.which("helm") is not None
+PROGRAMS = [
+    pytest.param("helm", marks=pytest.mark.skipif(not HAS_HELM, reason="needs helm on PATH")),
+    pytest.param("plugin", marks=pytest.mark.skipif(not plugin_path(), reason="needs the plugin")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.promise("A chart in a folder is rendered with its own values and judged.")
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("dependencies", [[], [{"name": "absent", "version": "1.0.0"}]])
+def test_a_chart_is_judged_by_what_it_renders(
+    program: str, dependencies: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if program == "plugin":
+        monkeypatch.setenv("PATH", str(Path(str(plugin_path())).parent))
+    template = GOOD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: {{ .Values.gpus }}")
+    assert template != GOOD
+    folder = _chart(tmp_path / "charts/train", template)
+    described = {**yaml.safe_load(CHART), "dependencies": dependencies}
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(described))
+    done, report = _report(str(tmp_path))
+    (found,) = report["violations"]
+    assert (done.code, found["rule"], report["problems"]) == (1, "GPU001", [])
+    assert found["file"].startswith(str(folder))
+    assert ["absent is not" in left["message"] for left in report["unjudged"]] == [True] * len(
+        dependencies
+    )
