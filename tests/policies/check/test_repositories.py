@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.charts import plugin_path
+import toolchain
+from policies.charts import PLUGIN
 from tests.policies.check.running import Run, check
 from tests.policies.check.samples import BAD, GOOD
 
@@ -214,21 +215,18 @@ def test_a_chart_in_the_root_hides_no_other_file(tmp_path: Path) -> None:
 
 
 HAS_HELM = shutil.which("helm") is not None
-PROGRAMS = [
-    pytest.param("helm", marks=pytest.mark.skipif(not HAS_HELM, reason="needs helm on PATH")),
-    pytest.param("plugin", marks=pytest.mark.skipif(not plugin_path(), reason="needs the plugin")),
-]
+HELM = pytest.mark.skipif(not HAS_HELM, reason="needs helm on PATH")
 
 
 @pytest.mark.slow
 @pytest.mark.promise("A chart in a folder is rendered with its own values and judged.")
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [pytest.param("helm", marks=HELM), "plugin"])
 @pytest.mark.parametrize("dependencies", [[], [{"name": "absent", "version": "1.0.0"}]])
 def test_a_chart_is_judged_by_what_it_renders(
     program: str, dependencies: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if program == "plugin":
-        monkeypatch.setenv("PATH", str(Path(str(plugin_path())).parent))
+        monkeypatch.setenv("PATH", str(toolchain.ensure(PLUGIN)[PLUGIN].path.parent))
     template = GOOD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: {{ .Values.gpus }}")
     assert template != GOOD
     folder = _chart(tmp_path / "charts/train", template)
