@@ -23,18 +23,18 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
     *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
-    *("why", "adopt", "probe-key", "preview-state"),
+    *("why", "new", "adopt", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # Targets for developers: tests, and files generated from the project.
 DEVELOPERS = re.compile(
-    r"test.*|promises|facts|roles|change-schema|fuzz|check|bench|lock|clean|house"
+    r"test.*|promises|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|clean|house"
 )
 # Commands that fail when they are run a second time, with a part of their message.
 REFUSED = {"forget": "of which the state holds nothing"}
 # Commands that fail each time, with a part of their message: the probe is not on simulated hosts,
-# and no pod is named.
-NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD="}
+# no pod is named, and the stack has a file.
+NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD=", "new": "a file that exists"}
 
 
 def test_each_target_is_a_user_s_or_a_developer_s() -> None:
