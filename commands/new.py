@@ -157,6 +157,9 @@ def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKey
     # A machine behind a jump host can't be reached without a login to the jump host.
     behind = {(each.address, each.port or 22) for each in machines if each.jump}
     missing = [place for place in places if place not in trusted and place not in behind]
+    if missing and not options.scan and asks():
+        question = f"take {len(missing)} unknown host keys from the network? (y/N): "
+        options.scan = "1" if input(question).strip().lower() in ("y", "yes") else "0"
     if options.scan != "1" or not missing:
         return HostKeys(trusted=trusted)
     found = asyncio.run(scanned(missing))

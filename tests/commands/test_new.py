@@ -90,3 +90,38 @@ def test_variables_of_make_are_the_options(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_path_of_a_key_is_quoted_in_the_command_that_is_printed() -> None:
     draft = new.Draft(settings={}, key_files=("~/.ssh/a b; rm -rf x",))
     assert "< '~/.ssh/a b; rm -rf x'" in "\n".join(new.next_steps("lab", draft))
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
+    """Answer the questions of a terminal; return the list of questions."""
+    asked: list[str] = []
+    rest = iter(given)
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return next(rest)
+
+    monkeypatch.setattr(new, "asks", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    return asked
+
+
+def test_a_person_at_a_terminal_is_asked_for_what_no_option_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = answers(monkeypatch, "", "~/hosts.ini", "prod", "n")
+    assert run("--stack", "lab")["gpus"] == 4
+    assert [question.partition(" (")[0] for question in asked] == [
+        "context of a running cluster",
+        "file of an Ansible inventory",
+        "context of the kubeconfig",
+        "take 1 unknown host keys from the network?",
+    ]
+    assert load_stack_file(folder / "Pulumi.lab.yaml").kubernetes.context == "prod"
+
+
+def test_a_person_who_has_neither_cluster_nor_inventory_names_nodes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, "", "", "gpu-[1-2]", "")
+    assert run("--stack", "lab")["gpus"] == 16
