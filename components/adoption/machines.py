@@ -26,23 +26,28 @@ from components.ansible.inventory import (
     unreadable,
 )
 from components.base.address import Address
-from components.base.names import is_dns_subdomain
+from components.base.names import POOL_NAME_LIMIT, is_dns_subdomain
 from components.settings.hosts.runtime import Engine
 from components.settings.hosts.user import User
 from components.settings.nodes.devices import GPU_LIMIT
 from components.settings.nodes.taint import Taint
 
-# Names of groups, with `-` written as `_`: nodes, control plane, and all of both.
-_PRODUCT = r"(?:(?:kube|k8s|k3s|rke2)_)?"
-_NODES = re.compile(rf"{_PRODUCT}(?:nodes?|workers?|agents?|worker_nodes)")
-_CONTROL_PLANE = re.compile(rf"{_PRODUCT}(?:control_?planes?|masters?|servers?|controllers?)")
-_CLUSTER = re.compile(r"(?:kube|k8s|k3s|rke2)_cluster|kubernetes|cluster")
+# Words of group names. A group of nodes is named by the words of one set, besides the product.
+_PRODUCTS = frozenset({"kube", "k8s", "k3s", "rke2", "kubernetes"})
+_NODES = frozenset({"node", "nodes", "worker", "workers", "agent", "agents"})
+_CONTROL_PLANE = frozenset(
+    {"control", "plane", "planes", "controlplane", "controlplanes", "controller", "controllers"}
+    | {"master", "masters", "server", "servers"}
+)
+_CLUSTER = frozenset({"cluster"})
 _GPU_WORDS = frozenset({"gpu", "gpus", "nvidia", "dgx", "hgx", "accelerated"})
 _OTHERS = frozenset({"no", "non", "without", "cpu"})
 # Names of GPU models, such as a100, h200, gb200, l40s, v100, t4 and rtx6000.
 _MODEL = re.compile(r"(?:[abhv]|gb|gh)[1-9][0-9]{1,2}0?|l4|l40s?|t4|a[1-9]0|rtx[0-9]{4}|p100|p40")
 _COUNTS = ("gpus_per_node", "gpu_count", "gpu_num", "num_gpus", "gpus", "nvidia_gpu_count", "ngpus")
 _MODELS = ("gpu_type", "gpu_model", "gpu_product", "gpu")
+_TRUTHS = ("gpu_enabled", "has_gpu", "gpu_passthrough")
+_VENDOR = re.compile(r"^((nvidia|tesla|geforce)-)+")
 _ADDRESS = ("ansible_host", "ansible_ssh_host")
 _PORT = ("ansible_port", "ansible_ssh_port")
 _USER = ("ansible_user", "ansible_ssh_user")
@@ -179,7 +184,7 @@ def _nodes(inventory: Inventory) -> list[str]:
     found: dict[str, None] = {}
     for wanted in (_NODES, _CONTROL_PLANE, _CLUSTER):
         for group in inventory.groups:
-            if wanted.fullmatch(_plain(group)):
+            if _is_of(group, wanted):
                 found |= dict.fromkeys(inventory.members(group))
     return [name for name in inventory.hosts if name in found]
 
@@ -200,7 +205,9 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
     if named := [name for name in candidates if _says_gpu(_words(name, letters=True))]:
         return named, "their names say so"
     workers = [
-        name for name in candidates if not nodes or _is_in(_NODES, inventory.groups_of(name))
+        name
+        for name in candidates
+        if not nodes or any(_is_of(group, _NODES) for group in inventory.groups_of(name))
     ]
     return workers, _ALL_OF_THEM
 
@@ -230,7 +237,8 @@ def _describes_gpus(variables: Variables) -> bool:
     labels = _labels(variables.get("node_labels"))
     return bool(
         count
-        or truth(variables, "gpu_passthrough")
+        or any(truth(variables, name) for name in _TRUTHS)
+        or _model_of(variables)
         or any(
             value.lower() not in ("false", "no", "0")
             for key, value in labels.items()
@@ -240,12 +248,14 @@ def _describes_gpus(variables: Variables) -> bool:
     )
 
 
-def _plain(group: str) -> str:
-    return group.lower().replace("-", "_")
-
-
-def _is_in(wanted: re.Pattern[str], groups: Iterable[str]) -> bool:
-    return any(wanted.fullmatch(_plain(group)) for group in groups)
+def _is_of(group: str, kind: frozenset[str]) -> bool:
+    """Return True if a group is named by words of a kind, such as `kube-node`."""
+    words = _words(group)
+    rest = words - _PRODUCTS
+    if kind is _CLUSTER:
+        return rest <= kind and bool(words & (_PRODUCTS | kind))
+    # `master_nodes` are no workers.
+    return bool(rest & kind) and rest <= kind | (_NODES if kind is _CONTROL_PLANE else frozenset())
 
 
 def _words(name: str, *, letters: bool = False) -> set[str]:
@@ -263,6 +273,13 @@ def _model(words: Iterable[str]) -> str:
     return next((word for word in sorted(words) if _MODEL.fullmatch(word)), "")
 
 
+def _model_of(variables: Variables) -> str:
+    """Return the GPU model that a variable names, as the name of a pool, such as `rtx-5090`."""
+    written = re.sub(r"[^a-z0-9]+", "-", (text(variables, _MODELS) or "").lower()).strip("-")
+    model = _VENDOR.sub("", written)[:POOL_NAME_LIMIT].strip("-")
+    return model if re.search("[a-z]", model) and re.search("[0-9]", model) else ""
+
+
 def _count(variables: Variables) -> int | None:
     for name in _COUNTS:
         value = variables.get(name)
@@ -276,7 +293,7 @@ def _machine(inventory: Inventory, name: str) -> Machine:
     variables = inventory.variables(name)
     groups = inventory.groups_of(name)
     address, why_not = _address(name, variables)
-    words = set().union(*map(_words, (name, *groups, text(variables, _MODELS) or "")))
+    words = set().union(*map(_words, (name, *groups)))
     dgx = {"dgx", "hgx"} & (words | _words(name, letters=True))
     notes = [
         *why_not,
@@ -291,8 +308,8 @@ def _machine(inventory: Inventory, name: str) -> Machine:
         user=_user(variables),
         key_file=text(variables, _KEY) or "",
         gpus=_count(variables) or (8 if dgx else None),
-        model=_model(words),
-        control_plane=_is_in(_CONTROL_PLANE, groups),
+        model=_model_of(variables) or _model(words),
+        control_plane=any(_is_of(group, _CONTROL_PLANE) for group in groups),
         labels={
             key: value
             for key, value in sorted(_labels(variables.get("node_labels")).items())
@@ -391,7 +408,7 @@ def _taints(value: object) -> tuple[Taint, ...]:
 
 
 def _engine(variables: Variables, groups: Iterable[str]) -> Engine:
-    names = {_plain(group).partition("_")[0] for group in groups}
+    names = set[str]().union(*map(_words, groups))
     for engine in (Engine.K3S, Engine.RKE2):
         if engine in names or f"{engine}_version" in variables:
             return engine

@@ -152,7 +152,7 @@ nvidia_driver_version: "384.111"
         hosts=(("node2", "192.0.2.2", "root"), ("node3", "192.0.2.3", "root")),
         comments=("nvidia_gpu_nodes names them", "names node9", "384.111", "Nothing names a user"),
     ),
-    # find_string "[k8s_cluster:children]": a playbook with ports, passwords and a quoted user.
+    # A playbook for offline sites, with ports, passwords and a quoted user.
     "kubespray that says nothing of GPUs": Case(
         files={
             "inventory.ini": """
@@ -449,6 +449,49 @@ kube_node
         },
         pools={"gpu": (("k8s-1", "k8s-2"), 8)},
         hosts=(("k8s-1", "127.0.0.1", "vagrant"), ("k8s-2", "127.0.0.1", "vagrant")),
+    ),
+    # ska-telescope/ansible-playbooks, hosts_k8s, with machines of a mining pool that says
+    # `gpu_enabled` for all and takes it back (chutesai/chutes-miner).
+    "long names of groups": Case(
+        files={
+            "hosts": """
+[kubernetes_master_nodes]
+test-master-0 ansible_host=192.0.2.85 node_role=master
+[kubernetes_worker_nodes]
+test-worker-0 ansible_host=192.0.2.91 data_vol=""
+test-worker-1 ansible_host=192.0.2.92 gpu_enabled=False
+[cluster_nodes:children]
+kubernetes_master_nodes
+kubernetes_worker_nodes
+[kubernetes_worker_nodes:vars]
+gpu_enabled=true
+"""
+        },
+        pools={"gpu": (("test-worker-0",), 8)},
+        hosts=(("test-worker-0", "192.0.2.91", "root"),),
+    ),
+    # A guide to RKE2 and a home cluster: labels as one text, models as a variable.
+    "models of cards": Case(
+        files={
+            "hosts.yaml": """
+all:
+  children:
+    control_plane: {hosts: {cp-1: {ansible_host: 192.0.2.10}}}
+    cpu_workers: {hosts: {cpu-1: {ansible_host: 192.0.2.20}}}
+    gpu_workers:
+      hosts:
+        worker-5090: {ansible_host: w5090.example.net, gpu: rtx_5090, vram: 48gb}
+        worker-3090: {ansible_host: w3090.example.net, gpu: NVIDIA RTX_3090_Ti}
+      vars: {rke2_type: agent, node_labels: "workload=gpu,nvidia.com/gpu=true"}
+  vars: {ansible_user: ec2-user, rke2_version: v1.28.4+rke2r1}
+"""
+        },
+        pools={"rtx-5090": (("worker-5090",), 8), "rtx-3090-ti": (("worker-3090",), 8)},
+        hosts=(
+            ("worker-5090", "w5090.example.net", "ec2-user"),
+            ("worker-3090", "w3090.example.net", "ec2-user"),
+        ),
+        engine="rke2",
     ),
     # The output of `ansible-inventory --list`.
     "the output of ansible-inventory": Case(
