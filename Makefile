@@ -52,8 +52,8 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 	@$(RUN) commands.up
 
 .PHONY: validate
-validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
-	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
+validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests; JUNIT=file, CTRF=file
+	@NODES='$(NODES)' TESTS='$(TESTS)' JUNIT='$(JUNIT)' CTRF='$(CTRF)' $(RUN) commands.validate
 
 .PHONY: why
 why: $(VENV) ## why a pod does not run, and what would help: make why POD=namespace/name

@@ -1,21 +1,30 @@
 """Program of `make validate NODES=gpu-[1-2]`: bring the stack up and validate nodes again.
 
 Without NODES all nodes are validated. `make validate TESTS=all-reduce` runs user-defined tests on
-the named nodes, or on all of them, and validates only nodes that are named.
+the named nodes, or on all of them, and validates only nodes that are named. `JUNIT=file` and
+`CTRF=file` write the results as reports that CI systems read.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 from commands import up
 from commands.stack import Stack
-from commands.watched import answering
+from commands.watched import Answer, answering
+from components.change.file import replace_text
 from components.settings.nodes.node_range import expand
 from components.settings.nodes.pool import Pool, gpu_pools
+from components.validation.reports import Case, cases, ctrf, failed, junit
 from components.validation.selection import ALL, ASKED, TESTS
+
+REPORTS = {"JUNIT": junit, "CTRF": ctrf}
+"""The forms of reports, by the environment variable that names the report's file."""
 
 
 def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> str:
@@ -69,6 +78,28 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
     return ",".join(names)
 
 
+@contextmanager
+def reported(stack: str, answer: Answer) -> Iterator[None]:
+    """Write the reports that the environment asks for, also of a run that fails.
+
+    Args:
+        stack: Name of the stack.
+        answer: The JSON document of the command; holds the outputs after a run.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        _write(stack, failed(str(error.code)))
+        raise
+    _write(stack, cases(answer["outputs"]["nodes"], answer["outputs"]["tests"]))
+
+
+def _write(stack: str, found: Sequence[Case]) -> None:
+    for variable, render in REPORTS.items():
+        if target := os.environ.get(variable):
+            replace_text(Path(target), render(stack, found, datetime.now(UTC)))
+
+
 def main() -> None:
     """Validate the nodes and run the tests that were chosen; exit with 1 if that fails."""
     stack = Stack.current()
@@ -80,7 +111,12 @@ def main() -> None:
         os.environ[ASKED] = chosen(nodes, *known) if nodes.strip() or not tests else ""
     except ValueError as error:
         sys.exit(str(error))
-    with answering("validate") as answer, stack.held("make validate"), stack.unsalted():
+    with (
+        answering("validate") as answer,
+        stack.held("make validate"),
+        stack.unsalted(),
+        reported(stack.name, answer),
+    ):
         up.run(stack, answer, "validate")
 
 
