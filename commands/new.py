@@ -34,7 +34,6 @@ from components.adoption.machines import Found, Machine, find, places_of
 from components.adoption.observed import ObservedCluster
 from components.adoption.propose import propose
 from components.adoption.read import read_cluster
-from components.adoption.stack_text import commented_hosts, new_text
 from components.ansible.read import read
 from components.kubernetes.api import connect
 from components.loading.stack_file import load_stack_file
@@ -48,14 +47,6 @@ from policies.printable import printable
 # Names that Pulumi allows for a stack (pulumi/pulumi, sdk/go/common/tokens, ParseStackName).
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
-_OPEN = (
-    "Hosts of which something is not known yet. Complete them and remove the leading `# `; the "
-    "stack then prepares them. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
-)
-_ADOPTED = (
-    "The cluster's hosts stay as they are. If the stack shall prepare them, complete these lines "
-    "and remove the leading `# `. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
-)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -168,43 +159,39 @@ def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKey
     return HostKeys(trusted=trusted, scanned=found)
 
 
-def draft_of(options: argparse.Namespace, wanted: Wanted) -> tuple[Draft, str, str]:
-    """Return the draft, a sentence about its sources, and why hosts are comments.
+def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
+    """Return the stack file that the sources say.
 
     Raises:
         FaultError: A source can't be read, or nothing in it has GPUs.
     """
     chosen = tuple(name for pattern in wanted.nodes for name in expand(pattern))
-    found = (
-        _found(Path(options.from_inventory).expanduser(), chosen)
-        if options.from_inventory
-        else None
-    )
+    found = _found(options.from_inventory, chosen) if options.from_inventory else None
     if options.from_cluster:
-        observed = asyncio.run(observed_of(options.from_cluster))
-        proposal = propose(observed, options.from_cluster)
-        if proposal.refused:
-            raise FaultError(*proposal.refused)
-        if "pools" not in proposal.settings:
-            raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
-        machines = of_nodes(observed) if found is None else found.machines
-        draft = from_cluster(observed, proposal, found, keys_of(machines, options))
-        sources = "the running cluster" + (" and an inventory" if found else "")
-        return draft, f"Written from {sources}.", _OPEN if found else _ADOPTED
+        return _of_cluster(options, found)
     if found is not None:
-        keys = keys_of(found.machines, options)
-        draft = from_inventory(found, wanted, options.stack, keys)
-        return draft, "Written from an inventory of Ansible.", _OPEN
-    if not wanted.nodes:
-        raise FaultError(
-            Fault(
-                "make new",
-                "no source",
-                "a cluster, an inventory, or names of nodes",
-                "set FROM_CLUSTER=context, FROM_INVENTORY=file, or NODES=gpu-[1-4]",
-            )
+        return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
+    if wanted.nodes:
+        return from_nothing(wanted, options.stack)
+    raise FaultError(
+        Fault(
+            "make new",
+            "no source",
+            "a cluster, an inventory, or names of nodes",
+            "set FROM_CLUSTER=context, FROM_INVENTORY=file, or NODES=gpu-[1-4]",
         )
-    return from_nothing(wanted, options.stack), "Written from your answers.", _OPEN
+    )
+
+
+def _of_cluster(options: argparse.Namespace, found: Found | None) -> Draft:
+    observed = asyncio.run(observed_of(options.from_cluster))
+    proposal = propose(observed, options.from_cluster)
+    if proposal.refused:
+        raise FaultError(*proposal.refused)
+    if "pools" not in proposal.settings:
+        raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
+    machines = of_nodes(observed) if found is None else found.machines
+    return from_cluster(observed, proposal, found, keys_of(machines, options))
 
 
 def _found(name: str, chosen: Sequence[str]) -> Found:
@@ -222,12 +209,6 @@ def _no_gpus(where: str) -> Fault:
         "a resource, a group, a variable or names that say which machines have GPUs",
         "name them, without FROM_CLUSTER: NODES=gpu-[1-4]",
     )
-
-
-def text_of(draft: Draft, origin: str, why: str) -> str:
-    """Return the text of the new stack file."""
-    text = new_text(draft.settings, origin, draft.comments)
-    return text + commented_hosts(draft.hosts, why, has_hosts="hosts" in draft.settings)
 
 
 def write(file: Path, text: str) -> Cluster:
@@ -263,8 +244,8 @@ def run(options: argparse.Namespace, answer: Answer) -> None:
         wanted = replace(
             wanted, context=input("context of the kubeconfig (empty: later): ").strip()
         )
-    draft, origin, why = draft_of(options, wanted)
-    cluster = write(file, text_of(draft, origin, why))
+    draft = draft_of(options, wanted)
+    cluster = write(file, draft.text)
     gpus = sum(pool.gpus for pool in cluster.pools)
     answer |= {"file": file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
     open_ = f", {len(draft.hosts)} more as comments" if draft.hosts else ""

@@ -10,6 +10,7 @@ from components.adoption.machines import Found, Machine
 from components.adoption.observed import ObservedCluster, ObservedNode
 from components.adoption.pools import gpu_pools, unique_names
 from components.adoption.propose import Proposal
+from components.adoption.stack_text import FROM_CLUSTER, commented_hosts, new_text
 from components.nodes.usage import natural
 from components.settings.gpu_operator import Distribution
 from components.settings.hosts.host import Role
@@ -61,6 +62,16 @@ class Wanted:
     nodes: tuple[str, ...] = ()
 
 
+OPEN = (
+    "Hosts of which something is not known yet. Complete them and remove the leading `# `; the "
+    "stack then prepares them. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
+)
+ADOPTED = (
+    "The cluster's hosts stay as they are. If the stack shall prepare them, complete these lines "
+    "and remove the leading `# `. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Draft:
     """A stack file that is not written yet.
@@ -71,12 +82,23 @@ class Draft:
         hosts: Hosts that are written as comments, since something about them is not known; each
             with its reasons.
         key_files: Private keys that the inventory names.
+        origin: Sentence that says what the settings were written from.
+        about_hosts: Sentences that say why hosts are comments.
     """
 
     settings: Settings
     comments: Mapping[Location, tuple[str, ...]] = field(default_factory=dict)
     hosts: tuple[tuple[Settings, tuple[str, ...]], ...] = ()
     key_files: tuple[str, ...] = ()
+    origin: str = "Written from your answers."
+    about_hosts: str = OPEN
+
+    @property
+    def text(self) -> str:
+        """Return the text of the stack file."""
+        text = new_text(self.settings, self.origin, self.comments)
+        has_hosts = "hosts" in self.settings
+        return text + commented_hosts(self.hosts, self.about_hosts, has_hosts=has_hosts)
 
 
 def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> Draft:
@@ -115,7 +137,9 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
         comments["driver", "source"] = (
             f"The hosts keep their driver. The inventory installs version {found.driver}.",
         )
-    return with_hosts(Draft(settings=settings, comments=comments), found.machines, keys)
+    origin = "Written from an inventory of Ansible."
+    draft = Draft(settings=settings, comments=comments, origin=origin)
+    return with_hosts(draft, found.machines, keys)
 
 
 def from_nothing(wanted: Wanted, stack: str) -> Draft:
@@ -152,11 +176,12 @@ def from_cluster(
         found: Machines of an inventory, which become hosts of the stack; None without inventory.
         keys: Host keys that are known.
     """
-    notes = {("pools",): proposal.notes} if proposal.notes and "pools" in proposal.settings else {}
-    draft = Draft(settings=dict(proposal.settings), comments=notes)
+    notes: dict[Location, tuple[str, ...]] = {("pools",): proposal.notes}
+    draft = Draft(settings=dict(proposal.settings), comments=notes, origin=FROM_CLUSTER)
     if found is None:
-        machines = of_nodes(observed)
-        return replace(draft, hosts=tuple((each, ()) for each in _hosts(machines, keys)))
+        hosts = tuple((each, ()) for each in _hosts(of_nodes(observed), keys))
+        return replace(draft, hosts=hosts, about_hosts=ADOPTED)
+    draft = replace(draft, origin="Written from the running cluster and an inventory.")
     nodes = [node for pool in gpu_pools(observed.nodes) for node in pool.nodes]
     return with_hosts(draft, _matched(found.machines, nodes), keys)
 
@@ -201,7 +226,8 @@ def with_hosts(draft: Draft, machines: Sequence[Machine], keys: HostKeys) -> Dra
         reasons: list[str] = []
         if machine.node not in members:
             reasons.append("its node is in no pool by name")
-        taken = {machine.node, *([place] if machine.address else [])}
+        taken: set[str | tuple[str, int]] = {machine.node}
+        taken |= {place} if machine.address else set()
         if seen & taken:
             reasons.append("another host has the same node, or the same address and port")
         seen |= taken
@@ -216,7 +242,8 @@ def with_hosts(draft: Draft, machines: Sequence[Machine], keys: HostKeys) -> Dra
         comments["hosts",] = (
             "Nothing names a user, so the login is as root. Another: user: name, in ssh or a host.",
         )
-    return Draft(
+    return replace(
+        draft,
         settings=settings,
         comments={at: lines for at, lines in comments.items() if at[0] in settings},
         hosts=tuple(open_),

@@ -58,8 +58,8 @@ def _commented(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
     places = parse(body).lines
     above: dict[int, list[str]] = {}
     for at, texts in comments.items():
-        if (line := places.get((KEY, *at))) is not None:
-            above.setdefault(line, []).extend(texts)
+        if (place := places.get((KEY, *at))) is not None:
+            above.setdefault(place, []).extend(texts)
     written: list[str] = []
     for number, line in enumerate(lines, start=1):
         indent = line[: len(line) - len(line.lstrip())]

@@ -113,7 +113,7 @@ class Inventory:
             merged |= self.groups[name].variables if name in self.groups else {}
         for name in groups:
             merged |= self.group_files.get(name, {})
-        return merged | self.hosts.get(host, {}) | self.host_files.get(host, {})
+        return {**merged, **self.hosts.get(host, {}), **self.host_files.get(host, {})}
 
 
 class Builder:

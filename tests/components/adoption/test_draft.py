@@ -12,7 +12,6 @@ import pytest
 
 from components.adoption.draft import (
     UNKNOWN,
-    Draft,
     HostKeys,
     Wanted,
     from_cluster,
@@ -23,7 +22,6 @@ from components.adoption.draft import (
 from components.adoption.machines import Found, find, places_of
 from components.adoption.observed import ObservedCluster
 from components.adoption.propose import propose
-from components.adoption.stack_text import commented_hosts, new_text
 from components.ansible.read import read
 from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
@@ -520,11 +518,6 @@ def every_key(found: Found) -> HostKeys:
     return HostKeys(trusted=dict.fromkeys(places_of(found.machines), KEYS[0]))
 
 
-def text_of(draft: Draft) -> str:
-    text = new_text(draft.settings, comments=draft.comments)
-    return text + commented_hosts(draft.hosts, "Hosts.", has_hosts="hosts" in draft.settings)
-
-
 def loaded(text: str, folder: Path) -> Cluster:
     path = folder / "Pulumi.new.yaml"
     path.write_text(text, encoding="utf-8")
@@ -540,9 +533,9 @@ def comments_of(text: str) -> str:
 
 def completed(text: str) -> str:
     """Return a stack file after a person completed its commented hosts."""
-    start = text.index("    # Hosts.\n") if "    # Hosts.\n" in text else len(text)
-    uncommented = re.sub(r"(?m)^    # ", "    ", text[start:].replace("    # Hosts.\n", ""))
-    return text[:start] + uncommented.replace(UNKNOWN, KEYS[1])
+    head, _, hosts = text.partition("ssh_host_ed25519_key.pub.\n")
+    uncommented = re.sub(r"(?m)^    # ", "    ", hosts)
+    return f"{head}ssh_host_ed25519_key.pub.\n{uncommented.replace(UNKNOWN, KEYS[1])}"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -551,7 +544,7 @@ def completed(text: str) -> str:
 )
 def test_an_inventory_becomes_a_stack_file_that_loads(case: Case, tmp_path: Path) -> None:
     found = found_in(case, tmp_path)
-    text = text_of(from_inventory(found, Wanted(), "new", every_key(found)))
+    text = from_inventory(found, Wanted(), "new", every_key(found)).text
     made = loaded(text, tmp_path)
     pools = {pool.name: (pool.node_names, pool.gpus_per_node) for pool in made.pools}
     assert pools == case.pools
@@ -567,7 +560,7 @@ def test_a_host_without_a_known_key_is_a_comment_that_a_person_completes(
     case: Case, tmp_path: Path
 ) -> None:
     found = found_in(case, tmp_path)
-    text = text_of(from_inventory(found, Wanted(), "new", HostKeys()))
+    text = from_inventory(found, Wanted(), "new", HostKeys()).text
     assert loaded(text, tmp_path).hosts == ()
     addressed = {each.node for each in found.machines if each.address}
     if len(addressed) == len(found.machines):
@@ -583,7 +576,7 @@ def test_a_jump_host_stands_in_each_host_behind_it(tmp_path: Path) -> None:
     ):
         folder = tmp_path / name.replace(" ", "-")
         found = found_in(CASES[name], folder)
-        made = loaded(text_of(from_inventory(found, Wanted(), "new", every_key(found))), folder)
+        made = loaded(from_inventory(found, Wanted(), "new", every_key(found)).text, folder)
         bastions = [host.bastion for host in made.hosts if host.bastion]
         assert len(bastions) == len(made.hosts)
         assert {(each.address, each.port, each.user) for each in bastions} == {jump}
@@ -591,21 +584,21 @@ def test_a_jump_host_stands_in_each_host_behind_it(tmp_path: Path) -> None:
 
 def test_labels_and_taints_of_an_inventory_are_kept(tmp_path: Path) -> None:
     found = found_in(CASES["kubespray with a dedicated group"], tmp_path)
-    (pool,) = loaded(text_of(from_inventory(found, Wanted(), "n", HostKeys())), tmp_path).pools
+    (pool,) = loaded(from_inventory(found, Wanted(), "n", HostKeys()).text, tmp_path).pools
     assert pool.labels == {"nvidia.com/gpu": "true", "example.com/pool": "h100"}
     assert [*map(str, pool.taints)] == ["nvidia.com/gpu:NoSchedule", "team=ml:NoExecute"]
 
 
 def test_a_machine_with_both_roles_is_a_gpu_control_plane(tmp_path: Path) -> None:
     found = found_in(CASES["kubespray with a bastion"], tmp_path)
-    made = loaded(text_of(from_inventory(found, Wanted(), "n", every_key(found))), tmp_path)
+    made = loaded(from_inventory(found, Wanted(), "n", every_key(found)).text, tmp_path)
     assert [host.role for host in made.hosts] == ["gpu-control-plane"]
 
 
 def test_what_a_person_says_comes_before_what_is_assumed(tmp_path: Path) -> None:
     found = found_in(CASES["deepops"], tmp_path)
     wanted = Wanted(context="prod", platform="gpu-operator", gpus=4)
-    text = text_of(from_inventory(found, wanted, "new", HostKeys()))
+    text = from_inventory(found, wanted, "new", HostKeys()).text
     made = loaded(text, tmp_path)
     assert (made.kubernetes.context, made.platform) == ("prod", "gpu-operator")
     assert [pool.gpus_per_node for pool in made.pools] == [4]
@@ -616,7 +609,7 @@ def test_what_a_person_says_comes_before_what_is_assumed(tmp_path: Path) -> None
 def test_a_scanned_key_is_marked_as_unproven(tmp_path: Path) -> None:
     found = found_in(CASES["deepops"], tmp_path)
     scanned = HostKeys(scanned=dict.fromkeys(places_of(found.machines), KEYS[0]))
-    text = text_of(from_inventory(found, Wanted(), "new", scanned))
+    text = from_inventory(found, Wanted(), "new", scanned).text
     assert len(loaded(text, tmp_path).hosts) == 2
     assert comments_of(text).count("compare its fingerprint") == 2
 
@@ -627,14 +620,14 @@ def test_text_of_an_inventory_never_leaves_its_comment(tmp_path: Path) -> None:
         CASES["deepops"],
         files={"i.yaml": f"kube_node:\n  hosts: {{gpu-1: {{nvidia_gpu_nodes: [{name!r}]}}}}\n"},
     )
-    text = text_of(from_inventory(found_in(case, tmp_path), Wanted(), "new", HostKeys()))
+    text = from_inventory(found_in(case, tmp_path), Wanted(), "new", HostKeys()).text
     assert loaded(text, tmp_path).platform == "device-plugin"
     assert all(line.isprintable() for line in text.splitlines())
     assert "characters more" in text
 
 
 def test_nodes_that_a_person_names_are_a_stack(tmp_path: Path) -> None:
-    text = text_of(from_nothing(Wanted(nodes=("gpu-[1-2]", "x")), "new"))
+    text = from_nothing(Wanted(nodes=("gpu-[1-2]", "x")), "new").text
     (pool,) = loaded(text, tmp_path).pools
     assert (pool.node_names, pool.gpus_per_node) == (("gpu-1", "gpu-2", "x"), 8)
     assert "Assumed" in text
@@ -678,7 +671,7 @@ def test_a_cluster_becomes_a_stack_file_that_loads(
 ) -> None:
     there = addressed(observed())
     proposal = propose(there, "prod")
-    text = text_of(from_cluster(there, proposal, None, HostKeys()))
+    text = from_cluster(there, proposal, None, HostKeys()).text
     made = loaded(text, tmp_path)
     assert made.kubernetes.context == "prod"
     assert made.hosts == ()
@@ -702,7 +695,7 @@ def test_a_cluster_with_its_inventory_has_counts_of_one_and_addresses_of_the_oth
     )
     found = found_in(case, tmp_path)
     draft = from_cluster(there, propose(there, "prod"), found, every_key(found))
-    made = loaded(text_of(draft), tmp_path)
+    made = loaded(draft.text, tmp_path)
     assert [(pool.name, pool.gpus) for pool in made.pools] == [("a100", 32)]
     assert {host.node for host in made.hosts} == {f"gpu-{n}" for n in range(1, 5)}
     assert {host.user for host in made.hosts} == {"ops"}
@@ -713,5 +706,5 @@ def test_machines_of_an_inventory_are_matched_by_address_if_names_differ(tmp_pat
     case = replace(CASES["deepops"], files={"i.ini": "[agent]\n192.0.2.1\n192.0.2.99\n"})
     found = found_in(case, tmp_path)
     draft = from_cluster(there, propose(there, "prod"), found, every_key(found))
-    (host,) = loaded(text_of(draft), tmp_path).hosts
+    (host,) = loaded(draft.text, tmp_path).hosts
     assert (host.node, host.address) == ("ip-10-0-0-1", "192.0.2.1")

@@ -29,7 +29,7 @@ from components.adoption.observed import ObservedCluster
 from components.adoption.owners import Deliverers, owner_of
 from components.adoption.propose import PLUGIN, propose
 from components.adoption.read import observed_release, release_edits
-from components.adoption.stack_text import commented_hosts, new_text
+from components.adoption.stack_text import new_text
 from components.ansible import ini
 from components.ansible import read as inventories
 from components.ansible.inventory import Inventory
@@ -276,9 +276,7 @@ def inventory(given: Json) -> None:
     def drafted(read: Callable[[], Inventory]) -> None:
         found = find(read())
         keys = HostKeys(scanned=dict.fromkeys(places_of(found.machines), samples.HOST_KEY))
-        draft = from_inventory(found, Wanted(), "test", keys)
-        text = new_text(draft.settings, comments=draft.comments)
-        text += commented_hosts(draft.hosts, "Hosts.", has_hosts="hosts" in draft.settings)
+        text = from_inventory(found, Wanted(), "test", keys).text
         assert samples.is_safe(text)
         assert parse_yaml(text).value["config"]
 
