@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate why report status who support-bundle adopt leave host-keys env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview validate why report status who support-bundle new adopt leave host-keys env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -78,6 +78,10 @@ who: $(VENV) ## which pods hold which GPUs, and how many are free, only read; VE
 .PHONY: report
 report: $(VENV) ## write report-STACK.html: GPUs, what would change, findings, figures, versions; changes nothing
 	@$(RUN) commands.report
+
+.PHONY: new
+new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini, one or both
+	@FROM_CLUSTER='$(FROM_CLUSTER)' FROM_INVENTORY='$(FROM_INVENTORY)' CONTEXT='$(CONTEXT)' PLATFORM='$(PLATFORM)' NODES='$(NODES)' GPUS='$(GPUS)' SCAN='$(SCAN)' $(RUN) commands.new
 
 .PHONY: adopt
 adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
@@ -227,6 +231,10 @@ promises: $(VENV) ## write docs/promises.md from the marks of the tests
 .PHONY: change-schema
 change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
 	@$(RUN) commands.change_schema
+
+.PHONY: stack-schema
+stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md, of the settings' models
+	@$(RUN) commands.stack_schema
 
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for

@@ -23,11 +23,16 @@ import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
 from commands.annotations import of_github, of_gitlab
 from components.adoption import parse as adoption
+from components.adoption.draft import HostKeys, Wanted, from_inventory
+from components.adoption.machines import find, places_of
 from components.adoption.observed import ObservedCluster
 from components.adoption.owners import Deliverers, owner_of
 from components.adoption.propose import PLUGIN, propose
 from components.adoption.read import observed_release, release_edits
 from components.adoption.stack_text import new_text
+from components.ansible import ini
+from components.ansible import read as inventories
+from components.ansible.inventory import Inventory
 from components.base.yaml_file import parse as parse_yaml
 from components.change.comment import LIMIT, MARK, outdated, rendered
 from components.change.document import Document
@@ -52,7 +57,7 @@ from components.settings.cluster import Cluster
 from components.ssh.answers import CHANNELS, last_lines
 from components.validation import container_result as judging
 from components.validation import waiting
-from policies.faults import FaultError, InputError
+from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable, printable_lines
 from policies.rules import quantity
 from tests.proofs.attacks import samples
@@ -261,6 +266,32 @@ def cluster(given: Json) -> None:
     assert refusal(read, IllFormed).isprintable()
 
 
+def inventory(given: Json) -> None:
+    """Check that any inventory of Ansible becomes the text of a stack file, or is refused.
+
+    Args:
+        given: An inventory as INI text (`ini`), and one as a YAML document (`yaml`).
+    """
+
+    def drafted(read: Callable[[], Inventory]) -> None:
+        found = find(read())
+        keys = HostKeys(scanned=dict.fromkeys(places_of(found.machines), samples.HOST_KEY))
+        text = from_inventory(found, Wanted(), "test", keys).text
+        assert samples.is_safe(text)
+        assert parse_yaml(text).value["config"]
+
+    for read in (
+        lambda: ini.parse(given["ini"]),
+        lambda: inventories.parse_yaml(json.dumps(given["yaml"])),
+    ):
+        refused = ""
+        try:
+            drafted(read)
+        except InputError as error:
+            refused = str(Fault("the inventory", error.found, error.wanted, error.cure))
+        assert refused.isprintable()
+
+
 def pods(given: Json) -> None:
     """Check that any pods, logs and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
@@ -371,6 +402,7 @@ TARGETS: Mapping[str, Target] = {
     "document": Target(document, typed=True),
     "nodes": Target(nodes, typed=True),
     "cluster": Target(cluster, typed=True),
+    "inventory": Target(inventory, typed=True),
     "pods": Target(pods, typed=True),
     "amount": Target(amount),
     "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
