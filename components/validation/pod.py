@@ -46,6 +46,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     containers = []
     for index, (suffix, devices) in enumerate(limits):
         name = f"{CONTAINER}-{index}{suffix}"
+        asked: dict[str, str] = {} if claim else devices
         containers.append(
             {
                 "name": name,
@@ -54,7 +55,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
                 "env": [CAPABILITIES],
                 "resources": {
                     "requests": dict(REQUESTS),
-                    "limits": {"memory": REQUESTS["memory"], **({} if claim else devices)},
+                    "limits": {"memory": REQUESTS["memory"], **asked},
                     **({"claims": [{"name": name}]} if claim else {}),
                 },
                 "securityContext": {

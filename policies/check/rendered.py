@@ -55,11 +55,11 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
         else:
             for inner in kustomization.with_all_below(one):
                 built |= inner.resources | inner.patches | inner.settings
-    for name in listed:
-        real = name.path if name.path == STDIN else os.path.realpath(name.path)
-        if real in built or _chart(name) or os.path.basename(real) in kustomization.NAMES:
+    for file in listed:
+        real = file.path if file.path == STDIN else os.path.realpath(file.path)
+        if real in built or _chart(file) or os.path.basename(real) in kustomization.NAMES:
             continue
-        yield from _patch(name) if real in patches else read(name)
+        yield from _patch(file) if real in patches else read(file)
 
 
 def _chart(name: Name) -> str | None:
