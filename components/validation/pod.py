@@ -43,10 +43,9 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     offers = {offer.resource: offer for offer in pool.offers}
     limits = [each for name, number in ask.items() for each in _limits(offers[name], number)]
     common, claim = pool.pod, pool.pod["claimTemplate"]
-    containers = []
+    containers: list[Json] = []
     for index, (suffix, devices) in enumerate(limits):
         name = f"{CONTAINER}-{index}{suffix}"
-        asked: dict[str, str] = {} if claim else devices
         containers.append(
             {
                 "name": name,
@@ -55,7 +54,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
                 "env": [CAPABILITIES],
                 "resources": {
                     "requests": dict(REQUESTS),
-                    "limits": {"memory": REQUESTS["memory"], **asked},
+                    "limits": {"memory": REQUESTS["memory"], **({} if claim else devices)},
                     **({"claims": [{"name": name}]} if claim else {}),
                 },
                 "securityContext": {
