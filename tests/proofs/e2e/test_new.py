@@ -1,4 +1,4 @@
-"""A stack file that `make new` writes from a running cluster and an inventory can be previewed."""
+"""A stack file that `make new` writes from an inventory can be previewed at once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
+from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[tuple[Project, Path]]:
     """Yield a project with a running cluster and no stack file, and an inventory of its hosts."""
-    project = Project.make(tmp_path, "new")
+    project = Project.make(tmp_path, own_name("new"))
     lines = [
         f"{host['name']} ansible_host={host['address']} ansible_port={host['port']}"
         for host in project.read()["hosts"]
@@ -27,28 +27,20 @@ def foreign(tmp_path: Path) -> Iterator[tuple[Project, Path]]:
 
 
 @pytest.mark.slow
-@pytest.mark.promise(
-    "What `make new` writes from a running cluster and an inventory can be previewed at once."
-)
-def test_what_is_written_of_a_running_cluster_and_an_inventory_can_be_previewed(
-    foreign: tuple[Project, Path],
-) -> None:
+@pytest.mark.promise("What `make new` writes from an inventory can be previewed at once.")
+def test_what_is_written_of_an_inventory_can_be_previewed(foreign: tuple[Project, Path]) -> None:
     project, inventory = foreign
-    kubeconfig = toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
-    done = project.command(
-        "new",
-        FROM_CLUSTER=f"gpu-cluster-{project.stack}",
-        FROM_INVENTORY=str(inventory),
-        SCAN="1",
-        KUBECONFIG=str(kubeconfig),
-    )
+    context = f"gpu-cluster-{project.stack}"
+    done = project.command("new", FROM_INVENTORY=str(inventory), CONTEXT=context, SCAN="1")
     assert done.returncode == 0, done.stdout
     assert "SHA256:" in done.stdout
     written = project.file.read_bytes()
     settings = project.read()
-    assert [pool["gpusPerNode"] for pool in settings["pools"]] == [8]
+    assert [(pool["nodes"], pool["gpusPerNode"]) for pool in settings["pools"]] == [
+        (["gpu-[1-2]"], 8)
+    ]
     assert [host["name"] for host in settings["hosts"]] == ["gpu-1", "gpu-2"]
     previewed = project.command("preview")
     assert previewed.returncode == 0, previewed.stdout
-    assert "GPUs 0 → 32" in previewed.stdout or "32" in previewed.stdout
+    assert "GPUs 0 → 16" in previewed.stdout
     assert project.file.read_bytes() == written
