@@ -9,7 +9,7 @@ from typing import Any
 from components.adoption.machines import Found, Machine
 from components.adoption.observed import ObservedCluster, ObservedNode
 from components.adoption.pools import gpu_pools, unique_names
-from components.adoption.propose import Proposal
+from components.adoption.propose import DEVICE_PLUGIN, GPU_OPERATOR, Proposal
 from components.adoption.stack_text import FROM_CLUSTER, commented_hosts, new_text
 from components.nodes.usage import natural
 from components.settings.gpu_operator import Distribution
@@ -113,7 +113,7 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
     comments: dict[Location, tuple[str, ...]] = {("pools",): _about_pools(found)}
     if not wanted.context:
         comments["kubernetes", "context"] = _no_context()
-    platform = wanted.platform or ("gpu-operator" if found.operator else "device-plugin")
+    platform = wanted.platform or (GPU_OPERATOR if found.operator else DEVICE_PLUGIN)
     if not wanted.platform and not found.operator:
         comments["platform",] = (
             "Nothing names a platform. If the cluster runs GPU software already, read it, too: "
@@ -130,7 +130,7 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
         "kubernetes": {"context": wanted.context or stack},
         "platform": platform,
         "driver": {"source": "preinstalled"},
-        **_engine(found.machines, platform),
+        **_engine(found.machines, operator=platform == GPU_OPERATOR),
         "pools": [pool for pool, _ in pools],
     }
     if found.driver:
@@ -337,13 +337,13 @@ def _pool(name: str, gpus: int | None, members: Sequence[Machine]) -> Settings:
     return pool
 
 
-def _engine(machines: Iterable[Machine], platform: str) -> Settings:
+def _engine(machines: Iterable[Machine], *, operator: bool) -> Settings:
     engines = {machine.engine for machine in machines}
     if len(engines) != 1 or engines == {Engine.CONTAINERD}:
         return {}
     engine = engines.pop()
     found: Settings = {"runtime": {"engine": engine.value}}
-    if platform == "gpu-operator" and engine.value in {each.value for each in Distribution}:
+    if operator and engine.value in {each.value for each in Distribution}:
         found["gpuOperator"] = {"distribution": engine.value}
     return found
 
