@@ -56,12 +56,20 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
 
 
 def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
-    """Yield faults for pools with excluded GPUs if the plugin identifies devices by index.
+    """Yield faults for pools with excluded GPUs that the plugin would advertise nevertheless.
 
     The plugin numbers only the devices that it sees, so its index can belong to another GPU.
     """
     for i, pool in sections.pools.items():
         nodes = [node for node, devices in pool.unhealthy_devices.items() if devices.index]
+        if nodes and "affinity" in plugin.extra_values:
+            yield fault(
+                (_SECTION, "extraValues", "affinity"),
+                f"an affinity, with GPUs to leave out on {nodes[0]}",
+                "the affinity of this program, which keeps the chart's plugin off nodes with a "
+                "plugin of their own: two plugins would give the same GPU out twice",
+                "remove it, or write `uuid` in place of `index` under unhealthyDevices",
+            )
         flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
         if nodes and flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
             yield fault(

@@ -38,6 +38,9 @@ from components.change.comment import LIMIT, MARK, outdated, rendered
 from components.change.document import Document
 from components.change.text import lines as change_lines
 from components.change.text import object_lines
+from components.charts.contents import of_archive
+from components.charts.definitions import lacking_fields, lost_fields
+from components.charts.own_values import refused_by_schema, unread
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.findings import lines as finding_lines
@@ -60,6 +63,7 @@ from components.validation import waiting
 from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable, printable_lines
 from policies.rules import quantity
+from tests.fixtures import charts
 from tests.proofs.attacks import samples
 
 Json = dict[str, Any]
@@ -191,6 +195,23 @@ def _release(data: str) -> None:
             expected(manifest)
 
     assert refusal(read, IllFormed).isprintable()
+
+
+def chart(files: dict[str, str]) -> None:
+    """Check that any files of a Helm chart give its content and differences, or an error."""
+    archive = charts.packed("chart", files)
+
+    def read() -> None:
+        content = of_archive(archive)
+        values = dict(content.values)
+        named = [*unread(content, values), refused_by_schema(content, values)]
+        for definition in content.definitions.values():
+            named += lacking_fields(definition, content.values)
+            named += lacking_fields(content.values, definition)
+            named += lost_fields(definition, content.values)
+        printable(str(named))
+
+    refusal(read, ValueError)
 
 
 def manifest(text: str) -> None:
@@ -399,6 +420,7 @@ TARGETS: Mapping[str, Target] = {
     "secret": Target(secret, typed=True),
     "release": Target(release, typed=True),
     "manifest": Target(manifest, typed=True),
+    "chart": Target(chart, typed=True),
     "document": Target(document, typed=True),
     "nodes": Target(nodes, typed=True),
     "cluster": Target(cluster, typed=True),
