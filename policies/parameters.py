@@ -123,7 +123,11 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
     Args:
         settings: Settings that match the schema in `PROPERTIES`.
         context: Facts about the cluster that the settings don't change.
+
+    Raises:
+        ValueError: The settings name a rule that does not exist.
     """
+    _refuse_unknown(settings)
     levels = {key: Severity(value) for key, value in settings.get("rules", {}).items()}
     changes: dict[str, Any] = {"severities": {**context.severities, **levels}}
     plain = {
@@ -151,6 +155,21 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
     if "plugin" in settings:
         changes["plugin"] = _plugin(settings["plugin"])
     return replace(context, **changes)
+
+
+def _refuse_unknown(settings: Mapping[str, Any]) -> None:
+    """Refuse names of rules that don't exist; the schema allows those of a user's own rules.
+
+    Raises:
+        ValueError: The settings name a rule that does not exist.
+    """
+    named = {
+        *settings.get("rules", {}),
+        *(rule for exemption in settings.get("exemptions", ()) for rule in exemption["rules"]),
+    }
+    if missing := ", ".join(sorted(named - RULES.keys())):
+        cure = f"give the folder of your own rules as {RULE_FOLDER}, or correct the name"
+        raise ValueError(f"no rule {missing}: {cure}")
 
 
 def _exemption(settings: Mapping[str, Any]) -> ExemptionFacts:

@@ -81,15 +81,22 @@ def requested(pod: Json, chosen: Callable[[str], object]) -> list[str]:
     return sorted(names)
 
 
-def allocated(claim: Json) -> list[Json]:
-    """Return the GPUs that NVIDIA's DRA driver has allocated to a ResourceClaim.
+def allocated(claim: Json) -> list[tuple[str, str]]:
+    """Return the node and the name of each GPU that a ResourceClaim holds, sorted.
 
-    The result has the form of DeviceRequestAllocationResult (Kubernetes API reference,
-    resource.k8s.io/v1); the driver names a pool after its node.
+    Only GPUs of NVIDIA's DRA driver count; the driver names a pool after its node. GPUs that were
+    allocated with `adminAccess`, for monitoring, stay free for others (Kubernetes API reference,
+    resource.k8s.io/v1, DeviceRequestAllocationResult).
     """
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or []
-    return [result for result in results if result["driver"] == DRA_DRIVER]
+    return sorted(
+        {
+            (str(each["pool"]), str(each["device"]))
+            for each in results
+            if each["driver"] == DRA_DRIVER and not each.get("adminAccess")
+        }
+    )
 
 
 def _limits(container: Json, resources: list[str]) -> dict[str, int]:
@@ -127,7 +134,7 @@ def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Hol
     """
     holders = []
     for claim in claims:
-        held = [result for result in allocated(claim) if result["pool"] == node]
+        held = [gpu for where, gpu in allocated(claim) if where == node]
         meta = claim["metadata"]
         if held and meta["namespace"] != namespace:
             name = f"{meta['namespace']}/{meta['name']}"

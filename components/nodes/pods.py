@@ -68,7 +68,7 @@ def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
     """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
     found: list[PodOnNode] = []
     for claim in claims:
-        held = [each for each in allocated(claim) if each["pool"] == node]
+        held = [gpu for where, gpu in allocated(claim) if where == node]
         for user in claim["status"].get("reservedFor") or [] if held else []:
             if user.get("resource") == "pods":
                 space = str(claim["metadata"]["namespace"])

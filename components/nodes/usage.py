@@ -233,7 +233,7 @@ def _claimed(
         status, space = claim.get("status") or {}, _text(claim, "namespace")
         users = [u for u in status.get("reservedFor") or [] if u.get("resource") == "pods"]
         owner = (space, str(users[0].get("uid", ""))) if len(users) == 1 else None
-        for node, number in _devices(claim).items():
+        for node, number in Counter(node for node, _ in allocated(claim)).items():
             if owner in known and owner is not None:
                 alone.setdefault(owner, []).append((_text(claim, "name"), node, number))
                 continue
@@ -248,20 +248,6 @@ def _claimed(
             )
             held.append((node, holder))
     return held, alone
-
-
-def _devices(claim: Json) -> dict[str, int]:
-    """Return the number of allocated GPUs by node; access for monitoring holds none.
-
-    Source: Kubernetes API reference, resource.k8s.io/v1, DeviceRequestAllocationResult: devices
-    with `adminAccess` stay available to others.
-    """
-    found = {
-        (str(each["pool"]), str(each["device"]))
-        for each in allocated(claim)
-        if not each.get("adminAccess")
-    }
-    return dict(Counter(node for node, _ in sorted(found)))
 
 
 def _of_pod(pod: Json, resources: list[str], claims: _Claims) -> Holder:

@@ -69,7 +69,7 @@ def test_claims_are_listed_only_where_a_driver_of_dra_is(client: Listing) -> Non
         {
             "metadata": {"namespace": "team-a", "name": "claim"},
             "status": {
-                "allocation": {"devices": {"results": [result, result]}},
+                "allocation": {"devices": {"results": [result, {**result, "device": "gpu-1"}]}},
                 "reservedFor": [{"resource": "pods", "name": "train-0"}],
             },
         }

@@ -252,6 +252,15 @@ def test_claims_of_others_hold_devices() -> None:
     assert gpu_holders.holders_of_claims([claim], "gpu-1", "ai") == []
 
 
+def test_a_claim_that_only_monitors_a_gpu_holds_none() -> None:
+    result = {"driver": "gpu.nvidia.com", "pool": "gpu-1", "device": "gpu-0", "adminAccess": True}
+    claim = {
+        "metadata": {"namespace": "monitoring", "name": "c", "uid": "u"},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+    assert gpu_holders.holders_of_claims([claim], "gpu-1", "gpu-validation") == []
+
+
 def test_each_device_has_a_container_that_asks_for_one() -> None:
     given = document()
     made = pod(given, "gpu-1", {GPU: 8})

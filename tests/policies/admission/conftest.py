@@ -13,8 +13,8 @@ from tests.policies.admission.cluster import CONTEXTS, RUNTIME_CLASSES, WARN, ap
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
-    """Run an API server and a controller manager, with policies that only warn."""
-    with running("admission", controllers=True) as server:
+    """Run an API server with policies that only warn."""
+    with running("admission") as server:
         client = server.client
         for name in RUNTIME_CLASSES:
             manifest = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": name}
@@ -22,6 +22,13 @@ def api() -> Iterator[httpx.Client]:
         for namespace, context in CONTEXTS.items():
             install(client, namespace, context, WARN)
         yield client
+
+
+@pytest.fixture(scope="session")
+def type_checking() -> Iterator[httpx.Client]:
+    """Run an API server without policies, and the controller manager, which checks their types."""
+    with running("types", controllers=True) as server:
+        yield server.client
 
 
 @pytest.fixture

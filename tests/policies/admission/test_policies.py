@@ -125,37 +125,37 @@ def spelt_out(policy: Json) -> Json:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["metadata"]["name"])
-def test_the_type_check_has_no_warning(api: httpx.Client, policy: Json) -> None:
+def test_the_type_check_has_no_warning(type_checking: httpx.Client, policy: Json) -> None:
     checked = copy.deepcopy(policy)
     checked["metadata"]["name"] += "-checked"
-    apply(api, checked)
+    apply(type_checking, checked)
     try:
-        assert type_checked(api, checked) == []
+        assert type_checked(type_checking, checked) == []
     finally:
-        cluster.delete(api, checked)
+        cluster.delete(type_checking, checked)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("policy", WITH_VARIABLES, ids=lambda policy: policy["metadata"]["name"])
-def test_the_types_of_variables_fit_too(api: httpx.Client, policy: Json) -> None:
+def test_the_types_of_variables_fit_too(type_checking: httpx.Client, policy: Json) -> None:
     checked = spelt_out(policy)
-    apply(api, checked)
+    apply(type_checking, checked)
     try:
-        assert type_checked(api, checked) == []
+        assert type_checked(type_checking, checked) == []
     finally:
-        cluster.delete(api, checked)
+        cluster.delete(type_checking, checked)
 
 
 @pytest.mark.full
-def test_the_type_check_sees_a_field_that_is_not_there(api: httpx.Client) -> None:
+def test_the_type_check_sees_a_field_that_is_not_there(type_checking: httpx.Client) -> None:
     wrong = copy.deepcopy(POLICIES[0])
     wrong["spec"]["variables"][0]["expression"] = "object.specification"
     wrong = spelt_out(wrong)
-    apply(api, wrong)
+    apply(type_checking, wrong)
     try:
-        assert "undefined field 'specification'" in str(type_checked(api, wrong))
+        assert "undefined field 'specification'" in str(type_checked(type_checking, wrong))
     finally:
-        cluster.delete(api, wrong)
+        cluster.delete(type_checking, wrong)
 
 
 def large(broken: bool) -> Json:

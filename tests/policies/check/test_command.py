@@ -323,6 +323,7 @@ def test_the_pack_s_configuration_is_taken_after_the_stack(
         ("[]", "found no mapping of settings"),
         ('{"gpu-rules-mandatory": []}', "found no mapping gpu-rules-mandatory"),
         ('{"rules": {"GPU001": "loud"}}', "found rules.GPU001: 'loud'"),
+        ('{"rules": {"GPU999": "off"}}', "found no rule GPU999"),
         ('{"gpu-rules": {}}', "'gpu-rules' was unexpected"),
         ('{"gpu-rules-mandatory": {"rules": {"GPU001": "loud"}}}', "gpu-rules-mandatory.rules"),
         ('{"gpu-rules-mandatory": {"pool": []}}', "'pool' was unexpected"),

@@ -117,7 +117,17 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+FEW = ("list", "mapping", "number", "beyond a float", "bytes")
+"""Names of the values that `make test` tries; `make test-full` tries the others."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(value, id=name, marks=() if name in FEW else pytest.mark.slow)
+        for name, value in VALUES.items()
+    ],
+)
 @pytest.mark.parametrize("rule_id", RULES)
 def test_anything_may_stand_anywhere(rule_id: str, value: Any) -> None:
     shown = EXAMPLES[rule_id]

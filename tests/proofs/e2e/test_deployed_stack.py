@@ -1,0 +1,193 @@
+"""Tests of a stack that is up, with the real engine, an embedded cluster and real SSH.
+
+The tests share one cluster with a deployed stack. Each test leaves both as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import toolchain
+from tests.proofs.e2e import snapshot
+from tests.proofs.e2e.project import Project, figures
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deployed")]
+
+
+@pytest.fixture(scope="module")
+def deployed(project: Project) -> None:
+    """Deploy the stack."""
+    assert figures(project.up())[:2] == (32, 32)
+
+
+@pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
+def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
+    """The lines must work in a shell without our variables, after another stack was selected."""
+    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    os.utime(project.root / "requirements.lock", (0, 0))
+    done = project.command("up")
+    lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
+    assert lines[-1].endswith("&& pulumi preview"), done.stdout
+    assert len(lines) == (3 if shutil.which("kubectl") else 1)
+    assert project.pulumi("stack", "init", "another").returncode == 0
+    of_make = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    shell = {name: value for name, value in project.environment.items() if name not in of_make}
+    try:
+        for line in lines:
+            pasted = subprocess.run(
+                ["bash", "-c", line], cwd=project.root, env=shell, capture_output=True, text=True,
+                stdin=subprocess.DEVNULL, timeout=300, check=False,
+            )  # fmt: skip
+            assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+            named = project.stack if "pulumi" in line else "gpu-4" if "nodes" in line else ""
+            assert named in pasted.stdout
+    finally:
+        project.pulumi("stack", "rm", "another", "--yes")
+
+
+def test_a_machine_gets_one_document_and_a_person_the_engines_own_output(project: Project) -> None:
+    done = project.command("preview", JSON="1")
+    answer = json.loads(done.stdout[done.stdout.index("\n{") :])
+    assert (answer["command"], answer["succeeded"], answer["resources"]) == ("preview", True, [])
+    assert set(answer["steps"]) == {"same"}
+    assert (answer["version"], answer["outcome"]) == ("v1", "unchanged")
+    assert answer["gpus"] == {"before": 32, "after": 32}
+    again = project.command("preview", JSON="1").stdout
+    assert again[again.index("\n{") :] == done.stdout[done.stdout.index("\n{") :]
+    verbose = project.command("preview", VERBOSE="1")
+    assert "Previewing update" in verbose.stdout
+
+
+def test_a_private_key_that_cannot_be_used_is_one_error_with_its_cure(
+    project: Project, tmp_path: Path
+) -> None:
+    for content, cause in ((None, "which can't be read"), ("canary", "found Invalid private key")):
+        path = tmp_path / f"key-{content}"
+        if content:
+            path.write_text(content)
+        done = project.pulumi("preview", GPU_CLUSTER_SSH_PRIVATE_KEY_FILE=str(path))
+        assert done.returncode != 0
+        told = done.stdout.rpartition("Diagnostics:")[2]
+        assert told.count(cause) == 1
+        assert "pulumi config set --secret" in told
+        assert "Traceback" not in done.stdout
+        assert "canary\n" not in done.stdout
+
+
+def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> None:
+    done = project.pulumi("preview", GPU_CLUSTER_INSPECTION="everything")
+    assert done.returncode != 0
+    assert "found 'everything'; wanted: all, cluster, hosts, off; cure: unset" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_no_temporary_file_outlives_a_run(project: Project) -> None:
+    scratch = toolchain.cache_dir() / "tmp" / project.stack
+    before = set(scratch.iterdir())  # Tests that kill an engine leave its temporary files.
+    assert project.command("preview").returncode == 0
+    assert project.pulumi("up", "--yes", "--skip-preview").returncode == 0
+    assert set(scratch.iterdir()) == before
+
+
+def test_the_state_serves_machines_that_keep_their_kubeconfig_elsewhere(
+    project: Project, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+    files = f"{elsewhere}{os.pathsep}{tmp_path / 'none'}"
+    preview = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=files)
+    assert preview.returncode == 0, preview.stdout
+    arguments = ("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    refresh = project.pulumi(*arguments, KUBECONFIG=files)
+    assert refresh.returncode == 0, refresh.stdout
+
+
+ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
+
+
+@pytest.fixture
+def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
+    """Make a kubeconfig for a user with the committed, read-only roles for previews."""
+    made = []
+    for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
+        namespace = declared["metadata"].get("namespace")
+        if namespace not in (None, "nvidia-device-plugin"):
+            continue  # Skip the Roles of platforms that this stack doesn't use.
+        kind, base = declared["kind"], "/apis/rbac.authorization.k8s.io"
+        place = f"namespaces/{namespace}/" if namespace else ""
+        subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+        binding = {
+            **declared,
+            "kind": f"{kind}Binding",
+            "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": base[6:], "kind": kind, "name": "reader"},
+            "subjects": [subject],
+        }
+        del binding["rules"]
+        role = {**declared, "metadata": {"name": "reader"}}
+        for resource, body in ((f"{kind.lower()}s", role), (f"{kind.lower()}bindings", binding)):
+            project.request("POST", f"{place}{resource}", base=base, body=body)
+            made.append((f"{place}{resource}/reader", base))
+    token = project.request(
+        "POST",
+        "namespaces/default/serviceaccounts/default/token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token["status"]["token"]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    yield path
+    for place, base in made:
+        project.request("DELETE", place, base=base)
+
+
+def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) -> None:
+    same = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=str(reader))
+    assert same.returncode == 0, same.stdout
+    assert "could not inspect everything" not in same.stdout
+    before = project.file.read_text()
+    project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=121))
+    changed = project.pulumi("preview", KUBECONFIG=str(reader))
+    project.file.write_text(before)
+    assert changed.returncode == 0, changed.stdout
+    assert re.search(r"^ +(~|\+-) *\d+ to (update|replace)", changed.stdout, re.M)
+
+
+def test_refresh_finds_no_difference(project: Project) -> None:
+    done = project.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.promise(
+    "A declared node that is not there, and a host at a wrong port, fail a preview of the embedded "
+    "cluster as they do at a site."
+)
+def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project) -> None:
+    kept, before = project.read(), snapshot.versions(project)
+    found = []
+    for change in (
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-4]", "gpu-9"]),
+        lambda cluster: cluster["hosts"][1].update(port=1),
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-3]"]),
+    ):
+        project.edit(change, hardware=False)
+        found.append(project.command("preview"))
+        project.write(kept, hardware=False)
+    missing, wrong, fewer = found
+    assert missing.returncode == 1
+    assert "node gpu-9: found no such node" in missing.stdout
+    assert wrong.returncode == 1
+    assert "host gpu-2: found Connection refused (127.0.0.1:" in wrong.stdout
+    assert fewer.returncode == 0, fewer.stdout
+    assert snapshot.versions(project) == before
