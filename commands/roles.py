@@ -23,8 +23,8 @@ Json = dict[str, Any]
 AGENTS = ("gpu-cluster/", "pulumi-kubernetes/", "Helm/")
 RBAC = "rbac.authorization.k8s.io"
 # Part of the URL of dry-run requests, which are left out. Without the permission for them, Pulumi's
-# plugin compares objects itself in a preview, as tests/proofs/e2e/test_deployed_stack.py shows. Deployments
-# send the same requests without dry run.
+# plugin compares objects itself in a preview, as tests/proofs/e2e/test_deployed_stack.py shows.
+# Deployments send the same requests without dry run.
 DRY_RUN = "dryRun=All"
 # A client that writes roles and bindings must have all permissions that they grant, or these verbs:
 # `escalate` to write a role, `bind` to bind it (Kubernetes documentation, "Privilege escalation

@@ -1,1 +1,1 @@
-"""Test environments: simulator, real components, benchmarks, and code structure."""
+"""Tools for tests and development: simulator, real components, benchmarks, structure checks."""

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 class HelmRefused(Exception):
-    """The chart rejects its values; the text is Helm's error message."""
+    """Error: the chart rejects its values; the message is Helm's."""
 
 
 class _Engine(engine_pb2_grpc.EngineServicer):
@@ -76,7 +76,7 @@ class Helm:
         self._server.stop(None).wait()
 
     def render(self, chart: Path, values: Mapping[str, Any], namespace: str) -> list[Json]:
-        """Return the objects of a release that is named like its chart.
+        """Return the objects that a chart renders; the release has the chart's name.
 
         Args:
             chart: Folder of the chart.
@@ -130,7 +130,10 @@ class Helm:
 
 
 def _whole(tree: Any) -> Any:
-    """Convert whole floating-point numbers to integers: the plugin's protocol has no integers."""
+    """Convert whole floating-point numbers to integers.
+
+    The plugin's gRPC protocol transports every number as floating-point.
+    """
     if isinstance(tree, dict):
         return {key: _whole(value) for key, value in tree.items()}
     if isinstance(tree, list):

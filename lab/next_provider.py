@@ -28,7 +28,8 @@ from typing import Any
 import grpc
 from pulumi.runtime.proto import provider_pb2
 
-#: Text that follows the API server's AlreadyExists error (v4.29.0, provider/pkg/await/await.go).
+#: Text that the plugin adds to the API server's AlreadyExists error (v4.29.0,
+#: provider/pkg/await/await.go).
 EXISTS = """
 
 The resource already exists in the cluster. This can happen when:
@@ -52,7 +53,7 @@ CALLS = 256
 
 
 class Plugin:
-    """Process of a plugin to which an engine attaches."""
+    """Process of a Pulumi plugin to which an engine attaches over gRPC."""
 
     def __init__(self, executable: Path, folder: Path, environment: Mapping[str, str]) -> None:
         """Start the plugin and connect to the port that it prints."""
@@ -94,7 +95,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
     """
 
     def __init__(self, start: Callable[[], Plugin], *, refuses: bool) -> None:
-        """Store how to start a plugin, and whether to reject existing objects."""
+        """Store how to start the plugin, and whether to reject existing objects."""
         self.created: Callable[[str], None] = lambda _: None
         self.refused: list[str] = []
         self._start, self._refuses = start, refuses
@@ -104,9 +105,9 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._lock = Lock()
 
     def service(self, details: Any) -> Any:
-        """Return the handler of a gRPC method, which is called with the request's bytes.
+        """Return the function that handles a gRPC method and gets the request's bytes.
 
-        Methods that this class does not define are forwarded to the plugin.
+        If this class doesn't define the method, the function forwards the request to the plugin.
         """
         method: str = details.method
         own = {
@@ -125,7 +126,10 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(answered)
 
     def Handshake(self, request: bytes) -> bytes:
-        """Start two new plugins for each engine, as if the engine had started them."""
+        """Start two new plugin processes for each engine that attaches.
+
+        An engine that starts plugins itself would also start new processes.
+        """
         engine = provider_pb2.ProviderHandshakeRequest.FromString(request).engine_address
         with self._lock:
             if engine != self._engine:
@@ -146,7 +150,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._plugins[0].call(f"{PREFIX}Configure", request)
 
     def Create(self, request: bytes) -> bytes:
-        """Create an object: with POST if it must not exist yet, else by server-side apply."""
+        """Create an object: by POST if it must not exist yet, otherwise by server-side apply."""
         asked = provider_pb2.CreateRequest.FromString(request)
         kind = asked.urn.split("::")[2].rsplit("$", 1)[-1]
         applied = not self._refuses or self._upserts or kind == RELEASE or kind.endswith("Patch")
@@ -160,7 +164,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return answer
 
     def _posted(self, urn: str, method: str, request: bytes) -> bytes:
-        """Create an object with POST; store the field manager of later updates in the state."""
+        """Create an object by POST, and store in the state the field manager of later updates."""
         try:
             made = provider_pb2.CreateResponse.FromString(self._plugins[1].call(method, request))
         except grpc.RpcError as error:

@@ -15,14 +15,14 @@ from tests.proofs.versions.count import Count as Versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
-# The speed of generating examples depends on the load of the machine, so there is no time limit.
+# Generating examples takes longer on a busy machine, so hypothesis has no time limit.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def earlier_garbage_is_collected() -> None:
-    """Collect the garbage of earlier modules before the tests of a module.
+    """Collect the garbage of earlier test modules before the tests of a module start.
 
     If CPython 3.11.7 cleans up an earlier test's futures during `ast.parse`, the parse fails with
     "AST constructor recursion depth mismatch".
@@ -41,7 +41,8 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Other tests check hooks and the inspection with the real engine.
     """
-    import pulumi  # Imported here because most tests don't need the slow import of the SDK.
+    # Pulumi's SDK is imported here, because the import is slow and most tests don't need it.
+    import pulumi
 
     none = pulumi.ResourceHookBinding()
     monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
@@ -80,7 +81,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Add each test's promise to its report, so that it also arrives from another process."""
+    """Add the sentence of a test's mark `promise` to its report.
+
+    So it also arrives if the test runs in another process (pytest-xdist).
+    """
     for item in items:
         if marker := item.get_closest_marker("promise"):
             item.user_properties.append(("promise", marker.args[0]))

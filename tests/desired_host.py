@@ -1,4 +1,4 @@
-"""Resolved hosts, as the program derives them from a declared cluster."""
+"""Resolved hosts, guardrails and reboot arguments, as the program derives them from a cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from components.settings.hosts.host import Host
 
 
 def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:
-    """Return a resolved host of a cluster.
+    """Return one resolved host of a declared cluster.
 
     Args:
         cluster: The declared cluster.
-        host: The host's index, or settings that replace those of the host with the same name.
+        host: Index of the host, or a host's settings, which replace those of the declared host with
+            the same name.
     """
     if isinstance(host, int):
         return resolve(cluster, "dev").hosts[host]

@@ -1,4 +1,4 @@
-"""Findings of the inspection, in a short form for expectations in tests."""
+"""Build findings of the inspection from short texts, for expected values in tests."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _pipe: IO[bytes] | None = None
 
 
 def start() -> None:
-    """Start the guard of this process; do nothing if it already runs."""
+    """Start the guard of this test process; do nothing if the guard already runs."""
     global _pipe
     if _pipe is not None:
         return
@@ -43,8 +43,8 @@ def start() -> None:
         start_new_session=True,
     )
     _pipe = guard.stdin
-    # The guard intentionally outlives this process. A return code prevents the warning about a
-    # running child process.
+    # The guard intentionally outlives this process. Setting a return code prevents Python's warning
+    # about a child process that still runs.
     guard.returncode = 0
 
 
@@ -68,7 +68,7 @@ def main() -> None:
         from commands.embedded_cluster import erase
 
         for name in names:
-            # A cluster that can't be deleted must not prevent the deletion of the other clusters.
+            # If a cluster can't be deleted, the other clusters must be deleted nevertheless.
             with contextlib.suppress(Exception):
                 erase(name)
     _end_marked(os.environ[MARK])

@@ -1,14 +1,14 @@
-"""Error messages of kubeadm for versions that it can't upgrade a cluster to.
+"""Error messages of kubeadm for versions to which it can't upgrade a cluster.
 
-The table is used to test both the real kubeadm and the fake one, which must refuse what the real
-one refuses.
+Tests compare both the real kubeadm and the fake kubeadm with this table: the fake must reject what
+the real kubeadm rejects.
 """
 
 from toolchain.versions import numbers
 
 
 def refusals(version: str) -> tuple[tuple[str, str], ...]:
-    """Return pairs of a version that a kubeadm refuses and a part of its error message."""
+    """Return versions that a kubeadm rejects, each with a part of the error message."""
     _, minor, patch = numbers(version)
     return (
         (f"v1.{minor + 2}.0", "is too high; kubeadm can upgrade only 1 minor version at a time"),

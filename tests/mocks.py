@@ -18,7 +18,7 @@ from components.inspection.judgement import Inspection
 
 @dataclass
 class Recorded:
-    """One declared resource: token, name, inputs and options."""
+    """Resource that a Pulumi program declared: type, name, inputs and options."""
 
     token: str
     name: str
@@ -27,7 +27,7 @@ class Recorded:
 
 @dataclass
 class Recorder(mocks.Mocks):
-    """Pulumi mocks that return outputs as the real providers do and record the requests."""
+    """Pulumi mocks that return outputs like real providers, and record each declared resource."""
 
     resources: list[Recorded] = field(default_factory=list)
 
@@ -55,13 +55,16 @@ LOOP = asyncio.new_event_loop()
 
 @contextmanager
 def inspected(difference: Difference) -> Iterator[None]:
-    """Let the inspection of each `GpuCluster` return this difference inside the context."""
+    """While the context lasts, let the inspection of each `GpuCluster` find this difference."""
     with patch("components.cluster.inspect", lambda *_: Inspection(difference=difference)):
         yield
 
 
 def declare(program: Any, *, preview: bool, recorder: Recorder | None = None) -> Recorder:
-    """Run a Pulumi program with the mocks until all resources are declared; return the recorder."""
+    """Run a Pulumi program with the mocks until all its resources are declared.
+
+    Return the mocks with the recorded resources.
+    """
     recorder = recorder or Recorder()
     asyncio.set_event_loop(LOOP)
     try:
@@ -73,7 +76,7 @@ def declare(program: Any, *, preview: bool, recorder: Recorder | None = None) ->
 
 
 def without_secrets(value: Any) -> Any:
-    """Return the inputs without the secrets, which Pulumi encrypts and never shows."""
+    """Return a resource's inputs without secrets, which Pulumi encrypts and never displays."""
     if isinstance(value, dict):
         if rpc._special_sig_key in value:
             return "[secret]"

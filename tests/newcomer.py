@@ -43,7 +43,7 @@ _NO_SOURCE = {"tests", "venv", "__pycache__"}
 
 @dataclass(frozen=True)
 class Block:
-    """A code block of the page.
+    """Code block of docs/contributing.md.
 
     Attributes:
         language: The block's language, for example ``diff``.
@@ -57,7 +57,7 @@ class Block:
 
 
 def tasks(page: str) -> dict[str, list[Block]]:
-    """Return the tasks of the page by their heading, without its verb and article."""
+    """Return the tasks of docs/contributing.md by their heading, without its verb and article."""
     return {
         title: [Block(*parts) for parts in BLOCK.findall(body)]
         for title, body in SECTION.findall(page)
@@ -81,7 +81,7 @@ def touched(before: dict[str, str], after: dict[str, str]) -> list[str]:
 
 
 def by_hand(blocks: list[Block]) -> list[str]:
-    """Return the files that a task's blocks write or change, without tests."""
+    """Return the files that the code blocks of a task write or change, without tests."""
     named = {block.path for block in blocks if block.path}
     for block in blocks:
         if block.language == "diff":
@@ -90,13 +90,13 @@ def by_hand(blocks: list[Block]) -> list[str]:
 
 
 def summary(counts: dict[str, int]) -> str:
-    """Return the last line of the output: the number of files of each task."""
+    """Return the last output line: how many files a person must write or change for each task."""
     first, *others = (f"{name} {counts[name]}" for name in GOALS if name in counts)
     return "newcomer: " + ", ".join([f"{first} files", *others])
 
 
 def copy(folder: Path) -> None:
-    """Copy the project with its tests; link its virtual environment."""
+    """Copy the project with its tests; link its virtual environment instead of copying it."""
     for name in project_files():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,10 @@ def copy(folder: Path) -> None:
 
 
 def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
-    """Apply the page's code blocks in order; stop at the first failure and yield its output."""
+    """Apply a task's code blocks in order.
+
+    Stop at the first block that fails and yield its output.
+    """
     for block in blocks:
         if block.path:
             target = folder / block.path
@@ -143,7 +146,7 @@ def _with_headers(text: str) -> str:
 
 
 def main() -> int:
-    """Perform all tasks, or the tasks named on the command line; return how many failed."""
+    """Perform all tasks, or only the tasks named on the command line; return how many failed."""
     pages = tasks(PAGE.read_text(encoding="utf-8"))
     chosen = [name for name in pages if not sys.argv[1:] or name.split()[0] in sys.argv[1:]]
     if not chosen:

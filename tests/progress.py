@@ -1,4 +1,4 @@
-"""Progress output of `make test`: the expected duration, the part that is done, the rest.
+"""Progress output of `make test`: expected duration, part that is done, remaining time.
 
 ``tests/seconds.json`` contains the seconds that each test file took in an earlier run on two idle
 threads. ``python -m tests.progress RESULTS.xml`` writes that file from pytest's JUnit file.
@@ -25,18 +25,18 @@ UNKNOWN = 1.0
 
 
 def seconds() -> dict[str, float]:
-    """Return the seconds of each test file in an earlier run."""
+    """Return how many seconds each test file took in an earlier run."""
     return json.loads(SECONDS.read_text(encoding="utf-8")) if SECONDS.exists() else {}
 
 
 def minutes(amount: float) -> str:
-    """Return a duration in seconds as text: "less than a minute", "about 3 min"."""
+    """Return a rough duration as text: "less than a minute" or "about 3 min"."""
     return f"about {amount / 60:.0f} min" if amount >= 60 else "less than a minute"
 
 
 @dataclass
 class Estimate:
-    """The work of a test run by file, and how much of it is done.
+    """Amount of work of a test run by test file, and how much of it is done.
 
     Attributes:
         tests: Number of tests by file.
@@ -49,7 +49,7 @@ class Estimate:
     done: dict[str, int] = field(default_factory=dict)
 
     def finish(self, file: str) -> None:
-        """Count one finished test."""
+        """Count one finished test of a file."""
         self.done[file] = self.done.get(file, 0) + 1
 
     @property
@@ -59,7 +59,7 @@ class Estimate:
 
     @property
     def share(self) -> float:
-        """Return the part of the work that is done, from 0 to 1."""
+        """Return how much of the whole test run is done, from 0 to 1."""
         done = sum(
             self._seconds(file) * min(1.0, count / self.tests[file])
             for file, count in self.done.items()
@@ -68,7 +68,7 @@ class Estimate:
         return done / self.whole if self.whole else 1.0
 
     def left(self, passed: float, workers: int) -> float:
-        """Return the seconds that are left, estimated from the speed so far.
+        """Return the estimated remaining seconds of the test run, from its speed so far.
 
         Args:
             passed: Seconds since the start.
@@ -83,10 +83,10 @@ class Estimate:
 
 
 class Progress:
-    """Pytest plugin that prints a line at the start and about every fifteen seconds."""
+    """Pytest plugin that prints the progress at the start and about every fifteen seconds."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Store the run's settings; the measurement starts when the tests have been collected."""
+        """Store pytest's configuration; the time is measured from the end of the collection."""
         self.config = config
         self.workers = int(config.getoption("numprocesses", None) or 1)
         self.estimate: Estimate | None = None
@@ -94,17 +94,23 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Store the tests that a worker collected; all workers collect the same tests."""
+        """Store the tests that a worker of pytest-xdist collected.
+
+        All workers collect the same tests.
+        """
         if self.estimate is None:
             self._start(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Store the tests of a run without workers."""
+        """Store the collected tests of a run without pytest-xdist workers."""
         if self.estimate is None and session.items:
             self._start([item.nodeid for item in session.items])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a finished test; print a failed test, and the progress if the last line is old."""
+        """Count a finished test, and print it if it failed.
+
+        Also print the progress if the last progress line is some seconds old.
+        """
         if report.failed:
             self._print(f"failed: {report.nodeid} ({report.when})")
         if report.when != "teardown" or self.estimate is None:
@@ -118,7 +124,7 @@ class Progress:
             self._print(f"{self.estimate.share:4.0%}  {file}, {left} left")
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Return no letter for a test's result, because the progress lines replace the letters."""
+        """Return no letter for a test's result, because progress lines replace pytest's letters."""
         if report.failed:
             return ("failed" if report.when == "call" else "error"), "", "FAILED"
         if report.when == "call" and report.passed:
@@ -143,7 +149,7 @@ class Progress:
 
 
 def read_results(text: str) -> dict[str, float]:
-    """Return the seconds of each test file from pytest's JUnit file, longest first."""
+    """Return how many seconds each test file took, from pytest's JUnit file; longest first."""
     found: dict[str, float] = {}
     for case in ElementTree.fromstring(text).iter("testcase"):  # noqa: S314 - our own file
         parts = case.attrib["classname"].split(".")

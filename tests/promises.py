@@ -1,8 +1,8 @@
-"""Collects the promises to users from the pytest marks of the tests that check them.
+"""Collect the promises to users: sentences in the mark `promise` of the tests that check them.
 
 A test is marked with ``@pytest.mark.promise("One sentence.")``. ``python -m tests.promises`` writes
-``docs/promises.md``. ``make test-promises`` runs the marked tests; its last line counts promises
-and kills.
+``docs/promises.md``. ``make test-promises`` runs the marked tests; its last line counts the
+promises whose tests passed, and the killed commands from which the next run recovered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ it; `make test-promises` runs all of them.
 
 @dataclass(frozen=True)
 class Promise:
-    """A promise and the test that checks it.
+    """Promise to users, and the test that checks it.
 
     Attributes:
         sentence: What a user may rely on.
@@ -49,7 +49,7 @@ class Promise:
 
 
 def promises(folder: Path = ROOT / "tests") -> Iterator[Promise]:
-    """Yield the promises of the tests in a folder, in the order of files and lines.
+    """Yield the promises in the marks of the tests in a folder, in the order of files and lines.
 
     Raises:
         ValueError: A mark's argument is not a single sentence in a literal string.
@@ -77,7 +77,7 @@ def _sentence(decorator: ast.expr, where: str) -> str:
 
 
 def page() -> str:
-    """Return the text of docs/promises.md."""
+    """Return the text of docs/promises.md, a table of all promises and their tests."""
     rows = (
         f"| {one.sentence.replace('|', chr(92) + '|')} | `{one.file}`: `{one.test}` |\n"
         for one in promises()
@@ -87,11 +87,12 @@ def page() -> str:
 
 @dataclass(eq=False)  # pytest compares plugins by identity, so the class must not define equality.
 class Count:
-    """Pytest plugin that prints how many promises passed and how many killed commands recovered.
+    """Pytest plugin that counts promises whose tests passed, and recoveries after kills.
 
-    A promise is a sentence in a test's mark ``promise``; it is kept if all its tests pass. A test
-    that kills commands on purpose records two numbers with ``record_property``: ``kills`` (commands
-    killed) and ``kills_healed`` (kills after which the next run repaired everything).
+    A promise is the sentence in a test's mark ``promise``. It is kept if all tests with this
+    sentence pass. A test that kills commands on purpose records two numbers by ``record_property``:
+    ``kills`` is the number of killed commands; ``kills_healed`` is the number of kills after which
+    the next run repaired everything.
     """
 
     kept: dict[str, bool] = field(default_factory=dict)
@@ -99,15 +100,18 @@ class Count:
     healed: int = 0
 
     def pytest_configure(self) -> None:
-        """Choose the seed of the kills before the worker processes start."""
+        """Choose a random seed for the moments at which tests kill commands.
+
+        This happens before the worker processes start, so that all workers get the same seed.
+        """
         os.environ.setdefault(KILL_SEED, str(random.SystemRandom().randrange(10**6)))
 
     def pytest_report_header(self) -> str:
-        """Return the header line that names the seed of the kills."""
+        """Return a header line with the random seed of the kills, so that a run can be repeated."""
         return f"kills: {KILL_SEED}={os.environ[KILL_SEED]}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record the result of a test and of its fixtures."""
+        """Record the result of a test, and its numbers of kills and recoveries."""
         said = dict(report.user_properties)
         if (sentence := said.get("promise")) is not None:
             passed = report.outcome == "passed"

@@ -22,7 +22,7 @@ FOREIGN = ("PULUMI_", "KUBECONFIG")
 
 @pytest.fixture(scope="session")
 def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return environment variables for the real engine, with a new state and Pulumi home."""
+    """Return environment variables for the real engine, with an empty state and Pulumi home."""
     folder = tmp_path_factory.mktemp("pulumi")
     for name in ("state", "tmp"):
         (folder / name).mkdir()

@@ -1,4 +1,4 @@
-"""Parts of a declared cluster, as the program resolves them."""
+"""GPU platform of a declared cluster, as the program resolves it."""
 
 from __future__ import annotations
 

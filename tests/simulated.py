@@ -8,10 +8,13 @@ from lab.simulator.hardware import Hardware, hardware_of
 
 
 def declared_hardware(declared: Cluster, *, with_hosts: bool = True) -> Hardware:
-    """Return simulated hardware that contains every machine of a declared cluster."""
+    """Return simulated hardware on which every machine of a declared cluster exists."""
     return hardware_of(declared.pools, declared.hosts, declared.driver, with_hosts=with_hosts)
 
 
 def simulate(name: str, declared: Cluster) -> simulator.Embedded:
-    """Start an embedded cluster with the nodes of a declared cluster, or change its nodes."""
+    """Start an embedded cluster with the nodes of a declared cluster.
+
+    Change its nodes if it runs.
+    """
     return simulator.start(name, declared_hardware(declared))

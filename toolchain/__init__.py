@@ -1,4 +1,4 @@
-"""The pinned tools that this project runs: found on PATH, downloaded or built, and then cached.
+"""Pinned tools that this project runs: found on PATH, downloaded or built, and then cached.
 
 >>> tools = ensure("pulumi", "kwokctl")
 >>> tools["pulumi"].path
@@ -31,10 +31,14 @@ def ensure(*names: str) -> dict[str, Tool]:
 
 
 def bin_dir() -> Path:
-    """Return the folder that contains all tools that `ensure` returned; one entry for PATH."""
+    """Return the cache folder with all tools that `ensure` has returned, as one entry for PATH."""
     return Toolchain().bin
 
 
 def environment() -> dict[str, str]:
-    """Return ``PATH`` with the tools in front, and ``GPU_CLUSTER_HOME`` for the launchers."""
+    """Return environment variables for the tools: ``PATH`` and ``GPU_CLUSTER_HOME``.
+
+    ``PATH`` begins with the folder of the tools. The launcher scripts of the project's own plugins
+    read ``GPU_CLUSTER_HOME``.
+    """
     return Toolchain().environment()

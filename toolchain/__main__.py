@@ -1,4 +1,4 @@
-"""``python -m toolchain [names…]``: make missing tools and print a table of all tools."""
+"""Run ``python -m toolchain [names…]``: download or build missing tools, and print all tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tool import Tool, ToolchainError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return the exit code: 0, or 1 if a tool is not available."""
+    """Run the command line; return 1 if a tool is not available, otherwise 0."""
     parser = argparse.ArgumentParser(prog="python -m toolchain", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a tool; all where none is named")
     shown = parser.add_mutually_exclusive_group()

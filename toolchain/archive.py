@@ -16,8 +16,8 @@ _CHUNK = 1 << 18
 def extract(archive: Path, item: Asset, folder: Path) -> None:
     """Extract a tool and its companion programs from an archive into a folder.
 
-    Members are found by their file name and written under that name into the folder. Paths inside
-    the archive are ignored, so an archive can't write outside of the folder.
+    Files in the archive are found by their file name and written under that name into the folder.
+    Paths inside the archive are ignored, so an archive can't write outside of the folder.
 
     Args:
         archive: The downloaded file; a release that is no archive is moved into the folder.

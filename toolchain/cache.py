@@ -28,7 +28,7 @@ from . import trust
 from .flock import LockHeld, locked
 from .tool import Tool, ToolchainError
 
-# Seconds to wait for another process that is making tools: three full builds on two cores.
+# Seconds to wait while another process makes tools: the time of three full builds on two cores.
 LOCK_LIMIT = 2700.0
 
 
@@ -55,7 +55,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def digest(parts: Mapping[str, str | bytes]) -> str:
-    """Return a key of 16 hexadecimal digits for named parts.
+    """Return a key of 16 hexadecimal digits, a hash of named parts.
 
     Names and lengths are hashed too, so that different parts never give the same input to the hash.
     """
@@ -69,7 +69,7 @@ def digest(parts: Mapping[str, str | bytes]) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """The cached tools in one ``tools`` folder.
+    """Store of cached tools: the folder ``tools`` of the cache.
 
     Attributes:
         root: Path of the ``tools`` folder.
@@ -82,7 +82,7 @@ class Store:
         return self.root / "store" / f"{name}-{version}-{key}"
 
     def read(self, entry: Path) -> Tool | None:
-        """Return the tool of a cache entry; ``None`` if the entry is missing or incomplete.
+        """Return the tool in a cache entry; ``None`` if the entry is missing or incomplete.
 
         Raises:
             ToolchainError: Files of the entry were changed, or other users may write to it
@@ -101,16 +101,20 @@ class Store:
         return tool
 
     def stage(self) -> Path:
-        """Create and return an empty folder for a new entry; the caller must hold the lock."""
+        """Create an empty folder for a new cache entry, and return it.
+
+        The caller must hold the cache's lock.
+        """
         parent = self.root / "staging"
         trust.make_folder(parent)
         folder = Path(tempfile.mkdtemp(dir=parent))
-        # The folder becomes a cache entry, which other users of the cache may read.
+        # Other users may read the cache, so they must be able to read this folder, which becomes a
+        # cache entry.
         folder.chmod(0o755)
         return folder
 
     def publish(self, staged: Path, tool: Tool, entry: Path) -> Tool:
-        """Turn a staged folder into a cache entry; return the tool with its path in the cache.
+        """Turn a staging folder into a cache entry; return the tool with its path in the cache.
 
         Args:
             staged: Folder that contains the executable ``tool.name``.
@@ -132,7 +136,7 @@ class Store:
             _sync(file)
         _sync(staged)
         trust.make_folder(entry.parent)
-        # An existing entry is broken: a valid one would have been used instead of making a new one.
+        # The existing entry is broken; a valid entry would have been used, and no new one made.
         if entry.exists():
             shutil.rmtree(entry)
         staged.rename(entry)
@@ -141,7 +145,7 @@ class Store:
 
     @contextlib.contextmanager
     def lock(self, waiting: Callable[[str], None], limit: float = LOCK_LIMIT) -> Iterator[None]:
-        """Hold the cache's lock for writing.
+        """Hold the cache's lock for writing while the context lasts.
 
         The kernel releases the lock when the process that holds it ends, in whatever way.
 

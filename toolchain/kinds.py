@@ -28,7 +28,7 @@ _CASE = re.compile(
 
 
 def write_sdk(module: Module, source: Path, folder: Path) -> Path:
-    """Copy the used packages of the SDK to a folder; write a go.mod that refers to the copy.
+    """Copy the SDK packages that the plugin uses, and write a go.mod that refers to the copy.
 
     Args:
         module: The Go module that contains the Kubernetes plugin.
@@ -58,7 +58,7 @@ def write_sdk(module: Module, source: Path, folder: Path) -> Path:
 
 
 def _lists(kinds: Path) -> str:
-    """Return the text of ``kinds.go`` without the function ``RegisterResource``."""
+    """Return the text of the SDK's ``kinds.go`` without its function ``RegisterResource``."""
     text = kinds.read_text(encoding="utf-8")
     cases, lists = _CASE.findall(text), _LISTS.search(text)
     other = [token for api, kind, token in cases if token != _token(api, kind)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# Folder of the project's own plugins in a clone.
+# Folder of the project's own Pulumi plugins in a clone.
 PLUGINS = Path("toolchain") / "plugins"
 
 _SCRIPT = """\

@@ -1,4 +1,4 @@
-"""This machine: operating system and architecture in Go's names, and variables of proxies."""
+"""Platform of this machine (system and architecture in Go's names), and its proxy variables."""
 
 from __future__ import annotations
 

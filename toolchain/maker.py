@@ -1,4 +1,4 @@
-"""Creation of missing tools: official release, else Go module, else the project's own plugin."""
+"""Make missing tools: official release, otherwise Go module, otherwise the project's own plugin."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from .tool import GO_MODULE, OWN, RELEASE, Tool, ToolchainError
 
 @dataclass
 class Maker:
-    """Makes missing tools and adds them to a cache; the caller holds the cache's lock.
+    """Makes missing tools and adds them to a cache.
+
+    The caller must hold the cache's lock.
 
     Attributes:
         store: The cache.
         entry: Function that returns the path of a tool's cache entry.
         platform: The platform of this machine.
-        home: The clone whose own plugins may be used.
+        home: The clone of the project whose own Pulumi plugins may be used.
         steps: Shows the progress.
         bases: Base URLs of the releases.
         downloads: Downloads the releases.
-        asker: Function that runs a new executable and returns its version; it must be the pinned
-            one.
+        asker: Function that runs a new executable and returns its version, which must be the pinned
+            version.
         go: Function that returns the Go command.
         tried: Reasons why each way to get a tool failed, by tool name.
     """
@@ -52,11 +54,11 @@ class Maker:
     tried: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def make(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
-        """Make all of the tools; return them by name.
+        """Make all of the wanted tools; return them by name.
 
         Raises:
-            ToolchainError: A tool could not be made; the message gives the reason for each way
-                tried.
+            ToolchainError: A tool could not be made; the message says why each way failed: release,
+                Go module and own plugin.
         """
         made: dict[str, Tool] = {}
         for way in (self._release, self._build, self._own):
@@ -98,7 +100,8 @@ class Maker:
             )
             self.steps.say(f"no release download for {names}: {'; '.join(failures)}")
         made: dict[str, Tool] = {}
-        # Download one after the other, so that a host that does not answer is only waited for once.
+        # Download one release after the other, so that a host that does not answer delays only one
+        # download.
         for items in by_url.values():
             made |= self._fetch(items, sums)
         return made
@@ -151,7 +154,7 @@ class Maker:
             return {}
         made: dict[str, Tool] = {}
         with ThreadPoolExecutor(len(groups)) as pool:
-            # All modules are downloaded in parallel while the first of them is compiled.
+            # While the first Go module is compiled, the other modules are downloaded in parallel.
             loads = {
                 name: pool.submit(builder.load, MODULES[name], pins)
                 for name, pins in groups.items()

@@ -1,8 +1,9 @@
-"""The Go modules that tools are built from: build flags, stamped versions, typical build times.
+"""Go modules from which tools are built: build flags, versions to set, typical build times.
 
 A go.mod that requires ``k8s.io/kubernetes`` must replace each module that Kubernetes' go.mod
 requires at v0.0.0 with the module's release, for example v0.36.3 for v1.36.3. ``go mod tidy -e``
-does the rest. Without -e it stops at a test of cadvisor, which no program imports.
+adds the remaining requirements. Without -e it stops at a test of cadvisor, which no program
+imports.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from types import MappingProxyType
 
 from . import pins
 
-# Folder that contains the go.mod files.
+# Folder with the go.mod files of all modules.
 ROOT = Path(__file__).resolve().parent / "go"
 
-# Flags that leave out DWARF data (the symbol table is left out at link time). This makes compiling
+# Flags that omit DWARF debug data (the symbol table is omitted at link time). This makes compiling
 # and linking faster, and nobody debugs these builds.
 BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
-# Build tags that reduce containerd to what its CRI plugin needs: no snapshotters for aufs, btrfs,
-# devmapper and zfs, and no tracing.
+# Build tags that reduce containerd to the parts that its CRI plugin needs: no snapshotters for
+# aufs, btrfs, devmapper and zfs, and no tracing.
 _CONTAINERD_TAGS = "-tags=no_aufs,no_btrfs,no_devmapper,no_zfs,no_tracing"
 
 # Import path of the Kubernetes plugin's Go module. Module proxies have it, but Go's checksum
@@ -35,7 +36,7 @@ SDK = "github.com/pulumi/pulumi-kubernetes/sdk/v4"
 
 @dataclass(frozen=True)
 class Module:
-    """A Go module below ``toolchain/go`` that tools are built from.
+    """Go module below ``toolchain/go`` from which tools are built.
 
     Attributes:
         name: Name of the folder that contains go.mod.
@@ -65,7 +66,7 @@ class Module:
 
 
 def kubernetes_version(version: str) -> dict[str, str]:
-    """Return the Go variables that hold the version of Kubernetes' programs, with their values."""
+    """Return the Go variables that hold the version of Kubernetes programs, with their values."""
     major, minor, _ = version.split(".")
     values = {
         "gitVersion": f"v{version}",
@@ -111,8 +112,8 @@ _MODULES = (
         for version, name in _OTHERS
     ),
     Module(
-        # The build tag remove_all_sd leaves out service discovery, which promtool does not need
-        # here.
+        # The build tag remove_all_sd omits Prometheus' service discovery, which promtool does not
+        # need here.
         name="prometheus",
         stamps={"github.com/prometheus/common/version.Version": pins.PROMETHEUS},
         seconds=240,

@@ -1,4 +1,4 @@
-"""Cleanup of plugin processes whose engine was killed; they would otherwise never end."""
+"""Stop Pulumi plugin processes whose engine was killed; otherwise they would never end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = 15.0
 
 
 def end_orphans() -> None:
-    """Stop the toolchain's plugin processes whose engine no longer answers; wait until they end.
+    """Stop plugin processes whose engine no longer answers, and wait until they have ended.
 
     A plugin that still works for the killed run would interfere with the next run.
 
@@ -29,7 +29,7 @@ def end_orphans() -> None:
     ours = {tool.path.resolve() for tool in tools}
     orphans = [folder for folder in Path("/proc").glob("[0-9]*") if _is_orphan(folder, ours)]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        # Check each process again before the signal, because a pid can be reused.
+        # Check each process again just before the signal, because its pid may have been reused.
         for folder in orphans:
             send(int(folder.name), number, partial(_is_orphan, folder, ours))
         deadline = time.monotonic() + LIMIT
@@ -39,7 +39,10 @@ def end_orphans() -> None:
 
 
 def _is_orphan(folder: Path, ours: set[Path]) -> bool:
-    """Check whether a process, given by its folder in /proc, is a plugin that lost its engine."""
+    """Check whether a process is a plugin that lost its engine.
+
+    `process` is its folder in /proc.
+    """
     try:
         words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -51,7 +54,10 @@ def _is_orphan(folder: Path, ours: set[Path]) -> bool:
 
 
 def _is_near(folder: Path) -> bool:
-    """Check whether a process shares our network namespace; else its engine is out of reach."""
+    """Check whether a process has this process's network namespace.
+
+    In another namespace, the address of the process's engine can't be reached.
+    """
     try:
         return (folder / "ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError:

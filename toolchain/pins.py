@@ -19,9 +19,9 @@ from .tool import ToolchainError
 from .versions import Range
 
 PULUMI = "3.274.1"
-# Versions of the embedded control plane, with the Go module that each is built from. The first is
-# the default. The others are only built if `GPU_CLUSTER_KUBERNETES` names them. Their ends of
-# support are in components/settings/support.yaml.
+# Kubernetes versions of the embedded control plane, with the Go module from which each is built.
+# The first version is the default. The others are only built if `GPU_CLUSTER_KUBERNETES` names
+# them. Their ends of support are in components/settings/support.yaml.
 KUBERNETES_MODULES: Mapping[str, str] = MappingProxyType(
     {
         "1.36.3": "cluster",
@@ -45,7 +45,7 @@ ACTIONLINT = "1.7.12"
 CONTAINERD = ("1.7.36", "2.0.11", "2.2.9", "2.3.7", "2.4.2")
 PROMETHEUS = "3.13.5"
 
-# Base URLs of the release downloads; tests replace them with those of their own server.
+# Base URLs of the release downloads. Tests replace them with the URL of a test server.
 BASES: Mapping[str, str] = MappingProxyType(
     {"github": "https://github.com", "kubernetes": "https://dl.k8s.io"}
 )
@@ -95,7 +95,7 @@ class GoPackage:
 
 @dataclass(frozen=True)
 class Pin:
-    """A pinned tool.
+    """Pinned tool: its version, and where it can be found, downloaded or built.
 
     Attributes:
         name: Name of the executable.
@@ -162,8 +162,9 @@ def _kwok(name: str) -> Pin:
 def _containerd(version: str) -> Pin:
     """Return the pin of containerd's daemon for one minor version.
 
-    Tests check the configuration of hosts with all of these versions at the same time. The name
-    contains the minor version, so that the executables don't collide and none is taken from PATH.
+    Tests check the configuration of hosts with all of these versions at the same time. The tool's
+    name contains the minor version, so that executables of several versions don't collide and none
+    of them is taken from PATH.
     """
     major, minor, _ = version.split(".")
     path = "github.com/containerd/containerd" + ("" if major == "1" else "/v2")
@@ -263,5 +264,5 @@ _PINS = (
     ),
 )
 
-# All tools by name, in the order in which they are shown.
+# All pinned tools by name, in the order in which they are displayed.
 PINS: Mapping[str, Pin] = MappingProxyType({pin.name: pin for pin in _PINS})

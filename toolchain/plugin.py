@@ -1,4 +1,4 @@
-"""Version of a Pulumi plugin or language host, requested over gRPC as the engine does.
+"""Find out the version of a Pulumi plugin or language host over gRPC, as the engine does.
 
 Plugins have no flag that prints their version. A plugin prints the port of its server as the first
 line of standard output (``pulumi/sdk``, ``go/common/resource/plugin/plugin.go``).
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from . import versions
 
-# Address that is passed to a plugin instead of an engine's. A plugin only connects to the engine
-# when it has a message for it.
+# Address that a plugin gets in place of the engine's address. Nothing listens there; a plugin only
+# connects to the engine when it has a message for it.
 NO_ENGINE = "127.0.0.1:1"
 
 
 def ask_plugin(executable: Path, service: str, limit: float) -> str | None:
-    """Start a plugin and return its version; ``None`` if it returns none in time.
+    """Start a plugin and return its version; return ``None`` if it doesn't respond in time.
 
     Args:
         executable: Path of the plugin.

@@ -1,4 +1,4 @@
-"""Find and stop background processes by pid file, but only processes of this program."""
+"""Find and stop background processes by pid file, but only processes of this project."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pid_in(path: Path) -> int | None:
 
 
 def is_running(pid: int | None, word: str) -> bool:
-    """Check that process `pid` runs and has `word` in its command line.
+    """Check that the process `pid` runs and that its command line contains `word`.
 
     The command line is checked because the system may have given the pid to another process.
     """
@@ -38,7 +38,7 @@ def is_running(pid: int | None, word: str) -> bool:
 
 
 def marked(folder: Path, variable: str = MARK) -> list[int]:
-    """Return the pids of other processes that started with an environment variable set to a folder.
+    """Return pids of other processes whose environment has a variable with this folder as value.
 
     This also finds processes of a killed run that wrote no pid file.
     """
@@ -49,7 +49,7 @@ def marked(folder: Path, variable: str = MARK) -> list[int]:
 def stop_marked(
     folder: Path, keep: Container[int] = (), word: str = "", variable: str = MARK
 ) -> None:
-    """Kill the processes that `marked` returns, and wait up to `KILL_SECONDS` for their end.
+    """Kill the processes that `marked` returns; wait up to `KILL_SECONDS` until they have ended.
 
     Args:
         folder: Value of the environment variable that marks the processes.
@@ -96,7 +96,8 @@ def send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None
         is_meant: Check that `pid` is still the intended process. An open pidfd keeps the system
             from reusing the pid during the check.
     """
-    if not hasattr(os, "pidfd_open"):  # macOS has no pidfd_open.
+    # macOS has no pidfd_open, so the process is signalled by its pid.
+    if not hasattr(os, "pidfd_open"):
         if is_meant():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -114,7 +115,7 @@ def send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None
 
 
 def stop(pid: int | None, word: str, limit: float = 5.0) -> None:
-    """Stop a process with SIGTERM, with SIGKILL after `limit` seconds, and wait for its end."""
+    """Stop a process with SIGTERM, or SIGKILL after `limit` seconds; wait until it has ended."""
     if pid is None or not is_running(pid, word):
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -125,4 +126,5 @@ def stop(pid: int | None, word: str, limit: float = 5.0) -> None:
         if not _lives(pid):
             break
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # Reap the process if it is a child, so that no zombie remains.
+        # If the process is a child of this process, reap it, so that no zombie remains.
+        os.waitpid(pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Progress of long steps: a bar on a terminal, else a line every 30 seconds."""
+"""Show the progress of long steps: a bar on a terminal, otherwise a line every 30 seconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Downloads of official releases; a file is only used if its checksum is right.
+"""Download official releases; a file is only used if its checksum is right.
 
-If the network refuses or does not answer, the search for releases takes at most `PATIENCE` seconds,
-then the tools are built. The checksum files of all wanted releases are requested in parallel, and a
-host that does not answer in time is not contacted again.
+If the network is unavailable, requesting the checksum files takes at most `PATIENCE` seconds; then
+the tools are built from source. The checksum files of all wanted releases are requested in
+parallel. A host that does not respond in time is not contacted again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .pins import BASES, Pin
 from .sums import SUMS
 from .tool import ToolchainError
 
-# Seconds to wait for a host's answer, and for more data of a download.
+# Seconds to wait for a host to respond, and for more data during a download.
 PATIENCE = 3.0
 # Time limit of one download in seconds.
 DOWNLOAD_LIMIT = 900.0
@@ -35,12 +35,12 @@ _CHUNK = 1 << 18
 
 
 class ReleaseError(ToolchainError):
-    """A release can't be used; the message gives the reason."""
+    """Error: a release can't be used; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Asset:
-    """A release of one tool for one platform.
+    """Official release of one tool for one platform.
 
     Attributes:
         pin: The tool.
@@ -73,7 +73,7 @@ def asset(pin: Pin, platform: Platform, bases: Mapping[str, str] = BASES) -> Ass
 
 
 def published(text: str, file_name: str) -> tuple[str, str]:
-    """Return the algorithm and checksum of a file.
+    """Return the algorithm and the checksum of a file from a list of checksums.
 
     Args:
         text: A list of checksums, or a text that contains only the file's checksum.
@@ -100,7 +100,7 @@ def published(text: str, file_name: str) -> tuple[str, str]:
 
 @dataclass
 class Downloads:
-    """The downloads of one run.
+    """Downloads of one run of the toolchain.
 
     Attributes:
         patience: Seconds to wait for an answer of a host.
@@ -115,11 +115,14 @@ class Downloads:
     pinned: Mapping[str, str] = field(default_factory=lambda: SUMS)
 
     def checksums(self, assets: Iterable[Asset]) -> dict[str, str | ReleaseError]:
-        """Request all checksum files in parallel; return those that arrive in time, by URL."""
+        """Request all checksum files in parallel.
+
+        Return those that arrive in time, by URL, and an error for each of the others.
+        """
         wanted = {asset.checksums for asset in assets}
         answers: queue.Queue[tuple[str, str | ReleaseError]] = queue.Queue()
-        # Daemon threads, so that a name server that does not answer can't keep the program from
-        # ending.
+        # Use daemon threads, so that a thread that waits for a name server does not keep the
+        # program running.
         for url in wanted:
             threading.Thread(
                 target=lambda url=url: answers.put((url, self._text(url))), daemon=True
@@ -207,14 +210,14 @@ class Downloads:
         except (OSError, http.client.HTTPException, ValueError) as error:
             if _timed_out(error):
                 return self._no_answer(url)
-            # The host answered, but it doesn't have the file.
+            # The host responded, so it is not a network error: the host doesn't have the file.
             if isinstance(error, urllib.error.HTTPError):
                 return ReleaseError(f"{url}: {_reason(error)}")
             return ReleaseError(f"{_host(url)}: {_reason(error)}")
 
 
 class _SameSecurity(urllib.request.HTTPRedirectHandler):
-    """Handler that follows redirects, but never from https to http."""
+    """urllib handler that follows redirects, but never from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str

@@ -1,4 +1,4 @@
-"""Lookup of tools on PATH and in the cache; missing tools are made."""
+"""Find tools on PATH and in the cache, and make missing tools."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from .progress import Steps
 from .search import PathSearch
 from .tool import ON_PATH, OWN, Tool, ToolchainError
 
-# The clone that contains this file.
+# Root folder of the clone of this project that contains this file.
 HOME = Path(__file__).resolve().parent.parent
-# Part of every cache key. Change this value when the layout of a cache entry changes.
+# Version of the layout of cache entries, part of every cache key. Change it when the layout
+# changes.
 _LAYOUT = "1"
 
 
 @dataclass
 class Toolchain:
-    """The tools of one set of pins in one cache.
+    """Pinned tools on this machine, with the cache that contains them.
 
     Attributes:
         cache: The cache folder.
         search_path: Folders to search, in the format of ``$PATH``.
         pins: The pinned tools by name.
         platform: The platform of this machine.
-        home: The clone whose own plugins may be used.
+        home: The clone of the project whose own Pulumi plugins may be used.
         steps: Shows the progress.
         maker: Function that returns the `Maker` of missing tools, called while the lock is held.
             Tests replace it to use their own servers and compilers.
@@ -50,7 +51,7 @@ class Toolchain:
 
     @property
     def store(self) -> Store:
-        """Return the store of cached tools."""
+        """Return the store of cached tools in the cache folder."""
         return Store(self.cache / "tools")
 
     @cached_property
@@ -61,16 +62,16 @@ class Toolchain:
 
     @cached_property
     def keys(self) -> dict[str, str]:
-        """Return a key for each tool, a hash of everything that determines its executable."""
+        """Return each tool's cache key: a hash of everything that determines its executable."""
         return {name: self._key(pin) for name, pin in self.pins.items()}
 
     @property
     def bin(self) -> Path:
-        """Return the folder that contains all tools that `ensure` returned; one entry for PATH."""
+        """Return the cache folder with all tools that `ensure` returned, to be put on PATH."""
         return self.cache / "tools" / digest(self.keys) / "bin"
 
     def names(self) -> list[str]:
-        """Return the names of this machine's tools, except those that are only made on demand."""
+        """Return the names of this machine's tools, without tools that are only made on demand."""
         return [
             pin.name
             for pin in self.pins.values()
@@ -105,12 +106,12 @@ class Toolchain:
         return {name: self._place(tool) for name, tool in tools.items() if tool is not None}
 
     def environment(self) -> dict[str, str]:
-        """Return the variables for running the tools: ``PATH`` and the clone's folder."""
+        """Return environment variables for running the tools: ``PATH``, ``GPU_CLUSTER_HOME``."""
         path = os.pathsep.join((str(self.bin), self.search_path))
         return {"PATH": path, "GPU_CLUSTER_HOME": str(self.home)}
 
     def default_maker(self) -> Maker:
-        """Return a maker that uses the real releases and Go modules."""
+        """Return a maker that uses the official releases and the pinned Go modules."""
         return Maker(self.store, self.entry, self.platform, self.home, self.steps)
 
     def _pin(self, name: str) -> Pin:

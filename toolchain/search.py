@@ -1,4 +1,7 @@
-"""Tools on PATH: the first executable is used if its version fits; versions are cached."""
+"""Find tools on PATH.
+
+The first executable with a tool's name is used if its version fits. Versions are cached.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ from .cache import write_atomically
 from .pins import Pin
 from .tool import ON_PATH, Tool
 
-# Seconds to wait for a tool to print its version. The largest tool has 300 MB, and the disk may be
-# busy.
+# Seconds to wait until a tool has printed its version. The largest tool has 300 MB, and the disk
+# may be busy.
 ASK_LIMIT = 20.0
 
 
 def ask(pin: Pin, executable: Path) -> str | None:
-    """Return the version that an executable prints; ``None`` if none within `ASK_LIMIT` seconds."""
+    """Return the version that a tool prints.
+
+    ``None`` if it prints none within `ASK_LIMIT` seconds.
+    """
     if pin.plugin:
         from .plugin import ask_plugin
 
@@ -45,7 +51,7 @@ def ask(pin: Pin, executable: Path) -> str | None:
 
 @dataclass
 class PathSearch:
-    """Search for tools on PATH.
+    """Search for pinned tools on PATH.
 
     Attributes:
         path: Folders to search, in the format of ``$PATH``.
@@ -74,7 +80,8 @@ class PathSearch:
             version = self._version(pin, executable)
             if version is not None and pin.fits.holds(version):
                 return Tool(pin.name, version, ON_PATH, executable)
-            # A shell would run the first executable on PATH, so later folders are not searched.
+            # Don't search later folders, because a shell would also run the first executable on
+            # PATH.
             return None
         return None
 

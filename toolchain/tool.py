@@ -1,4 +1,4 @@
-"""A tool of the toolchain, and the error for a tool that is not available."""
+"""Tool of the toolchain, and the error for a tool that is not available."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that can be run.
+    """Tool that is ready to run.
 
     Attributes:
         name: Name of the executable.
@@ -31,4 +31,7 @@ OWN = "project's own"
 
 
 class ToolchainError(RuntimeError):
-    """A tool is not available; the message gives its name, what was tried and what to do."""
+    """Error: a tool is not available.
+
+    The message has the tool's name, what was tried and what the user can do.
+    """

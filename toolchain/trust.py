@@ -1,10 +1,10 @@
 """Checks that cached tools are unchanged and that no other user may write to the cache.
 
-The record of each cache entry contains the SHA-256 sums of its files, from when they were made.
-They are compared at each use. The comparison is skipped for files that have not changed since the
-last one: this is known from their change time (ctime), which programs can't set. A process with the
-rights of the cache's owner can change everything, records too. So runs that must not trust each
-other need separate caches.
+The record of each cache entry contains the SHA-256 sums of its files, from when they were made. At
+each use, the sums of the current files are compared with them. The comparison is skipped for files
+that have not changed since the last one: this is known from their change time (ctime), which
+programs can't set. A process with the rights of the cache's owner can change everything, records
+too. So runs that must not trust each other need separate caches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPARED = "compared.json"
 
 
 def digests(entry: Path) -> dict[str, str]:
-    """Return the SHA-256 sum of each file of a cache entry, by file name."""
+    """Return the SHA-256 sum of each file in a cache entry, by file name."""
     files = sorted(file for file in entry.iterdir() if file.name != RECORD)
     with ThreadPoolExecutor(4) as pool:
         return dict(zip([file.name for file in files], pool.map(_digest, files), strict=True))
@@ -49,8 +49,8 @@ def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
         ToolchainError: A check failed; the message gives the details.
     """
     files = sorted(file for file in entry.iterdir() if file.name != RECORD)
-    # The cache's folder may be a symbolic link, and a link's mode is meaningless. So its target is
-    # checked.
+    # The cache's folder may be a symbolic link. The mode of a link is meaningless, so the link's
+    # target is checked.
     for place in (root.resolve(), entry.parent.resolve(), entry, *files):
         check_owner(place)
     compared = _read(root / _COMPARED)
@@ -68,7 +68,7 @@ def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
 
 
 def check_owner(place: Path) -> None:
-    """Raise an error unless a file belongs to this user or root and no other user may write to it.
+    """Raise an error unless this user or root owns a file and no other user may write to it.
 
     Raises:
         ToolchainError: The check failed; the message contains the owner and the mode.
@@ -104,9 +104,9 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, stamps: Mapping[str, str]) -> None:
-    """Store which files have been compared with their checksums; ignore errors.
+    """Record which files of the cache were compared with their checksums; ignore errors.
 
-    If the file can't be written (for example, a user can't write to root's cache), each run
+    If the record can't be written (for example, a user can't write to root's cache), each run
     compares the files again.
     """
     try:

@@ -1,4 +1,4 @@
-"""Versions as release pages write them: three numbers, with or without a leading ``v``."""
+"""Parse versions as release pages write them: three numbers, with or without a leading ``v``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Numbers = tuple[int, int, int]
 
 
 def find(text: str) -> str | None:
-    """Return the first version in a text, without its ``v``; ``None`` if there is none."""
+    """Return the first version that occurs in a text, without its ``v``.
+
+    ``None`` if there is none.
+    """
     match = _VERSION.search(text)
     if match is None:
         return None
@@ -33,11 +36,11 @@ def numbers(version: str) -> Numbers:
 
 @dataclass(frozen=True)
 class Range:
-    """A range of versions that are equally usable.
+    """Range of versions that are equally usable.
 
     Attributes:
         least: The first version in the range.
-        below: The first version above the range.
+        below: The first version that is too new for the range.
     """
 
     least: str
@@ -48,5 +51,5 @@ class Range:
         return numbers(self.least) <= numbers(version) < numbers(self.below)
 
     def __str__(self) -> str:
-        """Return the range as text, for example ``>= 3.6.8, < 3.7.0``."""
+        """Return the range as a text such as ``>= 3.6.8, < 3.7.0``."""
         return f">= {self.least}, < {self.below}"

@@ -1,4 +1,4 @@
-"""Check that a chart can be fetched and has the expected digest, before the first host is changed.
+"""Fetch a chart and compare it with the declared one, before the first host is changed.
 
 Pulumi fetches even an unchanged chart only after the resources that the chart's release depends on,
 and hosts are among these (pulumi-kubernetes 4.25.0, helm_release.go, Check). An unreachable
@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from components.base.nesting import LOADER, bound_depth
+from components.charts import oci
+from components.charts.contents import ChartContents, of_archive, of_folder
+from components.charts.own_values import refused_by_schema, unread
 from policies.printable import printable
 
 # Seconds to wait for a response. Proxies come from environment variables, as for Helm.
 ANSWER = 10.0
-# Bytes that are read of a response whose content does not matter.
-TAKEN = 1024
 # Maximum bytes of an index or an archive; NVIDIA's largest index is below 4 MiB.
 MOST = 32 * 1024 * 1024
 SHOWN = 200
 """Maximum number of characters of an address in an error message."""
+FEW = 5
+"""Maximum number of paths in an error message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,58 +42,130 @@ class WantedChart:
     Attributes:
         place: Source of the chart (`components.settings.chart_source`).
         chart: Name of the chart.
-        version: Version of the chart.
+        version: Version of the chart; empty if the version is not compared.
         digest: Expected digest of the archive; empty if it is unknown.
+        values: Values of the release, which are compared with those of an unknown version.
+        unknown: True if the stack file accepts a version whose values this program does not know.
     """
 
     place: str
     chart: str = ""
     version: str = ""
     digest: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    unknown: bool = False
 
 
-async def unreachable(place: str, chart: str = "", version: str = "", digest: str = "") -> str:
-    """Return the reason why a chart can't be fetched, or an empty text if no problem was found.
+@dataclass(frozen=True)
+class FetchedChart:
+    """Result of fetching a chart.
 
-    Args:
-        place: Source of the chart, as `components.settings.chart_source` returns it.
-        chart: Name of the chart.
-        version: Version of the chart.
-        digest: Expected digest of the archive; empty if it is unknown.
+    Attributes:
+        problem: Why the chart can't be used; empty if no problem was found.
+        contents: Content of the chart; None if it could not be read, or not without a login.
     """
+
+    problem: str = ""
+    contents: ChartContents | None = None
+
+
+async def fetched(wanted: WantedChart) -> FetchedChart:
+    """Fetch a chart from its source and compare it with the declared one.
+
+    Helm takes a folder's chart whatever its version is, and ignores values that the chart does not
+    read. Both are problems here.
+    """
+    try:
+        contents = await asyncio.to_thread(_contents, wanted)
+    except _NotUsableError as error:
+        return FetchedChart(str(error))
+    problem = _difference(wanted, contents) if contents else ""
+    if contents is None and wanted.unknown:
+        problem = "a registry that gives the chart only after a login, so its values are unknown"
+    return FetchedChart(problem, contents)
+
+
+class _NotUsableError(Exception):
+    """The chart can't be fetched or read; the message contains the reason."""
+
+
+def _contents(wanted: WantedChart) -> ChartContents | None:
+    place = wanted.place
     if place.startswith("oci://"):
-        # Every OCI registry has this endpoint and may require a login (OCI distribution spec,
-        # end-1).
-        registry = place.removeprefix("oci://").partition("/")[0]
-        return await asyncio.to_thread(_asked, f"https://{registry}/v2/", (200, 401))
+        return _of_registry(wanted)
     if place.startswith(("https://", "http://")):
         # The index file is described in the Helm documentation, "The Chart Repository Guide".
         index = f"{place.rstrip('/')}/index.yaml"
-        if not digest:
-            return await asyncio.to_thread(_asked, index, (200,))
-        return await asyncio.to_thread(_published, index, chart, version, digest)
+        try:
+            url = _archive(_read(index), index, wanted.chart, wanted.version)
+        except (OSError, ValueError) as error:
+            raise _NotUsableError(
+                f"no chart from {index} ({printable(str(error), SHOWN)})"
+            ) from None
+        return _unpacked(wanted, url, lambda: _read(url))
     path = Path(place).expanduser()
     if place.endswith(".tgz"):
-        return await asyncio.to_thread(_compared, place, path.read_bytes, digest)
-    return "" if (path / "Chart.yaml").is_file() else "a folder without Chart.yaml"
-
-
-def _published(index: str, chart: str, version: str, digest: str) -> str:
-    """Return the reason why a repository's archive is not the expected one, or an empty text."""
+        return _unpacked(wanted, place, path.read_bytes)
+    if not (path / "Chart.yaml").is_file():
+        raise _NotUsableError("a folder without Chart.yaml")
     try:
-        url = _archive(_read(index), index, chart, version)
+        return of_folder(path)
     except (OSError, ValueError) as error:
-        return f"no chart from {index} ({printable(str(error), SHOWN)})"
-    return _compared(url, lambda: _read(url), digest)
+        raise _NotUsableError(
+            f"a chart that can't be read ({printable(str(error), SHOWN)})"
+        ) from None
 
 
-def _compared(place: str, read: Callable[[], bytes], digest: str) -> str:
+def _unpacked(wanted: WantedChart, place: str, read: Callable[[], bytes]) -> ChartContents:
     try:
         content = read()
     except (OSError, ValueError) as error:
-        return f"no archive at {printable(place, SHOWN)} ({printable(str(error), SHOWN)})"
+        reason = printable(str(error), SHOWN)
+        raise _NotUsableError(f"no archive at {printable(place, SHOWN)} ({reason})") from None
     given = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    return "" if given == digest else f"an archive with {given} instead of {digest}"
+    if wanted.digest and given != wanted.digest:
+        raise _NotUsableError(f"an archive with {given} instead of {wanted.digest}")
+    try:
+        return of_archive(content)
+    except ValueError as error:
+        raise _NotUsableError(
+            f"a chart that can't be read ({printable(str(error), SHOWN)})"
+        ) from None
+
+
+def _of_registry(wanted: WantedChart) -> ChartContents | None:
+    """Return the chart of an OCI registry; None if the registry requires a login for it."""
+    repository, _, digest = wanted.place.removeprefix("oci://").partition("@")
+    host, _, name = repository.partition("/")
+    try:
+        content = oci.chart(f"https://{host}", name, digest or wanted.version)
+    except oci.LoginRequiredError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = printable(str(error), SHOWN)
+        raise _NotUsableError(f"no {wanted.version} at {wanted.place} ({reason})") from None
+    try:
+        return of_archive(content)
+    except ValueError as error:
+        raise _NotUsableError(
+            f"a chart that can't be read ({printable(str(error), SHOWN)})"
+        ) from None
+
+
+def _difference(wanted: WantedChart, contents: ChartContents) -> str:
+    """Return why a chart is not the declared one, or does not read its values; empty if it does."""
+    same = contents.version.removeprefix("v") == wanted.version.removeprefix("v")
+    if wanted.version and (contents.name != wanted.chart or not same):
+        found = printable(f"{contents.name} {contents.version}", SHOWN)
+        return f"the chart {found} instead"
+    if not wanted.unknown:
+        return ""
+    if paths := sorted(unread(contents, wanted.values)):
+        more = f" and {len(paths) - FEW} more" if len(paths) > FEW else ""
+        return f"values that this chart does not read: {', '.join(paths[:FEW])}{more}"
+    if reason := refused_by_schema(contents, wanted.values):
+        return f"values that the chart's schema refuses ({reason})"
+    return ""
 
 
 def _archive(index: bytes, address: str, chart: str, version: str) -> str:
@@ -125,18 +199,3 @@ def _read(url: str) -> bytes:
     if len(content) > MOST:
         raise ValueError(f"more than {MOST} bytes")
     return content
-
-
-def _asked(url: str, answers: tuple[int, ...]) -> str:
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http and https only
-            answer.read(TAKEN)
-            status = answer.status
-    except urllib.error.HTTPError as error:
-        status = error.code
-        error.close()
-    except urllib.error.URLError as error:
-        return f"no answer from {url} ({error.reason})"
-    except (OSError, ValueError) as error:
-        return f"no answer from {url} ({error})"
-    return "" if status in answers else f"HTTP {status} from {url}"

@@ -53,5 +53,15 @@ def sections() -> tuple[Section, ...]:
 
 
 def nfd_image(version: str) -> str:
-    """Return Node Feature Discovery's image for a version of the plugin's or operator's chart."""
-    return f"{NFD}:{facts()['nfd'][series_of(version)]}"
+    """Return Node Feature Discovery's image for a version of the plugin's or operator's chart.
+
+    Raises:
+        UnknownImages: The chart's version is not known.
+    """
+    tag = facts()["nfd"].get(series_of(version))
+    if tag is None:
+        raise UnknownImages(
+            f"version {version}: found a chart whose subcharts are not known; wanted: a version of "
+            f"{', '.join(facts()['nfd'])}; cure: take one of them"
+        )
+    return f"{NFD}:{tag}"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from components.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
+from components.base.nearness import nearest
+from components.charts.misplaced import cure
 from components.charts.value_table import NOTHING, Table
 from components.charts.value_types import choices, type_of
 from policies.faults import Fault, Location, fault, show
 
 
 def check(
-    table: Table, values: Mapping[str, Any], at: Location, *, decided: bool = True
+    table: Table,
+    values: Mapping[str, Any],
+    at: Location,
+    *,
+    decided: bool = True,
+    complete: bool = True,
 ) -> Iterator[Fault]:
     """Yield all faults in a chart's values.
 
@@ -22,25 +28,34 @@ def check(
         at: Location of the values in the document.
         decided: True to reject values that a setting of the stack file already sets, as in
             `extraValues`. False to check only the values themselves.
+        complete: False if the table is that of a similar version, which may read other values. The
+            check then accepts values that the table lacks.
     """
-    yield from _check(table, values, "", at, decided)
+    yield from _check(table, values, "", at, decided, complete)
 
 
 def _check(
-    table: Table, values: Mapping[str, Any], prefix: str, at: Location, decided: bool
+    table: Table,
+    values: Mapping[str, Any],
+    prefix: str,
+    at: Location,
+    decided: bool,
+    complete: bool,
 ) -> Iterator[Fault]:
     known = table.below(prefix)
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
         here = (*at, str(key))
         if "." in str(key):
-            yield _unknown(table, path, key, known, here)
+            yield _unknown(table, path, str(key), value, known, here)
         elif path in table.values:
             yield from _leaf(table, path, value, here, decided)
+        elif isinstance(value, Mapping) and table.leads_on(path) and path not in table.dead:
+            yield from _check(table, value, path, here, decided, complete)
+        elif not complete:
+            continue
         elif path in table.dead:
             yield from _dead(table, path, value, here)
-        elif isinstance(value, Mapping) and table.leads_on(path):
-            yield from _check(table, value, path, here, decided)
         elif since := next((table.later[p] for p in table.later if _under(p, path)), None):
             yield fault(
                 here,
@@ -57,7 +72,7 @@ def _check(
                 f'write "{below[0]}" below {path}',
             )
         else:
-            yield _unknown(table, path, str(key), known, here)
+            yield _unknown(table, path, str(key), value, known, here)
 
 
 def _under(path: str, prefix: str) -> bool:
@@ -71,28 +86,38 @@ def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) ->
             here,
             show(value),
             f"{path} only from the stack file's own setting, which it would override silently",
-            f"write {entry.setting} and remove it here",
+            f"{entry.cure or f'write {entry.setting}'} and remove it here",
         )
         return
     wanted = type_of(entry.type)
+    if value is None and wanted.holds(value):
+        return
+    if (place := _null(value, here)) is not None:
+        yield fault(
+            place,
+            "null",
+            "a value: Pulumi drops a null before Helm reads it, and the chart's default stays",
+            f"remove it, or write a value: {wanted.wanted}",
+        )
+        return
     if wanted.holds(value):
         return
     words = choices(entry.type)
     if isinstance(value, str) and words:
-        cure = f'write "{nearest(value, words)}"'
+        advice = f'write "{nearest(value, words)}"'
     elif isinstance(value, str) and value in ("true", "false") and "truth" in entry.type:
-        cure = f"write {value} without quotes: Helm takes every text for true"
+        advice = f"write {value} without quotes: Helm takes every text for true"
     elif isinstance(value, bool | int | float) and "text" in entry.type:
-        cure = f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+        advice = f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
     elif isinstance(value, str) and value.isdecimal() and entry.type == "whole":
-        cure = f"write {value} without quotes"
+        advice = f"write {value} without quotes"
     elif entry.type == "names":
-        cure = "write the Secrets' names alone, such as [registry]"
+        advice = "write the Secrets' names alone, such as [registry]"
     elif entry.type == "references":
-        cure = "write mappings such as [{name: registry}]"
+        advice = "write mappings such as [{name: registry}]"
     else:
-        cure = f"write {wanted.wanted}"
-    yield fault(here, show(value), wanted.wanted, cure)
+        advice = f"write {wanted.wanted}"
+    yield fault(here, show(value), wanted.wanted, advice)
 
 
 def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Fault]:
@@ -108,22 +133,24 @@ def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Fault
     )
 
 
-def _unknown(table: Table, path: str, key: str, known: list[str], here: Location) -> Fault:
+def _unknown(
+    table: Table, path: str, key: str, value: Any, known: list[str], here: Location
+) -> Fault:
     unknown = f'an unknown key "{key}"'
     wanted = f"one of {', '.join(known)}" if known else "a value that the chart reads"
     if key in table.values or ("." in key and table.leads_on(key)):
         return fault(here, unknown, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
-    if not known:
-        return fault(here, unknown, wanted, "remove it")
-    near = nearest(key, known)
-    if similarity(key, near) >= LIKE_ENOUGH:
-        return fault(here, unknown, wanted, f'write "{near}"')
-    elsewhere = [
-        known
-        for known in table.values
-        if plain(known.split(".")[-1]) == plain(key) and known != path
-    ]
-    if elsewhere:
-        close = max(elsewhere, key=lambda candidate: similarity(path, candidate))
-        return fault(here, unknown, wanted, f"write {close}")
-    return fault(here, unknown, wanted, f'remove it; the nearest key is "{near}"')
+    return fault(here, unknown, wanted, cure(table, path, value))
+
+
+def _null(value: Any, here: Location) -> Location | None:
+    """Return the location of the first null in a value; None if it contains none."""
+    if value is None:
+        return here
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    inner = (_null(item, (*here, key if isinstance(key, int) else str(key))) for key, item in items)
+    return next((place for place in inner if place is not None), None)

@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parent / "value_paths"
 SERIES: Mapping[str, tuple[str, ...]] = {
     "gpu-operator": ("v26.3", "v26.7"),
     "nvidia-device-plugin": ("0.19", "0.20"),
+    "dra-driver-nvidia-gpu": ("0.4", "0.5"),
     "node-feature-discovery": ("0.17", "0.18", "0.19"),
 }
 
@@ -25,17 +26,21 @@ _SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
 NOTHING = object()
 
 
-class UnknownVersion(Exception):
-    """The values of a chart's version are not known; the message lists the known series."""
-
-
 @dataclass(frozen=True)
 class Value:
-    """A path in a chart's values, its type, and the stack file's setting that sets it, if any."""
+    """A path in a chart's values.
+
+    Attributes:
+        path: The path.
+        type: Type of the value (`components.charts.value_types`).
+        setting: The stack file's setting that sets the value; None if `extraValues` sets it.
+        cure: Instruction to the user in place of the setting's name; empty if the name is enough.
+    """
 
     path: str
     type: str
     setting: str | None = None
+    cure: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,24 +89,35 @@ def series_of(version: str) -> str:
     return match[1] if match else version
 
 
-def check_version(chart: str, version: str) -> None:
-    """Check that the values of a chart's version are known.
+def is_known(chart: str, version: str) -> bool:
+    """Return True if the values of a chart's version are known."""
+    return series_of(version) in SERIES[chart]
 
-    Raises:
-        UnknownVersion: The values are not known.
+
+def known_versions(chart: str) -> str:
+    """Return the versions of a chart whose values are known, for messages."""
+    return " or ".join(f"{version}.x" for version in SERIES[chart])
+
+
+def nearest_series(chart: str, version: str) -> str:
+    """Return the series of a version if its values are known, or the nearest older known series.
+
+    A version that is older than all known series has the oldest one.
     """
-    if series_of(version) not in SERIES[chart]:
-        raise UnknownVersion(" or ".join(f"{version}.x" for version in SERIES[chart]))
+    older = [known for known in SERIES[chart] if _numbers(known) <= _numbers(series_of(version))]
+    return older[-1] if older else SERIES[chart][0]
+
+
+def _numbers(series: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", series)))
 
 
 def table(chart: str, version: str) -> Table:
     """Return the table of values for a chart's version.
 
-    Raises:
-        UnknownVersion: The values of the version are not known.
+    The table of an unknown version is that of the nearest known series.
     """
-    check_version(chart, version)
-    return _table(chart, series_of(version))
+    return _table(chart, nearest_series(chart, version))
 
 
 @cache
@@ -118,7 +134,9 @@ def _table(chart: str, series: str) -> Table:
         gone = "before" in facts and order.index(series) >= order.index(facts["before"])
         for path in _expand(text, groups):
             if there and not gone:
-                values[path] = Value(path, facts["type"], facts.get("setting"))
+                values[path] = Value(
+                    path, facts["type"], facts.get("setting"), facts.get("cure", "")
+                )
             elif not there:
                 later[path] = facts["since"]
     for key, versions in document["subcharts"].items():

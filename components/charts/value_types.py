@@ -105,6 +105,7 @@ TYPES: Mapping[str, Type] = {
     "resources": Type(_resources, "a mapping with limits and requests"),
     "tolerations": Type(_all(_keys(*_TOLERATION)), "a list of tolerations"),
     "probe": Type(_probe, "a mapping of a probe's seconds and thresholds"),
+    "nothing": Type(lambda value: value in ([], ()), "[] to take the chart's default away"),
     "null": Type(lambda value: value is None, "null"),
 }
 

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import Field, StrictBool, ValidationInfo
 
 from components.base.versions import pattern
-from components.charts.value_table import UnknownVersion, check_version
+from components.charts.value_table import is_known, known_versions
 from policies.faults import refuse, show
 
+UnknownVersion = Annotated[
+    StrictBool,
+    Field(
+        description="true or false: a version whose values this program does not know is accepted",
+        examples=["false"],
+    ),
+]
+"""Consent to a chart version without a table of values; declared before the field `version`."""
 
-def chart_version(chart: str, example: str) -> Callable[[str], str]:
-    """Return a validator that accepts only versions of a chart whose values are known."""
+
+def chart_version(chart: str, example: str) -> Callable[[str, ValidationInfo], str]:
+    """Return a validator that accepts versions of a chart whose values are known.
+
+    With the section's `unknownVersion: true` it accepts every version. The values are then checked
+    against the chart's own values and templates before a change (`components.charts.own_values`).
+    """
     start = "v" if example.startswith("v") else ""
-    form = pattern(rf"{start}\d+\.\d+\.\d+", f"a chart version such as {example}", example)
+    form = pattern(
+        rf"{start}\d+\.\d+\.\d+(-[a-z0-9.]+)?", f"a chart version such as {example}", example
+    )
 
-    def check(text: str) -> str:
+    def check(text: str, info: ValidationInfo) -> str:
         form(text)
-        try:
-            check_version(chart, text)
-        except UnknownVersion as known:
+        if not info.data.get("unknown_version") and not is_known(chart, text):
             raise refuse(
                 show(text),
-                f"a version whose values are known: {known}",
-                f"write {example}",
-            ) from None
+                f"a version whose values are known: {known_versions(chart)}",
+                f'write {example}, or also "unknownVersion: true": your values are then checked'
+                " against the chart's own",
+            )
         return text
 
     return check

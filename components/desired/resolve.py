@@ -41,7 +41,6 @@ from components.platforms.needed import registries
 from components.platforms.own_namespaces import OwnNamespace, own_namespaces
 from components.platforms.requests import Expected, PresenceRequest
 from components.platforms.site import Site
-from components.platforms.tolerations import tolerations
 from components.platforms.validate_cluster import Declared
 from components.settings.chart_source import ChartSource
 from components.settings.charts import ChartsSettings
@@ -173,6 +172,7 @@ class _Resolver:
             platform=name,
             pools=cluster.pools,
             node_taints=cluster.scheduling.node_taints,
+            more_tolerations=cluster.scheduling.tolerations,
             has_hosts=bool(cluster.hosts),
             plugin_memory=installer.plugin_memory if installer else None,
             runtime=cluster.runtime,
@@ -360,7 +360,14 @@ class _Resolver:
             return None
         name, version = self.platform.chart, installation.version
         source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
-        return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
+        return WantedChart(
+            place=source.location,
+            chart=name,
+            version=version,
+            digest=source.digest,
+            values=installation.values,
+            unknown=getattr(self.platform.settings, "unknown_version", False),
+        )
 
     def presence(self) -> PresenceRequest:
         """Return the objects that must exist: the Helm release and additional objects.
@@ -605,7 +612,7 @@ class _Resolver:
         return template(
             image=registry.deployed(validation.image),
             command=validation.command,
-            tolerations=tolerations((pool,), self.cluster.scheduling.node_taints),
+            tolerations=self.platform.site.tolerations_on((pool,)),
             runtime_class=None if claim else self.platform.runtime_class,
             pull_secret=registry.pull_secret or None,
             annotations=dict(validation.pod_annotations),
@@ -627,7 +634,7 @@ class _Resolver:
                     gpus=pool.gpus_per_node,
                     offers=self.platform.offers(pool),
                     namespace=validation.namespace,
-                    tolerations=tuple(tolerations((pool,), self.cluster.scheduling.node_taints)),
+                    tolerations=tuple(self.platform.site.tolerations_on((pool,))),
                 )
                 for pool in self.counted_pools
             ),

@@ -22,7 +22,6 @@ from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
 from components.operation import command_line
 from components.platforms.site import Site
-from components.platforms.tolerations import tolerations
 from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
 from components.settings.driver_installer import DriverInstallerSettings
@@ -117,7 +116,7 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
                     "nodeSelector": node_selector(pool),
                     "tolerations": [
                         {"key": "CriticalAddonsOnly", "operator": "Exists"},
-                        *tolerations((pool,), site.node_taints),
+                        *site.tolerations_on((pool,)),
                     ],
                     "initContainers": [
                         {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from components.charts.availability import unreachable
+from components.charts.availability import fetched
 from components.desired.question import Question
 from components.desired.validation import PoolValidation
 from components.findings import Finding
@@ -18,6 +18,7 @@ from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.findings import Surroundings
 from components.platforms.requests import PresenceRequest
+from components.release.definitions import outdated
 from components.release.difference import PlatformDifference, missing_objects
 from components.release.difference import compare as platform_difference
 from components.release.helm_record import newest
@@ -51,7 +52,7 @@ class ClusterSeen:
         layouts: Findings about nodes that get another MIG layout, by node.
         surroundings: Facts that `components.platforms.validate_cluster` checks. None: not
             inspected.
-        chart: Why the platform's chart can't be downloaded. Empty: the chart can be downloaded.
+        chart: Why the platform's chart can't be used. Empty: the chart is the declared one.
     """
 
     unreachable: str = ""
@@ -140,11 +141,18 @@ async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[
 
 
 async def observe_cluster(asked: Question) -> ClusterSeen:
-    """Inspect the cluster and, in parallel, check that the platform's chart can be downloaded."""
+    """Inspect the cluster and, in parallel, fetch the platform's chart and compare it."""
     if asked.chart is None:
         return await _observe(asked)
-    seen, problem = await asyncio.gather(_observe(asked), unreachable(**vars(asked.chart)))
-    return replace(seen, chart=problem)
+    seen, chart = await asyncio.gather(_observe(asked), fetched(asked.chart))
+    if chart.contents is None or chart.problem or seen.unreachable:
+        return replace(seen, chart=chart.problem)
+    try:
+        async with connect(asked.context) as client:
+            old = await outdated(client, chart.contents, asked.chart, asked.presence.release)
+    except ClusterError as error:
+        return replace(seen, unreachable=str(error))
+    return replace(seen, problems=(*seen.problems, *map(str, old)))
 
 
 async def _observe(asked: Question) -> ClusterSeen:

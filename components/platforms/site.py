@@ -10,7 +10,7 @@ from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.proxy import ProxySettings
 from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.pool import Pool, gpu_pools
-from components.settings.nodes.taint import Taint
+from components.settings.nodes.taint import Taint, Toleration
 from components.settings.registry import RegistrySettings
 
 
@@ -23,6 +23,7 @@ class Site:
         platform: Name of the platform in the stack file.
         pools: All pools.
         node_taints: Taints that single nodes have in addition to their pool's.
+        more_tolerations: Tolerations of the stack file, for taints that others set.
         has_hosts: True if the stack prepares hosts.
         plugin_memory: Memory of the device plugin if a driver installer is used, else None.
         runtime: Section `runtime` of the stack file.
@@ -36,6 +37,7 @@ class Site:
     platform: str
     pools: tuple[Pool, ...]
     node_taints: tuple[Taint, ...] = ()
+    more_tolerations: tuple[Toleration, ...] = ()
     has_hosts: bool = False
     plugin_memory: str | None = None
     runtime: RuntimeSettings = field(default=RuntimeSettings())
@@ -52,4 +54,8 @@ class Site:
     @property
     def tolerations(self) -> list[dict[str, str]]:
         """Return the tolerations of a pod that must run on every node with GPUs."""
-        return tolerations(self.gpu_pools, self.node_taints)
+        return self.tolerations_on(self.gpu_pools)
+
+    def tolerations_on(self, pools: tuple[Pool, ...]) -> list[dict[str, str]]:
+        """Return the tolerations of a pod that must run on every node of the given pools."""
+        return tolerations(pools, self.node_taints, self.more_tolerations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.settings.nodes.pool import Pool
-from components.settings.nodes.taint import STARTUP_TAINT, Taint
+from components.settings.nodes.taint import STARTUP_TAINT, Taint, Toleration
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
@@ -13,24 +13,31 @@ def _taints(pool: Pool) -> tuple[Taint, ...]:
     return (*pool.taints, *((STARTUP_TAINT,) if pool.has_startup_taint else ()))
 
 
-def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[str, str]]:
-    """Return one toleration for each taint of the pools, without duplicates, sorted.
+def tolerations(
+    pools: tuple[Pool, ...], more: tuple[Taint, ...] = (), declared: tuple[Toleration, ...] = ()
+) -> list[dict[str, str]]:
+    """Return one toleration for each taint of the pools, and the declared tolerations.
 
     Args:
         pools: Pools on whose nodes the pods run.
         more: Taints of single nodes, which the pods must also tolerate.
+        declared: Tolerations of the stack file (`scheduling.tolerations`), for other taints.
+
+    Returns:
+        The tolerations without duplicates; those for taints are sorted.
     """
     result = {
         (taint.key, taint.value, str(taint.effect))
-        for taints in (*map(_taints, pools), *more)
+        for taints in (*map(_taints, pools), more)
         for taint in taints
     }
-    return [
+    made = [
         {"key": key, "operator": "Equal", "value": value, "effect": effect}
         if value
         else {"key": key, "operator": "Exists", "effect": effect}
         for key, value, effect in sorted(result)
     ]
+    return [*made, *(given.plain for given in declared if given.plain not in made)]
 
 
 def discovery_tolerations(pods: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
 from components.program import main
 from components.release import runtime_class
+from components.release.definitions import dropped
 from components.release.helm_record import DEPLOYED, Noted, newest, note
 from components.release.objects import Kinds, lacking
 from components.requests import previous
@@ -47,6 +48,8 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
                 "run `up` again: it settles what a killed run left; else `helm history` tells more",
             )
         )
+    if record and (lost := await dropped(client, record.objects(), release.namespace)):
+        raise ClusterError(*lost)
     if record:
         noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
         await note(client, release, noted)
@@ -107,7 +110,7 @@ async def check(wanted: PresenceRequest) -> PresenceResult:
     """Check that all objects exist.
 
     Raises:
-        ClusterError: Objects are missing; the error names each of them.
+        ClusterError: Objects are missing or lack applied fields; the error names each of them.
     """
     async with connect(wanted.context) as client:
         return await _check(client, wanted)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import ConfigName, OwnNamespace
 from components.charts.extra_values import ExtraValues, Resources
-from components.charts.version import chart_version
+from components.charts.version import UnknownVersion, chart_version
 from components.settings.plugin_configuration import DevicePluginConfig
 
 # Node label that holds the name of the node's plugin configuration (chart 0.20.0, NODE_LABEL of
@@ -59,6 +59,7 @@ class DevicePluginSettings(PluginFiles):
     `existing-nfd` (an NFD that already runs in the cluster).
     """
 
+    unknown_version: UnknownVersion = False
     version: Annotated[
         StrictStr, AfterValidator(chart_version("nvidia-device-plugin", "0.20.0"))
     ] = Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])

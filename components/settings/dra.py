@@ -12,7 +12,8 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import DnsLabel, OwnNamespace, PoolName
-from components.base.versions import pattern
+from components.charts.extra_values import ExtraValues
+from components.charts.version import UnknownVersion, chart_version
 
 
 class DraSettings(Model):
@@ -23,11 +24,9 @@ class DraSettings(Model):
     `computeDomains` turns on multi-node NVLink and is off by default.
     """
 
+    unknown_version: UnknownVersion = False
     version: Annotated[
-        StrictStr,
-        AfterValidator(
-            pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 0.5.0", "0.5.0")
-        ),
+        StrictStr, AfterValidator(chart_version("dra-driver-nvidia-gpu", "0.5.0"))
     ] = Field(default="0.5.0", description="a chart version such as 0.5.0", examples=["0.5.0"])
     namespace: OwnNamespace = Field(
         default="nvidia-dra-driver", description="a namespace", examples=["nvidia-dra-driver"]
@@ -43,4 +42,7 @@ class DraSettings(Model):
     selectors: Annotated[dict[PoolName, StrictStr], Freeze] = Field(
         default=FrozenDict({}),
         description="a mapping of pool names to CEL expressions over a device",
+    )
+    extra_values: ExtraValues = Field(
+        default=FrozenDict(), description="a mapping of the chart's own values"
     )

@@ -12,7 +12,7 @@ from components.base.model import FrozenDict, Model
 from components.base.names import DnsSubdomain, OwnNamespace
 from components.base.versions import pattern
 from components.charts.extra_values import ExtraValues
-from components.charts.version import chart_version
+from components.charts.version import UnknownVersion, chart_version
 from components.kubernetes.resources import MIG_STATE
 from components.settings.device_plugin import PluginFiles
 from components.settings.plugin_flags import MigStrategy
@@ -186,6 +186,7 @@ class GpuOperatorSettings(Model):
     through the runtime's NRI (Node Resource Interface), without a change of its configuration.
     """
 
+    unknown_version: UnknownVersion = False
     version: Annotated[StrictStr, AfterValidator(chart_version("gpu-operator", "v26.7.0"))] = Field(
         default="v26.7.0", description="a chart version such as v26.7.0", examples=["v26.7.0"]
     )

@@ -1,1 +1,1 @@
-"""Benchmarks: each figure is a ratio to another tool or to a minimum, measured in one run."""
+"""Benchmarks of this project: each result is a ratio to another tool or to a minimum time."""

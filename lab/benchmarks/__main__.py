@@ -1,4 +1,4 @@
-"""Run the benchmarks B1, B2, B4, B5, B6 and B8; exit code 1 if a goal is missed."""
+"""Run the benchmarks B1, B2, B4, B5, B6 and B8; exit with 1 if a benchmark misses its goal."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run all benchmarks, or only the named one."""
+    """Run all benchmarks, or only the benchmark named on the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("only", nargs="?", choices=ALL, help="one benchmark; all without it")
     only = parser.parse_args().only
-    # Let Python keep compiled modules: the other tools' modules were compiled at installation, this
-    # project's modules are compiled at their first run.
+    # Let Python write compiled modules to disk. The compared tools were compiled when they were
+    # installed; this project is compiled at its first run.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    signal.signal(signal.SIGTERM, _stop)  # Exit normally, so that clusters are stopped.
+    # Exit normally, so that the embedded clusters are stopped.
+    signal.signal(signal.SIGTERM, _stop)
     try:
         met = [run() for name, run in ALL.items() if only in (None, name)]
     except BenchmarkError as error:

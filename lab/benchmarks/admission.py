@@ -1,4 +1,4 @@
-"""B6, admission: delay of pod creation by the admission policies, at the 99th percentile."""
+"""Benchmark B6, admission policies: how much they delay pod creation at the 99th percentile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def context() -> Context:
-    """Return four pools and all other facts, so that every rule is evaluated."""
+    """Return the rules' context: four pools and all other facts, so that every rule applies."""
     taints = (TaintFacts(_GPU, "present"),)
     pools = tuple(
         PoolFacts(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)
@@ -72,16 +72,16 @@ def pod(name: str, gpus: int = 8) -> Json:
 
 
 def percentile(samples: list[float], part: float) -> float:
-    """Return the smallest sample that is at least as large as this part of all samples."""
+    """Return a percentile: the sample at position `part` (0 to 1) of the sorted samples."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def empty(made: list[Json]) -> list[Json]:
-    """Return as many pod policies as the rules have, but with no rules in them.
+    """Return an empty copy of each pod policy, to measure the API server's own cost of policies.
 
-    They have bindings, and measure the API server's own cost: copies of the pod for CEL. Pods with
-    one special name are rejected, which shows that the policies are in force.
+    The copies contain no rules, but have bindings. So the API server converts each pod for CEL. The
+    copies only reject pods with one special name; this rejection shows that they are in force.
     """
     copies = copy.deepcopy([policy for policy in made if "-pods-" in policy["metadata"]["name"]])
     for policy in copies:
@@ -98,7 +98,7 @@ def empty(made: list[Json]) -> list[Json]:
 
 
 def _switch(client: httpx.Client, bindings: list[Json], on: bool) -> None:
-    """Create or delete the bindings, and wait until the change is in force."""
+    """Create or delete the policies' bindings, and wait until the change is in force."""
     path = _PATHS["ValidatingAdmissionPolicyBinding"]
     for binding in bindings:
         if on:
@@ -122,7 +122,10 @@ def _post(client: httpx.Client, path: str, manifest: Json) -> None:
 
 
 def _round(client: httpx.Client) -> list[float]:
-    """Create pods one after the other and return the seconds of each creation; delete the pods."""
+    """Create `PODS` pods one after the other; return the seconds of each creation.
+
+    The pods are deleted afterwards.
+    """
     samples = []
     for number in range(PODS):
         manifest = pod(f"train-{number}")
@@ -135,14 +138,15 @@ def _round(client: httpx.Client) -> list[float]:
 
 
 def run() -> dict[str, Any]:
-    """Measure, print and return the results.
+    """Measure pod creation with and without admission policies; print and return the results.
 
-    Rounds without policies, with empty policies and with the rules alternate in both orders, on one
-    API server.
+    All rounds use one API server. They alternate between no policies, empty policies and the rules'
+    policies, in changing order.
 
     Returns:
-        `met`: True if the 99th percentile with the policies is within `goal` of that without;
-            `bare`, `empty` (policies without rules) and `guarded`: seconds of every creation.
+        `met`: True if the 99th percentile with the policies is at most `goal` times that without;
+            `bare` (no policies), `empty` (policies without rules) and `guarded` (the rules'
+            policies): seconds of every creation.
     """
     actions = {Severity.MANDATORY: ("Deny", "Audit"), Severity.ADVISORY: ("Warn", "Audit")}
     made = manifests(context(), Enforcement(actions, excluded=("kube-system",)))

@@ -1,4 +1,4 @@
-"""Real API server without nodes: etcd, API server and optionally the controller manager."""
+"""Run a real Kubernetes API server without nodes, with etcd and optionally controller manager."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ A port that was free may be taken before its program starts; the next attempt us
 
 @dataclass(frozen=True)
 class ApiServer:
-    """Running API server.
+    """Running Kubernetes API server.
 
     Attributes:
         client: HTTP client with administrator rights.
-        kubeconfig: Path of a kubeconfig with the same rights; it exists while the server runs.
+        kubeconfig: Path of a kubeconfig with administrator rights; it exists while the server runs.
     """
 
     client: httpx.Client
@@ -45,15 +45,15 @@ class ApiServer:
 
 @contextmanager
 def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
-    """Run a new API server.
+    """Start a new API server and yield it; stop it at the end.
 
     Args:
-        name: Distinguishes this server from others on this machine; the process id is added.
+        name: Name of the cluster; the process id is added so that it is unique on this machine.
         controllers: True to run the controller manager, which type-checks admission policies.
 
     Raises:
-        BenchmarkError: The server did not start; the message ends with its programs' last log
-            lines.
+        BenchmarkError: The server did not start; the message ends with the last log lines of etcd
+            and the API server.
     """
     faults = []
     for number in range(TRIES):
@@ -74,7 +74,7 @@ def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
 
 @dataclass(frozen=True)
 class _Kwokctl:
-    """kwokctl for one cluster, with all of its files below one folder."""
+    """kwokctl for one cluster whose files are all in one folder."""
 
     folder: Path
     name: str
@@ -84,7 +84,10 @@ class _Kwokctl:
         return self.folder / "kubeconfig"
 
     def create(self, *, controllers: bool) -> str | None:
-        """Start the programs; return an error with the last lines of their logs, or None."""
+        """Start the cluster's programs.
+
+        Returns an error message with the last lines of the programs' logs, or None on success.
+        """
         names = ("etcd", "kube-apiserver", "kube-controller-manager")
         tools = toolchain.ensure(*names, "kwok")
         write_kubectl(self.folder / "programs")
@@ -104,7 +107,7 @@ class _Kwokctl:
         return None
 
     def delete(self) -> None:
-        """Stop the programs."""
+        """Stop the cluster's programs."""
         self._run("delete")
 
     def _run(self, action: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -148,10 +151,10 @@ def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | Non
 
 
 def await_true(what: str, question: Callable[[], bool], seconds: float = 240) -> None:
-    """Repeat a check until it is true.
+    """Call `question` repeatedly until it returns True.
 
     Raises:
-        BenchmarkError: The check was not true within `seconds`.
+        BenchmarkError: `question` did not return True within `seconds`.
     """
     end = time.monotonic() + seconds
     while not question():
@@ -165,7 +168,8 @@ def _client(kubeconfig: Path) -> httpx.Client:
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     context = ssl.create_default_context()
     context.check_hostname = False
-    # No verification needed: the server is this program's own, on loopback.
+    # The API server's certificate isn't verified, because the benchmark itself started the server
+    # on loopback.
     context.verify_mode = ssl.CERT_NONE
     context.load_cert_chain(user["client-certificate"], user["client-key"])
     return httpx.Client(base_url=cluster["server"], verify=context, timeout=60)

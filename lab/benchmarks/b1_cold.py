@@ -1,4 +1,4 @@
-"""B1: prepare new hosts, compared with other tools that reach the same end state."""
+"""B1: time to prepare new hosts, compared with other tools that reach the same end state."""
 
 from __future__ import annotations
 
@@ -34,34 +34,35 @@ ROUNDS = 3
 
 
 def plugin() -> str:
-    """Return origin and version of the command plugin that is measured."""
+    """Return the origin and version of the measured Pulumi command plugin."""
     tool = toolchain.ensure("pulumi-resource-command")["pulumi-resource-command"]
     return f"command plugin: {tool.origin} {tool.version}"
 
 
 def brought_up(hosts: Fleet, folder: Path, program: Path) -> Sample:
-    """Measure the whole `pulumi up` of a new stack."""
+    """Measure the whole `pulumi up` of a new stack that runs `program` on the hosts."""
     stack = HostStack.make(folder, "bench", hosts.seen, hosts.key, program)
     return stack.timed("up", "--yes", "--skip-preview")
 
 
 def ours(hosts: Fleet, folder: Path, program: Path = PROGRAM) -> Sample:
-    """Measure this project on new hosts; the program `EMPTY` measures the minimum time."""
+    """Measure this project on new hosts; with the program `EMPTY`, measure its minimum time."""
     hosts.fresh()
     return brought_up(hosts, folder, program)
 
 
 def measure(size: int, round_trip: int) -> Row:
-    """Measure all tools at one size, and compare every end state with this project's.
+    """Measure all tools with `size` hosts; check that all leave the same end state on the hosts.
 
     Raises:
-        BenchmarkError: A tool leaves a different end state.
+        BenchmarkError: A tool leaves another end state than this project.
     """
     programs = peer_tools.environment()
     with fleet(size, round_trip) as hosts, peer_tools.folder() as temporary:
         root = Path(temporary)
         wanted = root / "wanted"
-        ours(hosts, root / "reference")  # Fill the page cache, and create the reference files.
+        # This first run fills the page cache and creates the reference files.
+        ours(hosts, root / "reference")
         hosts.save(wanted)
         reference = hosts.states()
         if len(reference) != 1:
@@ -94,13 +95,16 @@ def measure(size: int, round_trip: int) -> Row:
 
 
 def median(samples: Sequence[Sample]) -> Sample:
-    """Return the median wall time and the median processor time."""
+    """Return the medians of the samples' wall times and of their processor times."""
     wall = statistics.median(sample.wall for sample in samples)
     return Sample(wall, statistics.median(sample.cpu for sample in samples))
 
 
 def failures(rows: Mapping[tuple[int, int], Row]) -> list[str]:
-    """Return the missed goals; `rows` are by number of hosts and round trip in milliseconds."""
+    """Return messages about missed goals.
+
+    The keys of `rows` are the number of hosts and the network round trip in milliseconds.
+    """
     missed = []
     for (size, round_trip), row in rows.items():
         at = f"{size} hosts, {round_trip} ms"
@@ -124,10 +128,10 @@ def growth(rows: Mapping[tuple[int, int], Row]) -> float:
 
 
 def run() -> bool:
-    """Measure, print, and return True if all goals are met.
+    """Run benchmark B1 and print its results; return True if all goals are met.
 
-    Each time is wall time; the time in parentheses is the processor time of this machine's
-    programs, without the hosts' own.
+    The printed times are wall times; processor times of this machine's programs follow in
+    parentheses and exclude processes on the hosts.
     """
     rows: dict[tuple[int, int], Row] = {}
     sizes = [(size, trip) for size in WITH_ALL for trip in ROUND_TRIPS]

@@ -1,4 +1,4 @@
-"""B2: second run that changes nothing, with the drift probe on every host."""
+"""B2: time of a second `pulumi up` that changes nothing and checks every host for drift."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Row = dict[str, float]
 
 
 def measure(size: int, round_trip: int) -> Row:
-    """Measure all tools, on hosts that are in their end state.
+    """Measure this project, OpenSSH and mitogen on hosts that are already prepared.
 
     Raises:
-        BenchmarkError: A run changed something.
+        BenchmarkError: A run changed a host.
     """
     programs = peer_tools.environment()
     with fleet(size, round_trip) as hosts, peer_tools.folder() as temporary:
@@ -54,7 +54,10 @@ def measure(size: int, round_trip: int) -> Row:
 
 
 def run() -> bool:
-    """Measure, print, and return True if all goals are met at `JUDGED` hosts."""
+    """Run benchmark B2 and print its results.
+
+    Return True if all goals are met at `JUDGED` hosts.
+    """
     rows: dict[str, Row] = {}
     for size in SIZES:
         for round_trip in ROUND_TRIPS:

@@ -1,8 +1,8 @@
-"""B8: time of a rollout of N nodes, divided by the minimum time that its batches allow.
+"""B8: time of a rollout of N nodes, divided by the minimum time of its batches.
 
-The API server, cordons, evictions and taints are real, on simulated nodes, by the program's own
-rollout. A host's scripts are replaced by a pause of `SCRIPT` seconds. One host in twenty fails its
-first attempt.
+The rollout is this project's own. It cordons, taints and evicts through a real API server, on
+simulated nodes. A pause of `SCRIPT` seconds replaces each script that would run on a host. One host
+in twenty fails its first attempt.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ ALONE = 5
 
 @dataclass(frozen=True)
 class Point:
-    """Result of a rollout of one size.
+    """Result of a rollout of a given number of nodes.
 
     Attributes:
         seconds: Duration of the whole rollout.
-        one: Seconds for a single node.
+        one: Median seconds of a rollout of one node alone.
         at_once: Declared maximum of unavailable nodes.
         most: Largest number of nodes that were unavailable at the same time.
         again: Number of hosts that needed a second attempt.
-        ratio: `seconds`, divided by the minimum time of the batches.
+        ratio: `seconds`, divided by the number of batches times `one`.
     """
 
     seconds: float
@@ -72,7 +72,7 @@ class Point:
 
 
 class Paused(RolloutRun):
-    """Rollout of the program in which scripts are pauses of `SCRIPT` seconds."""
+    """This project's rollout, with pauses of `SCRIPT` seconds in place of scripts on hosts."""
 
     def __init__(self, client: Client, request: RolloutRequest, failing: set[str]) -> None:
         """Prepare a rollout in which the hosts `failing` fail their first attempt."""
@@ -81,10 +81,10 @@ class Paused(RolloutRun):
         self.again_on: list[str] = []
 
     def tell(self, host: RolledHost, what: str) -> None:
-        """Print nothing, because messages of a hundred nodes are too many."""
+        """Print nothing: the progress messages of a hundred nodes would be too many."""
 
     async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
-        """Pause instead of running a host's script; fail once for hosts in `failing`."""
+        """Pause instead of running a script on a host; fail once if the host is in `failing`."""
         await asyncio.sleep(SCRIPT)
         if (name := host.target.name) in self.failing:
             self.failing.remove(name)
@@ -92,12 +92,12 @@ class Paused(RolloutRun):
             raise ClusterError(Fault(name, "a failure", "none", "a second attempt"))
 
     async def boot(self, host: RolledHost) -> bool:
-        """Report that the host was not rebooted."""
+        """Return False: a simulated host is never rebooted."""
         return False
 
 
 def host(name: str) -> RolledHost:
-    """Return a host to which nothing connects."""
+    """Return a rolled host with a placeholder address; the benchmark never connects to it."""
     target = Target(
         name=name,
         node=name,
@@ -113,7 +113,7 @@ def host(name: str) -> RolledHost:
 
 
 def request(context: str, names: list[str]) -> RolloutRequest:
-    """Return the rollout request for some nodes."""
+    """Return a rollout request for the nodes in `names`."""
     return RolloutRequest(
         rollout=DesiredRollout(
             context=context,
@@ -133,7 +133,7 @@ def request(context: str, names: list[str]) -> RolloutRequest:
 
 @contextmanager
 def cluster(nodes: int) -> Iterator[str]:
-    """Start an embedded cluster with this number of nodes; yield its context."""
+    """Start an embedded cluster with `nodes` nodes; yield the name of its kubeconfig context."""
     name = f"b8-{os.getpid()}"
     document = {
         "version": "v1",
@@ -152,7 +152,7 @@ def cluster(nodes: int) -> Iterator[str]:
 
 
 async def pods(client: Client, names: list[str]) -> None:
-    """Create a pod on each node, which the rollout must evict."""
+    """Create on each node a pod that the rollout must evict."""
 
     async def make(name: str) -> None:
         body = {
@@ -165,7 +165,7 @@ async def pods(client: Client, names: list[str]) -> None:
 
 
 async def watch(client: Client, seen: list[int]) -> None:
-    """Record repeatedly how many nodes are unschedulable."""
+    """Append the current number of unschedulable nodes to `seen`, four times a second."""
     while True:
         nodes = await client.list("nodes")
         seen.append(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
@@ -173,7 +173,7 @@ async def watch(client: Client, seen: list[int]) -> None:
 
 
 async def point(context: str, nodes: int, at_once: int) -> Point:
-    """Roll out some nodes one by one, then all nodes together."""
+    """Roll out `ALONE` nodes one by one, then all nodes in batches; return the result."""
     names = [f"gpu-{number}" for number in range(1, nodes + 1)]
     failing = set(names[FAILS // 2 :: FAILS])
     again, seen = len(failing), [0]
@@ -200,7 +200,7 @@ async def point(context: str, nodes: int, at_once: int) -> Point:
 
 
 def run() -> bool:
-    """Measure, print, and return True if all goals are met."""
+    """Run benchmark B8 and print its results; return True if all goals are met."""
     points = {}
     for nodes, at_once in SIZES.items():
         with cluster(nodes) as context:

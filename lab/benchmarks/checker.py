@@ -1,7 +1,8 @@
-"""B6, the checker: 10,000 pod manifests, compared with kyverno's CLI and kube-linter.
+"""B6, the checker: check 10,000 pod manifests, compared with kyverno's CLI and kube-linter.
 
-The other tools evaluate those of their rules that resemble this project's; the checker evaluates
-all of its rules. Every tool must find the same pods that violate the one rule that all three have.
+kyverno and kube-linter evaluate those of their rules that resemble this project's rules. This
+project's checker evaluates all of its rules. One rule exists in all three tools; each tool must
+report the same number of pods that violate this rule.
 """
 
 from __future__ import annotations
@@ -49,14 +50,15 @@ KUBE_LINTER_RULES = (
 
 @dataclass(frozen=True)
 class Peer:
-    """Other tool: how to build it from its Go module, and how to run it on a folder of manifests.
+    """Compared tool: its Go module, from which it is built, and its command line.
 
     Attributes:
         module: Path of the Go module.
         version: Version of the module.
-        package: Package of the program.
-        command: Function that returns the command line.
-        wrong: Function that returns how many pods violate the common rule, from the output.
+        package: Go package of the program.
+        command: Function that returns the command line for a program, a folder of rules and a
+            folder of pods.
+        wrong: Function that reads from the tool's output how many pods are privileged.
     """
 
     module: str
@@ -155,7 +157,7 @@ def _write(folder: Path) -> None:
 
 
 def tool(name: str) -> Path:
-    """Return a tool's program from PATH or the cache; build it if it is missing.
+    """Return the program of kyverno or kube-linter, from PATH or the cache; build it if missing.
 
     Raises:
         BenchmarkError: The tool can't be built; the message has the reason.
@@ -172,7 +174,8 @@ def tool(name: str) -> Path:
         source = Path(folder) / "source"
         shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
         for below in (source, *source.rglob("*/")):
-            below.chmod(0o755)  # Make the copy writable, because Go's module cache is read-only.
+            # Make the copied folders writable, because Go's module cache is read-only.
+            below.chmod(0o755)
         built.parent.mkdir(parents=True, exist_ok=True)
         _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
     return built
@@ -207,7 +210,10 @@ def _wrong(output: str) -> int:
 
 
 def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
-    """Run a tool once; exit code 1 is expected, and the tool must find all wrong pods."""
+    """Run a tool once and measure it.
+
+    The tool must exit with 0 or 1, and report the expected number of privileged pods.
+    """
     given = ["sh", "-c", '"$@"; test $? -le 1', "sh", *command]
     sample, output = timed(given, ROOT, {**os.environ, "NO_COLOR": "1"})
     if (count := wrong(output)) != PODS // WRONG_EACH:
@@ -216,7 +222,7 @@ def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
 
 
 def run() -> dict[str, Any]:
-    """Measure, print and return the results.
+    """Measure, print and return the times of this project's checker and the compared tools.
 
     Returns:
         `met`: True if the checker is not slower than any available tool; `missing`: the reason for

@@ -1,6 +1,6 @@
 """Simulated hosts for B1 and B2: new for each run, with or without network delay.
 
-Their state is read from their file systems, not over SSH.
+The end state of hosts is read directly from their file systems, not over SSH.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VALUES = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
 
 @dataclass(frozen=True)
 class FleetHost:
-    """Simulated host with the port of its SSH server."""
+    """Simulated host with the port of its SSH server, or of a relay to that server."""
 
     name: str
     port: int
@@ -56,18 +56,19 @@ class FleetHost:
 
     @property
     def host_key(self) -> str:
-        """Return the host's public key, which is derived from its name."""
+        """Return the host's public SSH key, which is derived from the host's name."""
         return simulated.host_public_key(self.name)
 
 
 @dataclass
 class Fleet:
-    """Group of simulated hosts.
+    """Group of simulated hosts for one benchmark.
 
     Attributes:
         base: Prefix of the names of the embedded clusters whose folders contain the hosts.
         hosts: Hosts with the ports on which they listen.
-        seen: Hosts with the ports on which tools reach them, which are the relay's if there is one.
+        seen: Hosts with the ports to which tools connect: the ports of the delaying relay, if there
+            is a relay.
         round_trip: Network round trip in milliseconds.
     """
 
@@ -80,7 +81,7 @@ class Fleet:
 
     @property
     def name(self) -> str:
-        """Return the name of the cluster whose hosts run."""
+        """Return the name of the embedded cluster whose hosts currently run."""
         return self.names[-1]
 
     def fresh(self) -> None:
@@ -103,7 +104,7 @@ class Fleet:
         simulated.up(self.name, self.hosts, public, simulated.HostSettings(mode="namespaces"))
 
     def state(self, host: FleetHost) -> str:
-        """Return the hash of a host's end state.
+        """Return a hash of a host's end state, and whether containerd was restarted.
 
         The hash covers files, swap, kernel settings and the running container runtime.
         """
@@ -116,7 +117,8 @@ class Fleet:
             total.update(file.read_bytes() if file.exists() else b"absent")
         total.update((root / "proc/swaps").read_bytes())
         for key in VALUES:
-            # A simulated host records the values that it sets; other values are the machine's.
+            # A simulated host records the kernel settings that it sets; all other settings are this
+            # machine's.
             places = (
                 root / "run/simulated-kernel/sysctl" / key,
                 Path("/proc/sys", *key.split(".")),
@@ -130,11 +132,14 @@ class Fleet:
         return f"{total.hexdigest()[:16]} {'restarted' if after else 'old runtime'}"
 
     def states(self) -> set[str]:
-        """Return the different end states of all hosts."""
+        """Return the end states of all hosts as a set.
+
+        It has one element if all hosts are equal.
+        """
         return {self.state(host) for host in self.hosts}
 
     def save(self, folder: Path) -> None:
-        """Save the files of the first host, for tools that copy files."""
+        """Save the configuration files of the first host to `folder`, for tools that copy files."""
         root = simulated.root_of(self.name, self.hosts[0].name)
         if root is None:
             raise BenchmarkError(f"host {self.hosts[0].name}: not running")
@@ -145,7 +150,10 @@ class Fleet:
 
 @contextlib.contextmanager
 def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
-    """Yield a fleet and remove it afterwards; at 0 ms tools connect without a relay."""
+    """Yield a fleet of `size` hosts, and remove it afterwards.
+
+    Tools connect to the hosts through a relay if `round_trip` is above 0 ms.
+    """
     with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # Ansible needs Python on the hosts.
     rootfs.PACKAGES = tuple(with_python)
     base = f"bench-hosts-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""B5: time of `make up` by the number of nodes, at default settings."""
+"""B5: how the time of `make up` grows with the number of nodes, at default settings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NODES = (50, 100, 200, 400, 800)
 
 @dataclass(frozen=True)
 class Point:
-    """Results of `make up` of a new stack at one size.
+    """Results of `make up` of a new stack with a given number of nodes.
 
     Attributes:
-        samples: Times of the whole command, with cluster and hosts already running.
+        samples: Times of the whole command; the cluster and the hosts already run before.
         resources: Number of resources in the engine's state.
-        on_hosts: Number of resources that act on SSH hosts.
+        on_hosts: Number of resources that run commands on SSH hosts.
         state: Size of the state file in bytes.
     """
 
@@ -38,7 +38,7 @@ class Point:
 
 
 def point(project: Project) -> Point:
-    """Create and destroy the stack, `ROUNDS` times."""
+    """Create and destroy the stack `ROUNDS` times; return the times of `make up`."""
     samples = []
     for _ in range(ROUNDS):
         samples.append(project.command("up")[0])
@@ -50,7 +50,7 @@ def point(project: Project) -> Point:
 
 
 def failures(points: dict[int, Point]) -> list[str]:
-    """Return the missed goals."""
+    """Return messages about missed goals."""
     failed = []
     grown = exponent({nodes: point.seconds for nodes, point in points.items()})
     if grown > GOAL:
@@ -64,7 +64,7 @@ def failures(points: dict[int, Point]) -> list[str]:
 
 
 def run() -> bool:
-    """Measure, print, and return True if all goals are met."""
+    """Run benchmark B5 and print its results; return True if all goals are met."""
     points = {}
     for nodes in NODES:
         with running(nodes) as project:

@@ -1,4 +1,4 @@
-"""Stack with hosts only, with its own folder and state, for the real engine."""
+"""Pulumi stack with SSH hosts but without a cluster, with its own project folder and state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_IN
 
 
 class StackHost(simulated.SimulatedHost, Protocol):
-    """Fields of a host that a stack needs."""
+    """Simulated host with the fields that a stack file needs."""
 
     @property
     def host_key(self) -> str:
@@ -39,7 +39,7 @@ class StackHost(simulated.SimulatedHost, Protocol):
 
 @dataclass
 class HostStack:
-    """Stack with hosts only.
+    """Pulumi stack that only prepares SSH hosts.
 
     Attributes:
         folder: Folder of the program.
@@ -57,7 +57,10 @@ class HostStack:
     def make(
         cls, folder: Path, name: str, hosts: Sequence[StackHost], key: Path, main: Path = PROGRAM
     ) -> HostStack:
-        """Create a new stack with these hosts, each a node of one pool with 8 GPUs per node."""
+        """Create a stack with `hosts`, of which the GPU hosts are the nodes of one pool.
+
+        The GPU hosts are nodes of one pool with 8 GPUs per node.
+        """
         program = folder / "program"
         program.mkdir(parents=True)
         (folder / "state").mkdir()
@@ -103,12 +106,15 @@ class HostStack:
         return self.folder / f"Pulumi.{self.name}.yaml"
 
     def read(self) -> dict[str, Any]:
-        """Return the stack's configuration."""
+        """Return the project's configuration from the stack file."""
         stack: dict[str, Any] = yaml.safe_load(self.file.read_text())["config"]
         return dict(stack["gpu-cluster:cluster"])
 
     def write(self, document: dict[str, Any]) -> None:
-        """Replace the stack's configuration; the engine's own keys are kept."""
+        """Replace the configuration in the stack file; keys that Pulumi wrote there are kept.
+
+        Keys that Pulumi wrote there are kept.
+        """
         content = yaml.safe_load(self.file.read_text()) if self.file.exists() else {}
         content["config"] = {"gpu-cluster:cluster": document}
         self.file.write_text(yaml.safe_dump(content))
@@ -136,7 +142,7 @@ class HostStack:
         return ["pulumi", *arguments, "--stack", self.name, "--non-interactive", "--color", "never"]
 
     def timed(self, *arguments: str) -> Sample:
-        """Run a command that must succeed, and return its times.
+        """Run a pulumi command that must succeed, and return its wall and processor time.
 
         Raises:
             BenchmarkError: The command failed.
@@ -144,13 +150,13 @@ class HostStack:
         return timed(self.command(*arguments), self.folder, self.environment)[0]
 
     def checkpoint(self) -> str:
-        """Return the text of the state file."""
+        """Return the content of the stack's state file."""
         states = (self.folder.with_name("state") / ".pulumi" / "stacks").rglob(f"{self.name}.json")
         return next(states).read_text()
 
 
 def declared(hosts: Sequence[StackHost]) -> dict[str, Any]:
-    """Return a configuration with hosts only."""
+    """Return a stack's configuration with `hosts` and one pool, and without a cluster."""
     return {
         "version": "v1",
         "kubernetes": {"context": "none"},

@@ -1,4 +1,4 @@
-"""Measure the time of commands, and compute ratios and growth. Only `timed` has side effects."""
+"""Measure the time of commands, and compute ratios and growth rates."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ LIMIT = 600
 
 
 class BenchmarkError(Exception):
-    """A measurement failed; the text has the failed command and its output."""
+    """A measurement failed; the message has the failed command and its output."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Times of one run of a command in seconds: wall time, and processor time with children."""
+    """Wall time and processor time of one run of a command, in seconds.
+
+    The processor time includes all child processes.
+    """
 
     wall: float
     cpu: float
@@ -71,14 +74,17 @@ def processor_time() -> float:
 
 
 def ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
-    """Return the median of the ratios of consecutive runs."""
+    """Return the median ratio of this project's times (`ours`) to another tool's times (`peer`).
+
+    The n-th times of both, which were measured one after the other, are compared with each other.
+    """
     return statistics.median(a / b for a, b in zip(ours, peer, strict=True))
 
 
 def exponent(points: Mapping[int, float]) -> float:
     """Return the exponent `e` that fits `time = c * nodes ** e` best.
 
-    The fit is a least-squares regression of both logarithms.
+    The fit is a least-squares regression of log(time) against log(nodes).
     """
     xs = [math.log(nodes) for nodes in points]
     ys = [math.log(seconds) for seconds in points.values()]
@@ -86,7 +92,7 @@ def exponent(points: Mapping[int, float]) -> float:
 
 
 def write(name: str, result: Mapping[str, Any]) -> Path:
-    """Write a result as JSON, with facts about the machine; return the path."""
+    """Write a benchmark's result with facts about the machine as a JSON file; return its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     machine = {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}

@@ -1,4 +1,7 @@
-"""B4: overhead of configuration, inspection and rules in a preview that changes nothing."""
+"""B4: extra time of a preview that changes nothing, compared with a plain Pulumi program.
+
+The extra time is caused by this project's configuration, inspection and rules.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ GOALS: Final[Mapping[str, float]] = {"preview --refresh": 1.6, "plain preview": 
 
 
 def compare(project: Project) -> dict[str, list[Sample]]:
-    """Measure this project's preview (`ours`) and the plain program's (`PEERS`), alternating."""
+    """Measure previews of this project (`ours`) and of the plain program (`PEERS`) in turn."""
     project.pulumi(*UP)
     folder, environment = peer.make(project)
     samples: dict[str, list[Sample]] = {"ours": [], **{name: [] for name in PEERS}}
@@ -32,18 +35,18 @@ def compare(project: Project) -> dict[str, list[Sample]]:
         samples["ours"].append(project.pulumi(*PREVIEW, "--expect-no-changes")[0])
         for name, arguments in PEERS.items():
             samples[name].append(pulumi(folder, project.stack, environment, *arguments)[0])
-    # The first run of each only fills the page cache.
+    # Drop the first sample of each series, because that run only filled the page cache.
     return {name: series[1:] for name, series in samples.items()}
 
 
 def ratios(samples: Mapping[str, list[Sample]]) -> dict[str, float]:
-    """Return this project's wall time, divided by that of each plain preview."""
+    """Return this project's preview time, divided by each preview time of the plain program."""
     ours = [sample.wall for sample in samples["ours"]]
     return {name: ratio(ours, [sample.wall for sample in samples[name]]) for name in PEERS}
 
 
 def run() -> bool:
-    """Measure, print, and return True if all goals are met."""
+    """Run benchmark B4 and print its results; return True if all goals are met."""
     samples, result = {}, {}
     for nodes in NODES:
         with running(nodes) as project:

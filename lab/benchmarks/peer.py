@@ -1,4 +1,4 @@
-"""Plain Pulumi program for B4 that registers the resources of this project's stack."""
+"""Generate a plain Pulumi program with the same resources as this project's stack, for B4."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ NOT_GIVEN = frozenset({"__defaults", "__internal"})
 
 
 def snake_case(name: str) -> str:
-    """Return the Python argument name of a property."""
+    """Return the Python argument name of a resource property: its name in snake case."""
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
 def arguments(resource: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with which a program registers a resource of an exported state.
+    """Return the constructor arguments with which a program registers an exported resource.
 
-    A Helm release's inputs in a state are all fields that the provider knows; empty fields were not
-    set, and a local chart has no version. A provider's version is omitted, and so is the field that
-    the SDK's class doesn't know (`components.provider`).
+    The state lists all inputs of a Helm release that the provider knows; only non-empty inputs were
+    set by the program, and a local chart has no version. For a provider resource the version is
+    omitted, and so is `upsertExistingObjects`, which the SDK's class doesn't know
+    (`components.provider`).
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
@@ -57,7 +58,8 @@ def _name(urn: str) -> str:
 def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the content of `resources.json` for `bare/__main__.py`.
 
-    The file lists each resource (parents first), the stack's outputs, and the key of secrets.
+    The file lists each resource (parents first), the stack's outputs, and the key that marks secret
+    values.
     """
     declared: list[dict[str, Any]] = []
     outputs: dict[str, Any] = {}
@@ -67,7 +69,7 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
             continue
         provider = _name(resource.get("provider", "").rsplit("::", 1)[0])
         if _name(resource["urn"]).startswith("default_"):
-            continue  # The engine creates default providers itself.
+            continue  # Skip default providers, because the engine creates them itself.
         declared.append(
             {
                 "type": resource["type"],
@@ -84,7 +86,7 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def make(ours: Project) -> tuple[Path, dict[str, str]]:
-    """Create the plain program with a copy of this project's stack state.
+    """Create the plain program, with a copy of this project's state, next to the folder of `ours`.
 
     Project and stack have the same names, so that both states have the same resources.
 
@@ -96,7 +98,7 @@ def make(ours: Project) -> tuple[Path, dict[str, str]]:
     folder = ours.folder.with_name("bare")
     shutil.copytree(BARE, folder)
     declared = folder / "resources.json"
-    # The file has secrets, of a stack that exists only as long as its folder.
+    # The file contains secrets, so only its owner may read it. The benchmark's stack is temporary.
     declared.touch(mode=0o600)
     declared.write_text(json.dumps(program(resources)))
     shutil.copy2(ours.folder / "Pulumi.yaml", folder)

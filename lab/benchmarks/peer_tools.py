@@ -1,4 +1,7 @@
-"""Other tools of B1 and B2, each run like its users do, to bring hosts to the end state."""
+"""Tools that B1 and B2 compare with this project: OpenSSH, Ansible with mitogen, and pyinfra.
+
+Each tool runs as its users run it, and brings the hosts to the same end state.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ SSH = (
 
 
 def environment() -> Path:
-    """Return the folder of the tools' programs, a virtual environment in the cache."""
+    """Return the `bin` folder of a cached virtual environment with Ansible and pyinfra."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
     folder = toolchain.cache_dir() / "peers" / key
     with locked(folder.with_name("lock"), limit=INSTALL_LIMIT):
@@ -53,13 +56,13 @@ def environment() -> Path:
 
 @dataclass(frozen=True)
 class Peers:
-    """Other tools with one fleet of hosts.
+    """Compared tools, for one fleet of hosts.
 
     Attributes:
-        fleet: The hosts.
-        folder: Folder for inventories.
-        wanted: Folder with the expected files.
-        programs: Folder of the installed tools.
+        fleet: Hosts on which the tools run.
+        folder: Folder for the inventories that the tools need.
+        wanted: Folder with the files that the tools copy to the hosts.
+        programs: `bin` folder in which the tools are installed.
     """
 
     fleet: Fleet
@@ -69,17 +72,17 @@ class Peers:
 
     @property
     def known_hosts(self) -> Path:
-        """Write the hosts' keys, which every tool verifies, and return the file's path."""
+        """Write an SSH known_hosts file with the hosts' keys, and return its path."""
         path = self.folder / "known_hosts"
         lines = [f"[{h.address}]:{h.port} {h.host_key}\n" for h in self.fleet.seen]
         path.write_text("".join(lines))
         return path
 
     def openssh(self, script: str, command: str) -> Sample:
-        """Run one script per host over one SSH connection each, in parallel: the minimum time.
+        """Run `script` on all hosts in parallel by OpenSSH, with one connection per host.
 
-        The script is read from a file: a pipe holds only 64 KiB, so each host would wait until the
-        host before it has logged in.
+        This is the minimum time for any tool. ssh reads the script from a file instead of a pipe: a
+        pipe holds only 64 KiB, so writing to one host would block until that host has logged in.
         """
         text = self.folder / "script.sh"
         text.write_text(script)
@@ -109,7 +112,7 @@ class Peers:
         return Sample(time.monotonic() - started, processor_time() - before)
 
     def mitogen(self) -> Sample:
-        """Run the playbook by Ansible with mitogen's strategy, and one fork per host."""
+        """Run the Ansible playbook with the strategy plugin of mitogen, and one fork per host."""
         (plugins,) = self.programs.parent.glob("lib/python*/site-packages/ansible_mitogen")
         config = self.folder / "ansible.cfg"
         lines = [
@@ -141,7 +144,7 @@ class Peers:
         return self._run(["ansible-playbook", "-i", str(inventory), *playbook], variables)
 
     def pyinfra(self) -> Sample:
-        """Run the pyinfra deploy on all hosts in parallel."""
+        """Run the pyinfra deploy `peers/deploy.py` on all hosts in parallel."""
         inventory = self.folder / "pyinfra_inventory.py"
         hosts = [
             (
@@ -183,6 +186,6 @@ def both(fleet: Fleet) -> str:
 def folder() -> tempfile.TemporaryDirectory[str]:
     """Return a temporary folder with a short path.
 
-    Paths of OpenSSH's control sockets have at most 107 characters.
+    OpenSSH puts its control sockets there, and their paths may have at most 107 characters.
     """
     return tempfile.TemporaryDirectory(prefix="gpu-bench-")

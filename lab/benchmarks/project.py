@@ -1,4 +1,4 @@
-"""Copy of the project with its own stack, embedded cluster and state."""
+"""Temporary copy of this project with its own stack, embedded cluster and Pulumi state."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH")
 
 @dataclass
 class Project:
-    """Copy of the project whose cluster runs.
+    """Temporary copy of this project with a running embedded cluster.
 
     Attributes:
         folder: Folder of the program.
         state: Folder of the Pulumi state.
         stack: Name of the stack.
-        environment: Variables that `make env` exports, for plain `pulumi`.
+        environment: Environment variables that `make env` exports, for running `pulumi` directly.
     """
 
     folder: Path
@@ -44,16 +44,16 @@ class Project:
     environment: dict[str, str]
 
     def pulumi(self, *arguments: str) -> tuple[Sample, str]:
-        """Run plain pulumi, like a user on the command line."""
+        """Run `pulumi` directly, as a user does on the command line; return times and output."""
         return pulumi(self.folder, self.stack, self.environment, *arguments)
 
     def command(self, name: str) -> tuple[Sample, str]:
-        """Run the command behind `make NAME`."""
+        """Run the command behind `make NAME`; return times and output."""
         return timed(["venv/bin/python", "-m", f"commands.{name}"], self.folder, self.environment)
 
     @property
     def checkpoint(self) -> Path:
-        """Return the path of the state file."""
+        """Return the path of the stack's state file."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path
 
@@ -61,13 +61,16 @@ class Project:
 def pulumi(
     folder: Path, stack: str, environment: Mapping[str, str], *arguments: str
 ) -> tuple[Sample, str]:
-    """Run plain pulumi on a stack of the program in a folder."""
+    """Run `pulumi` on a stack of the program in `folder`; return times and output."""
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     return timed(command, folder, environment)
 
 
 def configuration(stack: str, nodes: int, ports: tuple[int, ...]) -> dict[str, Any]:
-    """Return default settings: one pool with 8 GPUs per node, the first nodes with SSH hosts."""
+    """Return a stack's configuration: one pool with 8 GPUs per node, defaults for all else.
+
+    The first nodes have an SSH host for each port in `ports`; the other nodes have none.
+    """
     return {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{stack}"},
@@ -87,7 +90,7 @@ def configuration(stack: str, nodes: int, ports: tuple[int, ...]) -> dict[str, A
 
 @contextmanager
 def running(nodes: int) -> Iterator[Project]:
-    """Yield a project whose embedded cluster has this many GPU nodes; remove it afterwards."""
+    """Yield a project copy whose embedded cluster has `nodes` GPU nodes; remove it afterwards."""
     stack = f"bench-{nodes}-{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-bench-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")

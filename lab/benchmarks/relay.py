@@ -1,7 +1,8 @@
-"""TCP relay in user space that delays data and cuts connections on demand.
+"""TCP relay that adds network delay, and cuts connections on request.
 
-It simulates a distant network if the kernel has no netem, in the same way for every tool. `python
--m lab.benchmarks.relay MILLISECONDS LISTEN:TARGET…` runs until its standard input ends.
+The relay simulates a distant network on kernels without netem, in the same way for every measured
+tool. `python -m lab.benchmarks.relay MILLISECONDS LISTEN:TARGET…` runs until its standard input is
+closed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Relay:
-    """Relay of loopback ports, in a separate thread."""
+    """TCP relay between loopback ports, which runs in a separate thread."""
 
     def __init__(self, ports: Mapping[int, int], delay: float = 0.0) -> None:
-        """Prepare the relay.
+        """Store ports and delay; the relay starts when its context is entered.
 
         Args:
-            ports: Target port by listening port.
+            ports: Target ports by the port on which the relay listens.
             delay: Delay in seconds of each byte, in each direction.
         """
         self._ports = ports
@@ -34,7 +35,7 @@ class Relay:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Relay:
-        """Start listening."""
+        """Start listening on all ports."""
         self._servers = self._loop.run_until_complete(self._listen())
         self._thread.start()
         return self
@@ -53,7 +54,7 @@ class Relay:
         self._loop.close()
 
     def cut(self) -> None:
-        """Abort every connection immediately, like a pulled cable."""
+        """Abort every open connection immediately, as if the network cable were pulled."""
 
         async def end() -> None:
             for writer in list(self._open):
@@ -82,7 +83,8 @@ class Relay:
     def _serve(self, target: int) -> Serve:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                await asyncio.sleep(2 * self._delay)  # The TCP handshake takes one round trip.
+                # The TCP handshake over a real network would take one round trip.
+                await asyncio.sleep(2 * self._delay)
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target)
             except OSError:
                 writer.transport.abort()
@@ -90,7 +92,8 @@ class Relay:
             pair = {writer, far_writer}
             self._open |= pair
             try:
-                # The server's callback reports a cancelled task as an error (CPython 3.11).
+                # Suppress the cancellation: in CPython 3.11, asyncio's server logs a cancelled
+                # connection task as an error.
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.gather(
                         self._pump(reader, far_writer), self._pump(far_reader, writer)
@@ -103,7 +106,10 @@ class Relay:
         return serve
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Copy bytes, each chunk after the delay; several chunks may be in transit."""
+        """Forward bytes, each chunk after the delay.
+
+        Several chunks may be delayed at the same time.
+        """
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -129,7 +135,7 @@ class Relay:
 
 
 def main() -> None:
-    """Run the relay until standard input ends."""
+    """Run the relay of the command line until standard input is closed."""
     milliseconds, *pairs = sys.argv[1:]
     ports = {int(a): int(b) for a, b in (pair.split(":") for pair in pairs)}
     with Relay(ports, float(milliseconds) / 1000):

@@ -1,4 +1,4 @@
-"""B6: cost of the rules wherever they are enforced, each compared with a run without rules."""
+"""Benchmark B6: cost of this project's rules in previews, in the checker and in admission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
 
 
 def run() -> bool:
-    """Run all parts, and return True if all goals are met."""
+    """Run all parts of benchmark B6, and return True if all goals are met."""
     results = {name: part() for name, part in PARTS.items()}
     path = write("B6", results)
     print(f"written: {path.relative_to(ROOT)}")

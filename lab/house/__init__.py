@@ -1,1 +1,1 @@
-"""Measure the structure of the program by its syntax tree: `make house`."""
+"""Measure the structure of this project's source code by its syntax trees (`make house`)."""

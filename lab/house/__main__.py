@@ -1,4 +1,4 @@
-"""Print figures about the program's structure (make house); exit code 1 if a goal is missed."""
+"""Print figures about this project's structure (`make house`); exit with 1 if a goal is missed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ configuration.
 
 @dataclass(frozen=True)
 class Shape:
-    """Measured structure of the program."""
+    """Measured structure of a source tree.
+
+    A goal is a maximum for each figure (`GOALS`).
+    """
 
     route: route.Route
     upward: list[Edge]
@@ -42,12 +45,12 @@ class Shape:
 
     @property
     def good(self) -> bool:
-        """Return True if all goals are met and each module belongs to a layer."""
+        """Return True if all goals are met and each module belongs to an import layer."""
         reached = all(map(int.__le__, self.figures, GOALS))
         return reached and not self.outside
 
     def line(self, value: str) -> str:
-        """Return the summary line about a value."""
+        """Return the summary line with all figures; `value` is the parameter that was followed."""
         name = value.rpartition(":")[2]
         files, returns, upward, circles, takers = self.figures
         return (
@@ -56,7 +59,7 @@ class Shape:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield lines with the details behind each figure."""
+        """Yield the lines of `make house --list`, which show what each figure counted."""
         yield "The value's stays (<- marks a return):"
         seen: set[str] = set()
         for where, names in self.route.stays:
@@ -74,10 +77,11 @@ class Shape:
 
 
 def measure(root: Path, contract: Path, value: str) -> Shape:
-    """Measure a source tree.
+    """Measure a source tree: the way of one parameter, and imports against a layers contract.
 
     Raises:
-        LookupError: The contract's file has no `layers` contract, or the tree has no such value.
+        LookupError: The contract's file has no `layers` contract, or the tree has no parameter
+            `value`.
     """
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
     packages = settings["root_packages"]
@@ -99,7 +103,7 @@ def measure(root: Path, contract: Path, value: str) -> Shape:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the counts of `make house`, and return the exit code."""
+    """Run `make house`: print the summary line, and return the exit code."""
     parser = argparse.ArgumentParser(prog="house", description=__doc__)
     parser.add_argument("--list", action="store_true", help="print what stands behind the figures")
     parser.add_argument("--root", type=Path, default=Path(), help="the tree (this folder)")

@@ -1,4 +1,4 @@
-"""Find the imports of a source tree, also those at run time, upward imports and cycles."""
+"""Find a source tree's imports, also those at run time, and report upward imports and cycles."""
 
 from __future__ import annotations
 
@@ -31,20 +31,23 @@ class Edge:
     run_time: bool = False
 
     def __str__(self) -> str:
-        """Return the importing module with line, and the imported module."""
+        """Return a text with the importing module, its line, and the imported module."""
         return f"{self.source}:{self.line} -> {self.target}{' (run time)' * self.run_time}"
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Contract of import-linter: groups of modules, with the highest layer first."""
+    """Layers contract of import-linter: groups of modules, with the highest layer first.
+
+    `independent` has the numbers of the layers whose modules must not import each other.
+    """
 
     groups: tuple[tuple[str, ...], ...]
     independent: frozenset[int]
 
     @classmethod
     def read(cls, path: Path) -> Layers | None:
-        """Read the `layers` contract of a pyproject.toml; return None if there is none."""
+        """Read the layers contract from a pyproject.toml; return None if the file has none."""
         contracts = tomllib.loads(path.read_text())["tool"]["importlinter"].get("contracts", [])
         for contract in contracts:
             if contract["type"] == "layers":
@@ -53,9 +56,10 @@ class Layers:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Layers:
-        """Parse the lines of a contract.
+        """Parse the lines of a layers contract.
 
-        In `a | b` the modules must not import each other; in `a : b` they may.
+        Each line is one layer. In `a | b` the modules must not import each other; in `a : b` they
+        may.
         """
         written = list(lines)
         groups = [re.split(r"\s*[|:]\s*", line.strip()) for line in written]
@@ -65,7 +69,7 @@ class Layers:
         )
 
     def place(self, module: str) -> tuple[int, str] | None:
-        """Return the number of a module's layer, and the layer's name that covers the module."""
+        """Return a module's layer: its number, and the name in the layer that covers the module."""
         found = [
             (len(name), i, name)
             for i, group in enumerate(self.groups)
@@ -75,7 +79,10 @@ class Layers:
         return max(found)[1:] if found else None
 
     def upward(self, edges: Iterable[Edge]) -> list[Edge]:
-        """Return imports of a higher layer, or of an independent module in the same layer."""
+        """Return the imports that violate the contract.
+
+        These are imports of a higher layer, and imports between independent modules of one layer.
+        """
         return [edge for edge in edges if self._refuses(edge)]
 
     def _refuses(self, edge: Edge) -> bool:
@@ -97,7 +104,7 @@ class Layers:
 
 
 def edges(tree: Tree) -> list[Edge]:
-    """Return all imports of a tree: each pair of modules once for each kind of import."""
+    """Return all imports in a tree; repeated imports of one module by another count once."""
     found: dict[tuple[str, str, bool], Edge] = {}
     for module in tree.modules.values():
         for edge in [*_written(tree, module), *run_time(tree, module)]:
@@ -124,9 +131,10 @@ def _written(tree: Tree, module: Module) -> Iterator[Edge]:
 def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
     """Yield the imports that a module makes at run time, as far as its source text shows them.
 
-    A literal name, possibly with variable parts, matches every module that fits. If the name is
-    computed elsewhere, it is one of the module names that the file contains. If the file lists
-    modules, it imports each module below its own package that one of its patterns matches.
+    A literal name with variable parts (an f-string) matches every module that fits it. If the name
+    is computed elsewhere, every module name that the file contains as a string counts. If the file
+    lists modules (`DISCOVERIES`), every module below its own package counts that matches one of its
+    regular expressions.
     """
     for node, pattern in _loads(module):
         for target in _targets(tree, module, pattern):
@@ -134,7 +142,7 @@ def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
 
 
 def untold(tree: Tree) -> list[str]:
-    """Return the places of run-time imports whose modules the source text doesn't show."""
+    """Return where modules are imported at run time under names that the source doesn't show."""
     found: list[str] = []
     for module in tree.modules.values():
         nodes = [call for call in _calls(module.syntax) if _called(module, call) in BY_PATH]
@@ -148,10 +156,10 @@ def untold(tree: Tree) -> list[str]:
 
 
 def _loads(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
-    """Yield calls that import by name, each with a pattern for the name.
+    """Yield each call that imports a module by name, with a regular expression for that name.
 
-    The pattern is None if the name is computed elsewhere. A name that begins with dots is relative
-    to the module's own package.
+    The expression is None if the name isn't a literal. A name that begins with dots is relative to
+    the module's own package.
     """
     for call in _calls(module.syntax):
         if _called(module, call) not in RUN_TIME:
@@ -182,10 +190,11 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def started(tree: Tree) -> list[Edge]:
-    """Return the modules that files start as separate programs, which are no imports.
+    """Return the modules that are started as separate programs, with the files that start them.
 
-    In Python these are lists of strings with `-m NAME`; in shell scripts and the Makefile `-m NAME`
-    or `$(RUN) NAME`. The target is the literal name, whether or not the module exists.
+    In Python files these are lists of strings with `-m NAME`; in shell scripts and the Makefile
+    they are `-m NAME` or `$(RUN) NAME`. The target is NAME as written, even if no such module
+    exists.
     """
     found: set[Edge] = set()
     packages = "|".join(sorted({name.partition(".")[0] for name in tree.modules}))
@@ -207,7 +216,7 @@ def started(tree: Tree) -> list[Edge]:
 
 
 def _words(node: ast.List | ast.Tuple) -> str:
-    """Return the literal words of a command, if one of them is `-m`, else ""."""
+    """Return the string literals of a command line that contains `-m`; for any other list ""."""
     words = [str(one.value) for one in node.elts if isinstance(one, ast.Constant)]
     return " ".join(words) if "-m" in words else ""
 
@@ -234,7 +243,7 @@ def _names(tree: Tree, node: ast.AST) -> Iterator[str]:
 
 
 def _called(module: Module, node: ast.Call) -> str:
-    """Return the last part of the called function's name, as defined in its own module."""
+    """Return the last part of the called function's name, before any renaming by an import."""
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
     name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -242,7 +251,7 @@ def _called(module: Module, node: ast.Call) -> str:
 
 
 def _pattern(node: ast.expr) -> str | None:
-    """Return a regular expression for a literal name, or None if the name isn't literal."""
+    """Return a regular expression for a string or f-string, or None for any other expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return re.escape(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -252,7 +261,7 @@ def _pattern(node: ast.expr) -> str | None:
 
 
 def circles(found: Iterable[Edge]) -> list[list[str]]:
-    """Return the groups of modules that import each other in a cycle."""
+    """Return groups of modules that import each other in a cycle."""
     after: dict[str, list[str]] = {}
     for edge in found:
         after.setdefault(edge.source, []).append(edge.target)

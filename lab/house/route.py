@@ -45,7 +45,10 @@ VIEWS = frozenset({"items", "values", "get", "pop"})
 
 @dataclass
 class Route:
-    """Places that a value reached, in order: a function and the value's names there."""
+    """Functions that a value reached, in order, each with the value's names in the function.
+
+    The value is the parameter that is followed through the program.
+    """
 
     arrivals: list[tuple[Definition, tuple[str, ...]]] = field(default_factory=list)
     entered: set[Definition] = field(default_factory=set)
@@ -54,7 +57,7 @@ class Route:
 
     @property
     def stays(self) -> list[tuple[Definition, tuple[str, ...]]]:
-        """Return the first arrival of each stay."""
+        """Return the first arrival of each stay: of each run of functions in one file."""
         found: list[tuple[Definition, tuple[str, ...]]] = []
         for arrival in self.arrivals:
             if not found or found[-1][0].module is not arrival[0].module:
@@ -63,21 +66,23 @@ class Route:
 
     @property
     def rooms(self) -> list[str]:
-        """Return the files in the order in which the value reaches them."""
+        """Return the files that the value reaches, in the order of the first arrival."""
         return list(dict.fromkeys(where.module.path for where, _ in self.stays))
 
     @property
     def returns(self) -> int:
-        """Return the number of stays in files that the value has left before."""
+        """Return the number of stays in files that the value had reached and left before."""
         return len(self.stays) - len(self.rooms)
 
 
 def follow(tree: Tree, start: Definition, name: str) -> Route:
-    """Follow a function's parameter through the tree."""
+    """Follow the parameter `name` of the function `start` through the tree."""
     given = [one.annotation for one in parameters(start.function) if one.arg == name]
     whole = frozenset(one for part in given for one in tree.classes(start.module, part))
     fields: Fields = {}
-    while True:  # an attribute may be read in a method that was entered before it was assigned
+    # An attribute may be read in a method that was entered before the attribute was assigned. So
+    # repeat until no new attribute is found.
+    while True:
         route = Route(whole=whole, fields=dict(fields))
         _enter(tree, route, start, (name,))
         _readers(tree, route)
@@ -87,7 +92,10 @@ def follow(tree: Tree, start: Definition, name: str) -> Route:
 
 
 def _enter(tree: Tree, route: Route, where: Definition, names: tuple[str, ...]) -> None:
-    """Count an arrival in a function that is new to the value, and go on through the function."""
+    """Record that the value arrived in a function, and follow it through the function's body.
+
+    A function that was entered before is skipped.
+    """
     if where not in route.entered:
         route.entered.add(where)
         route.arrivals.append((where, names))
@@ -95,14 +103,17 @@ def _enter(tree: Tree, route: Route, where: Definition, names: tuple[str, ...]) 
 
 
 def _readers(tree: Tree, route: Route) -> None:
-    """Enter the functions, and the modules, that read the value from an attribute of an object."""
+    """Enter the functions and modules that read the value from an attribute of an object."""
     for where in [*tree.functions(), *map(_top, tree.modules.values())]:
         if names := _reads(tree, route, where):
             _enter(tree, route, where, names)
 
 
 def _reads(tree: Tree, route: Route, where: Definition) -> tuple[str, ...]:
-    """Return the attributes that hold the value and that a function reads, if it is a new one."""
+    """Return the attributes with the value that a function reads; none if it was entered before.
+
+    () if it was entered before.
+    """
     known = {name for _, name in route.fields}
     read = {one.attr for one in ast.walk(where.node) if isinstance(one, ast.Attribute)}
     if where in route.entered or not known & read:
@@ -119,7 +130,7 @@ def _reads(tree: Tree, route: Route, where: Definition) -> tuple[str, ...]:
 
 
 def _top(module: Module) -> Definition:
-    """Return a module's own statements as a function without parameters."""
+    """Return a module's top-level statements as the body of a function without parameters."""
     if module.top is None:
         text = ast.parse("def module(): ...")
         made = next(node for node in text.body if isinstance(node, ast.FunctionDef))
@@ -129,7 +140,7 @@ def _top(module: Module) -> Definition:
 
 
 class _Walk:
-    """Follow a value through one function's body."""
+    """Follows the value through the body of one function."""
 
     def __init__(
         self,
@@ -202,7 +213,7 @@ class _Walk:
                 self.block(ast.iter_child_nodes(node))
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
-        """Assign an expression's value to a target."""
+        """Record an assignment: the target then holds the value if the assigned expression does."""
         if isinstance(target, ast.Tuple | ast.List):
             parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
             if len(parts) != len(target.elts):
@@ -223,7 +234,7 @@ class _Walk:
                 self.held.discard(target.id)
 
     def holds(self, node: ast.AST) -> bool:
-        """Check that an expression is the value, a part of it, or an object that carries it."""
+        """Check that an expression is the followed value, or an object that holds the value."""
         match node:
             case ast.Name():
                 return node.id in self.held
@@ -250,7 +261,7 @@ class _Walk:
         return False
 
     def noted(self, node: ast.Attribute) -> Classes | None:
-        """Return the classes of what an attribute holds of the value; None: it holds nothing."""
+        """Return the classes of the value that an attribute holds, or None if it holds none."""
         for owner in self.typed(node.value):
             for one in self.tree.bases(owner):
                 found = self.route.fields.get((one, node.attr))
@@ -259,7 +270,10 @@ class _Walk:
         return None
 
     def is_part(self, node: ast.Attribute) -> bool:
-        """Check whether an attribute is annotated, and not with a class of the whole."""
+        """Check that an attribute is only a part of the configuration, by its annotation.
+
+        It is a part if it has an annotation that names no class of the whole configuration.
+        """
         fields = [self.tree.field(owner, node.attr) for owner in self.typed(node.value)]
         known = [noted for noted in fields if noted is not None]
         return bool(known) and not any(map(self.is_whole, self.typed(node)))
@@ -268,7 +282,10 @@ class _Walk:
         return found in self.route.whole or found.name in WHOLE
 
     def carries(self, node: ast.Call) -> bool:
-        """Check that the result of a call carries the value; a computed result is another value."""
+        """Check that the result of a call holds the value.
+
+        A result that is computed from the value is another value.
+        """
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
             return self.holds(node.func.value)
@@ -282,7 +299,10 @@ class _Walk:
         return whole or self.makes(node) is not None
 
     def makes(self, node: ast.expr) -> Definition | None:
-        """Return the data class of the tree of which an expression makes an object."""
+        """Return the data class of the tree that a call instantiates, or None.
+
+        None for other expressions.
+        """
         if not isinstance(node, ast.Call):
             return None
         found = self.tree.resolve(self.where.module, node.func)
@@ -291,7 +311,7 @@ class _Walk:
         return found if self.tree.method(found, "__init__") is None else None
 
     def fill(self, node: ast.Call) -> None:
-        """Note the fields of a data class that get the value, as an object is made or replaced."""
+        """Record which fields of a data class get the value in a constructor or `replace` call."""
         given = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
         owners: Classes = ()
         if (made := self.makes(node)) is not None:
@@ -305,7 +325,7 @@ class _Walk:
                     self.route.fields[owner, name] = self.typed(value)
 
     def typed(self, node: ast.expr) -> Classes:
-        """Return the classes in the tree that an expression's value may have."""
+        """Return the classes in the tree of which an expression's value may be an instance."""
         match node:
             case ast.Name():
                 return self.types.get(node.id, ())
@@ -340,7 +360,7 @@ class _Walk:
             yield from self.typed(node.func.value)
 
     def callees(self, node: ast.Call) -> Iterator[Definition]:
-        """Yield the functions of the analysed project that a call expression may call."""
+        """Yield the functions in the tree that a call expression may call."""
         tree, function = self.tree, node.func
         found = tree.resolve(self.where.module, function)
         if isinstance(function, ast.Name) and function.id in self.types:
@@ -373,7 +393,7 @@ class _Walk:
                 _enter(self.tree, self.route, callee, names)
 
     def computed(self, node: ast.Attribute) -> None:
-        """Enter a property that reads the value from its object."""
+        """Enter a property that is read from an object holding the value."""
         for owner in () if self.dry else self.typed(node.value):
             found = self.tree.method(owner, node.attr)
             if found is None or not any(decorated(found.node, kind) for kind in PROPERTIES):
@@ -382,7 +402,7 @@ class _Walk:
                 _enter(self.tree, self.route, found, names)
 
     def overriding(self, callee: Definition) -> Iterator[Definition]:
-        """Yield the methods that override a method: the tree doesn't tell which one is called."""
+        """Yield the methods that override `callee`; the source doesn't show which one is called."""
         if callee.owner is None or callee.node.name == "__init__":
             return
         for other in self.tree.methods.get(callee.node.name, []):
@@ -390,7 +410,7 @@ class _Walk:
                 yield other
 
     def passed_on(self, node: ast.Call, callee: Definition) -> tuple[str, ...]:
-        """Return the callee's parameters that get the value or a part of it."""
+        """Return the names of the callee's parameters that get the value in a call."""
         arguments = callee.function.args
         names = [one.arg for one in [*arguments.posonlyargs, *arguments.args]]
         every = [one.arg for one in parameters(callee.function)]
@@ -418,7 +438,7 @@ class _Walk:
 
 
 def start(tree: Tree, place: str) -> tuple[Definition, str]:
-    """Find the parameter at `path.py:Class.function:parameter`.
+    """Find the parameter that `place` names, in the form `path.py:Class.function:parameter`.
 
     Raises:
         LookupError: The tree has no such function, or the function has no such parameter.

@@ -1,4 +1,4 @@
-"""Modules, classes and functions of a source tree, and resolution of names in them."""
+"""Source tree: its modules, classes and functions, and the resolution of names in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAPPINGS = {"Mapping", "MutableMapping", "dict", "defaultdict"}
 
 @dataclass(frozen=True)
 class Definition:
-    """Class or function, with its module and its class."""
+    """Class or function: its module, its syntax node and, for a method, its class."""
 
     module: Module
     node: ast.ClassDef | Function
@@ -31,7 +31,7 @@ class Definition:
 
     @property
     def name(self) -> str:
-        """Return the name, prefixed with the name of the class for a method."""
+        """Return the definition's name; for a method, `Class.method`."""
         return f"{self.owner.name}.{self.node.name}" if self.owner else self.node.name
 
     @property
@@ -46,7 +46,7 @@ class Definition:
         return self.node
 
     def __str__(self) -> str:
-        """Return the file, line and name."""
+        """Return the definition's file, line and name."""
         return f"{self.module.path}:{self.node.lineno} {self.name}"
 
     def __hash__(self) -> int:
@@ -54,13 +54,13 @@ class Definition:
         return hash((self.module.name, self.node.lineno, self.name))
 
     def __eq__(self, other: object) -> bool:
-        """Compare by the identity of the syntax node."""
+        """Compare two definitions by the identity of their syntax nodes."""
         return isinstance(other, Definition) and self.node is other.node
 
 
 @dataclass(eq=False)
 class Module:
-    """One file: its syntax tree and its names."""
+    """Python module: its syntax tree, its definitions and its imported names."""
 
     name: str
     path: str
@@ -80,7 +80,7 @@ class Module:
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
-        """Return the values that the module's top level assigns, by name."""
+        """Return the expressions that the module's top level assigns, by name."""
         found: dict[str, ast.expr] = {}
         for node in _statements(self.syntax.body):
             if isinstance(node, ast.Assign):
@@ -93,7 +93,7 @@ class Module:
         return found
 
     def absolute(self, node: ast.ImportFrom) -> str:
-        """Return the absolute name of the module that a `from` import names."""
+        """Return the absolute name of the module in a `from … import` statement."""
         if not node.level:
             return node.module or ""
         parts = self.name.split(".")
@@ -102,10 +102,10 @@ class Module:
 
 
 class Tree:
-    """All modules of some packages below one folder."""
+    """All Python modules of some packages in one root folder."""
 
     def __init__(self, root: Path, packages: Iterable[str]) -> None:
-        """Read every Python file of the packages, and the folder's own `__main__.py`."""
+        """Read every Python file of the packages, and `__main__.py` of the root folder."""
         files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
         files += [path for path in [root / "__main__.py"] if path.is_file()]
         self.root = root
@@ -114,7 +114,7 @@ class Tree:
             module.imported = dict(self._imported(module))
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
-        """Yield each name that a module imports, with the absolute name of its target."""
+        """Yield each name that a module imports, with the absolute name of the imported object."""
         for node in ast.walk(module.syntax):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -130,7 +130,7 @@ class Tree:
             yield from _functions(module, module.syntax.body, None)
 
     def find(self, whole: str) -> Module | Definition | ast.expr | None:
-        """Return the object of an absolute name such as `package.module.Class`."""
+        """Return what an absolute name such as `package.module.Class` refers to."""
         if whole in self.modules:
             return self.modules[whole]
         holder, _, name = whole.rpartition(".")
@@ -139,7 +139,7 @@ class Tree:
         return None
 
     def look_up(self, module: Module, name: str) -> Module | Definition | ast.expr | None:
-        """Return the object of a name in a module, through any number of imports."""
+        """Return what a name in a module refers to, also through imports from other modules."""
         if name in module.defined:
             return module.defined[name]
         if name in module.assigned:
@@ -150,7 +150,7 @@ class Tree:
         return self.find(whole)
 
     def resolve(self, module: Module, node: ast.expr) -> Module | Definition | ast.expr | None:
-        """Return the object of a name or a dotted name in a module."""
+        """Return what a name or dotted name refers to in a module."""
         if isinstance(node, ast.Name):
             return self.look_up(module, node.id)
         if isinstance(node, ast.Attribute):
@@ -163,7 +163,7 @@ class Tree:
         return None
 
     def classes(self, module: Module, annotation: ast.expr | None) -> Iterator[Definition]:
-        """Yield the tree's classes that an annotation names, also in unions, lists and strings."""
+        """Yield the tree's classes that an annotation names, also inside unions and strings."""
         yield from self._classes(module, annotation, ())
 
     def _classes(
@@ -188,7 +188,7 @@ class Tree:
                 yield from self._classes(self._home(module, node) or module, found, seen)
 
     def _home(self, module: Module, node: ast.expr) -> Module | None:
-        """Return the module that assigns a name which stands for an expression."""
+        """Return the module in which a name is assigned, also through imports of other modules."""
         if isinstance(node, ast.Attribute):
             holder = self.resolve(module, node.value)
             return self._home(holder, ast.Name(node.attr)) if isinstance(holder, Module) else None
@@ -199,7 +199,7 @@ class Tree:
         return self._home(holder, ast.Name(name)) if holder else None
 
     def bases(self, definition: Definition) -> Iterator[Definition]:
-        """Yield a class and its base classes in the tree, the nearest first."""
+        """Yield a class, then its base classes that are in the tree, the nearest first."""
         yield definition
         inherited = definition.node.bases if isinstance(definition.node, ast.ClassDef) else []
         for base in inherited:
@@ -210,7 +210,7 @@ class Tree:
                 yield from self.bases(found)
 
     def method(self, owner: Definition, name: str) -> Definition | None:
-        """Return the method that a class has or inherits."""
+        """Return the method `name` of a class, own or inherited."""
         for holder in self.bases(owner):
             for node in holder.node.body:
                 if isinstance(node, Function) and node.name == name:
@@ -218,7 +218,7 @@ class Tree:
         return None
 
     def field(self, owner: Definition, name: str) -> tuple[Module, ast.expr] | None:
-        """Return the annotation of a class's field or property, and its module."""
+        """Return the annotation of a class's field or property, with its module."""
         for holder in self.bases(owner):
             for node in holder.node.body:
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -229,7 +229,7 @@ class Tree:
         return None
 
     def field_names(self, owner: Definition) -> list[str]:
-        """Return the names of a data class's fields in order, the inherited ones first."""
+        """Return the names of a data class's fields in order, inherited fields first."""
         return [
             node.target.id
             for holder in reversed(list(self.bases(owner)))
@@ -239,7 +239,7 @@ class Tree:
 
     @cached_property
     def methods(self) -> dict[str, list[Definition]]:
-        """Return all methods by their short name."""
+        """Return all methods of the tree by their name without the class."""
         found: dict[str, list[Definition]] = {}
         for definition in self.functions():
             if definition.owner is not None:
@@ -255,7 +255,7 @@ def parameters(node: Function) -> list[ast.arg]:
 
 
 def decorated(node: ast.ClassDef | Function, name: str) -> bool:
-    """Check that one of the decorators has this name, with or without arguments."""
+    """Check that a class or function has a decorator `name`, with or without arguments."""
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         if _dotted(target).rpartition(".")[2] == name:
@@ -272,7 +272,7 @@ def _module(root: Path, path: Path) -> Module:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield a block's statements, also those in `if` and `try`."""
+    """Yield the statements of a block, also those nested in `if` and `try` statements."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try):
@@ -291,7 +291,10 @@ def _functions(
 
 
 def _held(node: ast.Subscript) -> list[ast.expr]:
-    """Return the contained types of a generic type, without those of callables and mapping keys."""
+    """Return the element types in a generic annotation; of a mapping only the type of its values.
+
+    Callables have no element types.
+    """
     kind = _dotted(node.value).rpartition(".")[2]
     inside = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     if kind in MAPPINGS:

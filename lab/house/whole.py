@@ -1,4 +1,4 @@
-"""Find functions that take the whole configuration, by their annotations."""
+"""Find functions whose parameters are annotated with the whole configuration."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WHOLES = frozenset({"Cluster", "Desired"})
 
 
 def takers(tree: Tree, package: str = "components") -> list[Definition]:
-    """Return functions and data classes that have the whole configuration as parameter or field.
+    """Return functions and data classes with a parameter or field of a class in `WHOLES`.
 
-    A class counts if it has one of these names and is defined below `package`.
+    The class must be defined in a module below `package`.
     """
     found = [one for one in tree.functions() if _takes(tree, one, package)]
     for module in tree.modules.values():

@@ -1,5 +1,6 @@
 """Tests with real components but without a GPU: kubelet, containerd, NVIDIA's plugin and runtime.
 
-Two nodes run the real components on GPUs that a mock of NVML simulates. `make test-real` runs these
-tests (docs/real-parts.md); only they need Linux, root and a C compiler.
+The real components run on two nodes whose GPUs are simulated by a mock of the NVML library. `make
+test-real` runs these tests (docs/real-parts.md); they are the only tests that need Linux, root and
+a C compiler.
 """

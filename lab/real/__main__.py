@@ -1,4 +1,4 @@
-"""Compare the simulator with the real components; run by `make test-real`."""
+"""Check that simulated nodes behave like nodes with real components (`make test-real`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lab.simulator.hosts.model import HostError
 
 
 def main() -> int:
-    """Run all checks and print a line for each; return 1 if a check fails."""
+    """Run all checks of `make test-real` and print a line for each; return 1 if a check fails."""
     try:
         build()
         report = Report()
@@ -45,9 +45,9 @@ def main() -> int:
 
 
 def prove_operator(report: Report) -> None:
-    """Compare the real GPU Operator with the simulated one under the same ClusterPolicies.
+    """Compare the real GPU Operator with the simulated GPU Operator under the same ClusterPolicies.
 
-    Also check the upgrade of a driver.
+    Also check that the real operator upgrades a driver as expected.
     """
     shown: set[str] = set()
     for verdict in operator.verdicts():
@@ -65,7 +65,10 @@ def prove_operator(report: Report) -> None:
 
 
 def prove(lab: Lab, report: Report) -> int:
-    """Check all cases and facts, and count the allocated GPUs; return the exit status."""
+    """Run all cases and facts, count the allocated GPUs, and return the exit status.
+
+    A case compares a real with a simulated node. A fact checks only the real nodes.
+    """
     lab.request("POST", "/api/v1/namespaces/default/configmaps", objects.configurations())
     validating.prepare(lab)
     dra.prepare(lab)
@@ -90,7 +93,10 @@ def prove(lab: Lab, report: Report) -> int:
 
 
 def prove_stack(lab: Lab, report: Report) -> None:
-    """Run this project's own program on the nodes: for each step a command and its cases."""
+    """Run this project's Pulumi program on real and simulated nodes: commands and their checks.
+
+    Each step changes the stack file, runs a command and compares both kinds of nodes.
+    """
     judge.use(lab, "")
     with stack.project(lab) as project:
         for step in stack_cases.STEPS:
@@ -109,7 +115,7 @@ def prove_stack(lab: Lab, report: Report) -> None:
 
 @dataclass
 class Report:
-    """Counts and problems of a run so far."""
+    """Results of a run of `make test-real`: counts, and the problems found so far."""
 
     judged_cases: int = 0
     agreed: int = 0
@@ -123,7 +129,7 @@ class Report:
     started: float = field(default_factory=time.monotonic)
 
     def judged(self, verdict: judge.Verdict) -> None:
-        """Count the result of a case and print it."""
+        """Count and print the result of a case, which compares a real with a simulated node."""
         differs = not verdict.agrees and not verdict.problem
         self.judged_cases += 1
         self.agreed += verdict.agrees
@@ -132,13 +138,13 @@ class Report:
         self.say(f"case: {verdict.case.name}: {word}", verdict.problem)
 
     def fact(self, name: str, problem: str = "") -> None:
-        """Count a fact, which is a check on real components only, and print it."""
+        """Count and print the result of a fact, which is a check on the real nodes only."""
         self.held += not problem
         wrong = f"{name}: {problem}" if problem else ""
         self.say(f"fact: {name}{': WRONG' if problem else ''}", wrong)
 
     def say(self, line: str, problem: str = "") -> None:
-        """Print a line, and record the problem if there is one."""
+        """Print a line with the elapsed seconds, and record `problem` if it is not empty."""
         print(f"{time.monotonic() - self.started:6.1f} s  {line}", flush=True)
         if problem:
             self.problems.append(problem)
@@ -163,7 +169,7 @@ class Report:
 
 
 def _end(number: int, frame: object) -> None:
-    # Exit by an exception, so that all processes and mounts are cleaned up.
+    # Exit by an exception, so that all processes and mounts of the nodes are cleaned up.
     raise SystemExit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""Actions on nodes and observations of nodes, the same for real and simulated nodes."""
+"""Functions that act on nodes or observe nodes, the same for real and simulated nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lab.simulator import marks, set_fault
 Act = Callable[[Lab, str], None]
 Inspect = Callable[[Lab, str], Any]
 
-#: Log line of the plugin for a critical XID (k8s-device-plugin v0.19.3, internal/rm/health.go).
+#: Log line of the device plugin for a critical XID (k8s-device-plugin v0.19.3,
+#: internal/rm/health.go).
 WITHDRAWN = re.compile(r"XidCriticalError: Xid=79 on Device=\S+; marking device as unhealthy\.")
 #: Folder to which the driver's library is moved to simulate a missing driver.
 AWAY = "/root/away"
@@ -26,7 +27,7 @@ def gpus(lab: Lab, node: str) -> tuple[int, int] | None:
 
 
 def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
-    """Return the phase of the plugin's pod and whether the pod is ready."""
+    """Return the phase of a node's device plugin pod, and whether the pod is ready."""
     pods = lab.pods(node, **objects.LABELS)
     status = pods[0]["status"] if pods else {}
     ready = any(each["ready"] for each in status.get("containerStatuses") or [])
@@ -34,12 +35,12 @@ def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
 
 
 def pod_name(node: str, what: str) -> str:
-    """Return the name of a case's pod."""
+    """Return the name of the test pod `what` on a node."""
     return f"{what}-{node}"
 
 
 def make(what: str, *gpus_each: int, **fields: Any) -> Act:
-    """Return an action that creates a pod, with one container for each requested number of GPUs.
+    """Return a function that creates a pod with one container for each number in `gpus_each`.
 
     Args:
         what: Short name of the pod.
@@ -64,7 +65,7 @@ def make(what: str, *gpus_each: int, **fields: Any) -> Act:
 
 
 def unmake(*whats: str) -> Act:
-    """Return an action that deletes pods."""
+    """Return a function that deletes the test pods `whats` of a node."""
 
     def act(lab: Lab, node: str) -> None:
         for what in whats:
@@ -74,7 +75,7 @@ def unmake(*whats: str) -> Act:
 
 
 def running(what: str) -> Inspect:
-    """Return an observation of a pod's phase and its number of ready containers."""
+    """Return a function that reads a pod's phase and its number of ready containers."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, int]:
         status = lab.pod(pod_name(node, what))["status"]
@@ -85,7 +86,7 @@ def running(what: str) -> Inspect:
 
 
 def refused(what: str) -> Inspect:
-    """Return an observation of phase and reason of a pod that the kubelet rejects."""
+    """Return a function that reads phase and reason of a pod that the kubelet rejects."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, str]:
         status = lab.pod(pod_name(node, what))["status"]
@@ -95,7 +96,7 @@ def refused(what: str) -> Inspect:
 
 
 def waits(what: str) -> Inspect:
-    """Return an observation of why a pod isn't scheduled."""
+    """Return a function that reads why a pod isn't scheduled."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, str, bool]:
         status = lab.pod(pod_name(node, what))["status"]
@@ -108,7 +109,7 @@ def waits(what: str) -> Inspect:
 
 
 def withdraw(lab: Lab, node: str) -> None:
-    """Simulate a critical XID on the node's first GPU, so that the plugin marks it as unhealthy."""
+    """Simulate a critical XID on a node's first GPU; the device plugin then marks it unhealthy."""
     if node in REAL:
         real = lab.nodes[node]
         real.mock.fault(0, "xid", 79)
@@ -118,7 +119,7 @@ def withdraw(lab: Lab, node: str) -> None:
 
 
 def heal(lab: Lab, node: str) -> None:
-    """Remove all faults of the node's GPUs; the plugin keeps running."""
+    """Remove all simulated faults of the node's GPUs; the device plugin keeps running."""
     if node in REAL:
         real = lab.nodes[node]
         real.mock.heal()
@@ -128,7 +129,7 @@ def heal(lab: Lab, node: str) -> None:
 
 
 def both(first: Act, second: Act) -> Act:
-    """Return an action that runs two actions in order."""
+    """Return a function that calls two functions in order."""
 
     def acted(lab: Lab, node: str) -> None:
         first(lab, node)
@@ -138,9 +139,10 @@ def both(first: Act, second: Act) -> Act:
 
 
 def settle(act: Act) -> Act:
-    """Return an action that acts, then waits until a later pod has run and was deleted.
+    """Return a function that calls `act` and waits until the effects of `act` are complete.
 
-    By then every change that the action causes has happened.
+    To wait, it creates another pod, which can only run after all earlier changes of the node, and
+    deletes this pod.
     """
 
     def acted(lab: Lab, node: str) -> None:
@@ -153,13 +155,16 @@ def settle(act: Act) -> Act:
 
 
 def restart_plugin(lab: Lab, node: str) -> None:
-    """Delete the plugin's pod; its DaemonSet creates a new pod."""
+    """Delete the node's device plugin pod; its DaemonSet then creates a new pod."""
     for pod in lab.pods(node, **objects.LABELS):
         lab.delete(pod["metadata"]["name"])
 
 
 def says_withdrawn(lab: Lab, node: str) -> bool:
-    """Check that the plugin's log or message names the unhealthy device."""
+    """Check that the log of the device plugin names the unhealthy GPU.
+
+    A simulated node has this log message in an annotation.
+    """
     if node in REAL:
         text = lab.nodes[node].pod_log(lab.pods(node, **objects.LABELS)[0])
     else:
@@ -168,7 +173,7 @@ def says_withdrawn(lab: Lab, node: str) -> bool:
 
 
 def lose_driver(lab: Lab, node: str) -> None:
-    """Move the driver's library away and restart the plugin."""
+    """Move the NVIDIA driver's library away and restart the device plugin."""
     if node in REAL:
         lab.nodes[node].run(f"mkdir -p {AWAY} && mv {lab.nodes[node].mock.library}.* {AWAY}/")
     else:
@@ -177,7 +182,7 @@ def lose_driver(lab: Lab, node: str) -> None:
 
 
 def regain_driver(lab: Lab, node: str) -> None:
-    """Move the driver's library back and restart the plugin."""
+    """Move the NVIDIA driver's library back and restart the device plugin."""
     if node in REAL:
         lab.nodes[node].run(f"mv {AWAY}/* {lab.nodes[node].mock.library.parent}/")
     heal(lab, node)
@@ -185,12 +190,12 @@ def regain_driver(lab: Lab, node: str) -> None:
 
 
 def names_nvml(lab: Lab, node: str) -> bool:
-    """Check that the status of the plugin's pod has NVML's error for a missing driver."""
+    """Check that the status of the device plugin's pod has NVML's error for a missing driver."""
     return "ERROR_LIBRARY_NOT_FOUND" in json.dumps(_statuses(lab, node))
 
 
 def ended_by(lab: Lab, node: str) -> str:
-    """Return the kubelet's reason for the end of the plugin's container."""
+    """Return the reason that the kubelet reports for the end of the device plugin's container."""
     for each in _statuses(lab, node):
         for state in (each.get("lastState") or {}, each.get("state") or {}):
             if reason := (state.get("terminated") or {}).get("reason"):
@@ -204,5 +209,5 @@ def _statuses(lab: Lab, node: str) -> list[Json]:
 
 
 def resource(name: str) -> Inspect:
-    """Return an observation of capacity and allocatable of one resource."""
+    """Return a function that reads capacity and allocatable amount of one resource of a node."""
     return lambda lab, node: lab.offered(node).get(name)

@@ -1,8 +1,8 @@
-"""Build the real components from pinned Go modules, once, into the cache.
+"""Build the real components from pinned Go modules into the cache; each is built only once.
 
-The modules are in `lab/real/go`, those of the toolchain's tools in `toolchain/go`, each with its
-own go.sum, so that each component is built with the library versions of its own release. Some
-components use cgo and need a C compiler.
+The modules are in `lab/real/go`; modules of tools that the toolchain builds are in `toolchain/go`.
+Each module has its own go.sum, so that each component is built with the library versions of its own
+release. Some components use cgo and need a C compiler.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolchain import cache_dir, golang
 from toolchain.cache import Store, digest
 from toolchain.tool import Tool
 
-#: Timeout in seconds for building one module: a build with empty caches on one slow core.
+#: Timeout in seconds for building one Go module with empty caches on one slow core.
 LIMIT = 3600
 FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
@@ -43,13 +43,14 @@ class BuildError(RuntimeError):
 
 
 LIBRARY = "libnvidia-ml.so.1"
-#: The program that loads the library also has a Go runtime and exports its symbols; -Bsymbolic
-#: makes the library use its own. In a container, ldconfig links a library by its SONAME.
+#: The program that loads the mock library has a Go runtime too, and exports its symbols; with
+#: -Bsymbolic the library uses its own runtime's symbols. In a container, ldconfig links a library
+#: by its SONAME.
 SHARED = f"-Wl,-Bsymbolic -Wl,-soname,{LIBRARY}"
 
 
 def missing() -> str:
-    """Return why the real components can't run on this machine; empty if they can."""
+    """Return why this machine can't run the real components; empty if it can."""
     if os.uname().sysname != "Linux" or os.uname().machine != "x86_64":
         return f"needs Linux on x86_64, this is {os.uname().sysname} on {os.uname().machine}"
     if os.geteuid() != 0:
@@ -79,7 +80,7 @@ def build(*modules: str) -> dict[str, Path]:
 
 
 def charts() -> Path:
-    """Return the folder of the device plugin's charts in its Go module, with NFD's chart."""
+    """Return the folder of the device plugin's Helm charts, from the plugin's Go module."""
     return _files("plugin", PLUGIN_MODULE) / "deployments" / "helm"
 
 
@@ -94,12 +95,12 @@ def _files(part: str, module: str) -> Path:
 
 
 def build_node() -> dict[str, Path]:
-    """Build kubelet, kubeadm and kubectl; return their paths by name."""
+    """Build kubelet, kubeadm and kubectl; return their paths by program name."""
     return _built(KUBERNETES)
 
 
 def build_kubernetes(version: str) -> dict[str, Path]:
-    """Build all programs of a Kubernetes version; return their paths by name."""
+    """Build all programs of one Kubernetes version; return their paths by program name."""
     return _built(kubernetes(version))
 
 
@@ -143,11 +144,11 @@ def _build_mock(work: Path, staged: Path) -> None:
 
 
 def stubs(header: str) -> str:
-    """Return C stubs that return "not supported" (3), for the NVML functions that the mock lacks.
+    """Return C source of stubs for the NVML functions that the mock library lacks.
 
-    The stubs are weak symbols, so that the mock's own functions take precedence. Without the stubs
-    the library would not load: all symbols are bound at load time, and NVIDIA's Go binding refers
-    to all of them.
+    Each stub returns "not supported" (3). The stubs are weak symbols, so that the mock's own
+    functions take precedence. Without the stubs the library would not load: all symbols are bound
+    at load time, and NVIDIA's Go binding refers to all of them.
     """
     names = dict.fromkeys(_FUNCTION.findall(header))
     lines = (f"__attribute__((weak)) int {name}(void) {{ return 3; }}" for name in names)

@@ -1,4 +1,4 @@
-"""Case: one behaviour that is triggered and observed on a real and on a simulated node."""
+"""Case: one behaviour of a node, which is checked on a real and on a simulated node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Case:
     Attributes:
         name: Name of the case.
         inspect: Function that observes the node.
-        wanted: Final observation on a node with real components.
+        wanted: Result of `inspect` that is expected on a node with real components.
         source: Upstream file that documents the behaviour.
-        act: Function that acts on the node before the observation.
+        act: Function that changes the node or its pods before the observation.
     """
 
     name: str
@@ -29,7 +29,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Phase:
-    """Cases under one configuration of the plugin; `key` is its name, empty for no plugin."""
+    """Cases under one configuration of the device plugin.
+
+    `key` is the name of the configuration; it is empty if no device plugin is deployed.
+    """
 
     key: str
     cases: tuple[Case, ...]

@@ -1,8 +1,8 @@
-"""Behaviours that the simulator imitates, as cases for both kinds of nodes.
+"""Behaviours that the simulator imitates, as cases for a real and a simulated node.
 
 A case describes what the real component does, and cites the upstream file. The real node must
-behave that way. The simulated node must behave the same, or the case is in `DIFFERENCES` with the
-reason.
+behave that way. The simulated node must behave the same, or the case is listed in `DIFFERENCES`
+with the reason.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ PHASES = (
     Phase("", (Case("without a plugin none is to have", gpus, (GPUS, 0), _MANAGER),)),
 )
 
-#: Cases in which the simulator behaves differently, with the reason.
+#: Cases in which the simulated node is known to behave differently, with the reason.
 DIFFERENCES = {
     "no GPU comes back while the plugin runs": (
         "a fault of the simulator is a state, not an event: it lasts until it is taken away"

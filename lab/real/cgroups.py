@@ -1,4 +1,4 @@
-"""Control groups of the nodes, one for each node, so that several kubelets can run."""
+"""Control groups for nodes, one per node, so that several kubelets can run on this machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def name_of(node: str) -> str:
 
 
 def make(node: str) -> None:
-    """Create the control groups of a node, one below the root of each hierarchy."""
+    """Create a node's control groups, one below the root of each cgroup hierarchy."""
     for hierarchy in _hierarchies():
         (hierarchy / name_of(node)).mkdir(exist_ok=True)
 
 
 def remove(node: str) -> None:
-    """Remove the control groups of a node with all subgroups, and kill their processes."""
+    """Remove a node's control groups with all subgroups, and kill the processes in them."""
     for hierarchy in _hierarchies():
         group = hierarchy / name_of(node)
         deadline = time.monotonic() + _LIMIT

@@ -18,11 +18,14 @@ DAYS = 1
 
 
 def kubeconfig(name: str, server: str, pki: Path) -> str:
-    """Return a kubeconfig for user `system:node:<name>` in the group of the Node authorizer."""
+    """Return a kubeconfig for the user `system:node:<name>` in the group `system:nodes`.
+
+    The API server's Node authorizer grants rights to this user.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", CryptographyDeprecationWarning
-        )  # The CA certificate of kwokctl has serial number 0, which causes this warning.
+        )  # Python warns about the CA certificate of kwokctl, because its serial number is 0.
         authority = x509.load_pem_x509_certificate((pki / "ca.crt").read_bytes())
     signer = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
     key = ec.generate_private_key(ec.SECP256R1())

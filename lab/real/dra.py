@@ -1,4 +1,4 @@
-"""NVIDIA's DRA driver on both kinds of nodes, and pods with ResourceClaims for GPUs."""
+"""NVIDIA's DRA driver on real and simulated nodes, and pods with ResourceClaims for GPUs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lab.real.objects import GPU_NODES, gpu_pod
 from lab.real.validating import declared, plain
 from lab.real.validation_inspections import NAMESPACE
 
-#: Key of a phase in which the DRA driver runs on the nodes instead of the device plugin.
+#: Key of the test phase in which the DRA driver runs on the nodes instead of the device plugin.
 KEY = "dra"
 NAME = "dra-driver-nvidia-gpu-kubelet-plugin"
-#: Labels of the chart 0.4.1, by which this project and the simulator recognise the DRA driver's
-#: pods.
+#: Pod labels in the DRA driver's chart 0.4.1, by which this project and the simulator recognise the
+#: driver's pods.
 LABELS = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 _RESOURCES = "/apis/resource.k8s.io/v1"
 _REGISTRY, _PLUGINS = "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins"
@@ -35,7 +35,7 @@ _RULES = (
 
 
 def daemon_set() -> Json:
-    """Return the DaemonSet of the driver's kubelet plugin, like in its chart.
+    """Return the DaemonSet of the DRA driver's kubelet plugin, as in the driver's chart.
 
     Source: dra-driver-nvidia-gpu v0.4.1,
     deployments/helm/dra-driver-nvidia-gpu/templates/kubeletplugin.yaml.
@@ -46,7 +46,8 @@ def daemon_set() -> Json:
         "CDI_ROOT": "/var/run/cdi",
         "IMAGE_NAME": IMAGE,
         "NVIDIA_CDI_HOOK_PATH": "/usr/bin/nvidia-cdi-hook",
-        # A real driver needs no state file; the mock's state is next to its library.
+        # The mock NVML library needs this path of its state file, which is next to the library; a
+        # real driver has no state file.
         "MOCK_NVML_STATE": f"/driver-root{Mock('').state_path}",
     }
     node_name = {"fieldRef": {"fieldPath": "spec.nodeName"}}
@@ -91,7 +92,7 @@ def daemon_set() -> Json:
 
 
 def prepare(lab: Lab) -> None:
-    """Create the chart's other objects, and the ResourceClaimTemplates of the cases' pods."""
+    """Create the DRA driver's other objects, and ResourceClaimTemplates for test pods."""
     access = "/apis/rbac.authorization.k8s.io/v1"
     rules = [{"apiGroups": g, "resources": r, "verbs": v} for g, r, v in _RULES]
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "default"}
@@ -123,9 +124,9 @@ def prepare(lab: Lab) -> None:
 
 
 def claims(what: str, template: str, count: int = 1) -> Act:
-    """Return an action that creates a pod with `count` containers.
+    """Return a function that creates a pod with `count` containers, each with its own claim.
 
-    Each container has a claim from the given ResourceClaimTemplate.
+    The claims are made from the ResourceClaimTemplate `template`.
     """
 
     def act(lab: Lab, node: str) -> None:
@@ -142,7 +143,7 @@ def claims(what: str, template: str, count: int = 1) -> Act:
 
 
 def devices(lab: Lab, node: str) -> list[Json]:
-    """Return the GPUs that a node publishes in ResourceSlices."""
+    """Return the GPUs in a node's ResourceSlices."""
     found = lab.request("GET", f"{_RESOURCES}/resourceslices")["items"]
     own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
     return [
@@ -153,12 +154,12 @@ def devices(lab: Lab, node: str) -> list[Json]:
 
 
 def published(lab: Lab, node: str) -> list[tuple[str, str, str]]:
-    """Return the driver, pool and name of each published GPU."""
+    """Return the driver, the pool and the device name of each GPU in a node's ResourceSlices."""
     return sorted((each["driver"], each["pool"], each["name"]) for each in devices(lab, node))
 
 
 def uuids(lab: Lab, node: str) -> dict[str, str]:
-    """Return the UUID of each published GPU, by device name."""
+    """Return the UUID of each GPU in a node's ResourceSlices, by device name."""
     return {
         each["name"]: plain(lab, node, each["attributes"]["uuid"]["string"])
         for each in devices(lab, node)
@@ -166,13 +167,13 @@ def uuids(lab: Lab, node: str) -> dict[str, str]:
 
 
 def kinds(lab: Lab, node: str) -> set[tuple[str, str]]:
-    """Return the types and architectures of the published GPUs."""
+    """Return the types and architectures of the GPUs in a node's ResourceSlices."""
     own = [each["attributes"] for each in devices(lab, node)]
     return {(each["type"]["string"], each["architecture"]["string"]) for each in own}
 
 
 def waits(what: str) -> Any:
-    """Return an observation of why a pod with claims isn't scheduled."""
+    """Return a function that reads why a pod with ResourceClaims isn't scheduled."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, bool]:
         status = lab.pod(pod_name(node, what))["status"]

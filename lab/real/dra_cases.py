@@ -1,4 +1,4 @@
-"""Cases of NVIDIA's DRA driver: published devices, claims, and this project's validation."""
+"""Cases of NVIDIA's DRA driver: devices in ResourceSlices, claims, and validation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = [f"gpu-{index}" for index in range(GPUS)]
 
 
 def counted(lab: Lab, node: str) -> int:
-    """Return the number of GPUs that are allocatable as extended resource."""
+    """Return the number of GPUs of a node that are allocatable as extended resource."""
     return (gpus(lab, node) or (0, 0))[1]
 
 

@@ -1,4 +1,4 @@
-"""Facts: checks that need real devices, kubelets and runtimes, which the simulator lacks."""
+"""Facts: checks of real nodes that need devices, kubelets and runtimes the simulator lacks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ UNPRIVILEGED = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 @dataclass(frozen=True)
 class Fact:
-    """One behaviour of real components.
+    """Behaviour of real components that is checked without comparing it to the simulator.
 
     Attributes:
         name: Name of the fact.
         check: Function that raises an error if the behaviour differs.
-        key: Name of the plugin's configuration.
+        key: Name of the device plugin configuration under which the check runs.
     """
 
     name: str
@@ -44,7 +44,7 @@ def require(what: str, found: Any, wanted: Any) -> None:
 
 
 def sights(lab: Lab, pod: Json) -> list[Json]:
-    """Return what each probe container of a pod saw."""
+    """Return what the test program `probe` in each container of a pod has reported as JSON."""
     node = lab.nodes[pod["spec"]["nodeName"]]
 
     def inspect() -> list[Json]:
@@ -56,13 +56,16 @@ def sights(lab: Lab, pod: Json) -> list[Json]:
 
 
 def seen_by(lab: Lab, pod: Json) -> list[Json]:
-    """Create a pod of waiting probes; return what its containers saw once all run."""
+    """Create a pod of `probe` containers, wait until it runs, and return what they report."""
     name = lab.create(pod)["metadata"]["name"]
     return sights(lab, lab.wait_phase(name, "Running"))
 
 
 def allocate(lab: Lab) -> int:
-    """Allocate each GPU of both nodes to its own container; return the number of UUIDs seen."""
+    """Allocate each GPU of both real nodes to a container of its own.
+
+    Return how many UUIDs were seen.
+    """
     count = 0
     for name in REAL:
         mock = lab.nodes[name].mock
@@ -114,9 +117,9 @@ def _passed_over(kind: str, xid: int, words: str) -> Callable[[Lab], None]:
 
 
 def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]:
-    """Return a check that a pod keeps its GPUs through a restart.
+    """Return a check that a pod keeps its GPUs while `restart` restarts a component.
 
-    No other pod may get these GPUs.
+    After the restart, no other pod may get these GPUs.
     """
 
     def check(lab: Lab) -> None:
@@ -136,7 +139,7 @@ def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]
 def _restart_kubelet(lab: Lab, name: str) -> None:
     lab.nodes[name].stop_kubelet()
     lab.nodes[name].start_kubelet()
-    # After its restart the kubelet advertises no GPUs until the plugin has registered again.
+    # After its restart the kubelet advertises no GPUs until the device plugin has registered again.
     lab.until("plugin's pod", lambda: plugin_pod(lab, name), lambda it: it == ("Running", True))
 
 
@@ -151,13 +154,13 @@ def _admission_message(lab: Lab) -> None:
 
 
 def _by_environment(accepted: bool | None, count: int) -> Callable[[Lab], None]:
-    """Return a check of how many GPUs a pod gets by an environment variable.
+    """Return a check of how many GPUs an unprivileged pod gets by NVIDIA_VISIBLE_DEVICES.
 
-    The pod is unprivileged and sets NVIDIA_VISIBLE_DEVICES.
+    The pod requests no GPU, but sets this environment variable to `all`.
 
     Args:
-        accepted: Value of the toolkit's setting; None keeps the value that the host's preparation
-            wrote.
+        accepted: Value for the setting `UNPRIVILEGED` of the NVIDIA Container Toolkit; None keeps
+            the value that the host preparation wrote.
         count: Expected number of GPUs.
     """
 

@@ -1,4 +1,4 @@
-"""Initial files of a node: programs, the driver's library, and configuration."""
+"""Files of a node before its first start: programs, the driver's library, and configuration."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from lab.simulator.api import Access
 
 HERE = Path(__file__).parent
-#: This project's scripts in the node, by their path.
+#: Shell scripts of this project, by the path at which they are installed in the node.
 SCRIPTS = {
     "usr/bin/systemctl": "systemctl.sh",
     "opt/cni/bin/loopback": "cni.sh",
     "opt/cni/bin/real": "cni.sh",
 }
-#: Programs that a host's packages install in /usr/bin; they hide Debian's own containerd.
+#: Programs that a host's packages would install in /usr/bin. They hide Debian's own containerd.
 ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
 
 
 def write(
     work: Path, parts: Mapping[str, Path], gpus: Mock | HostGpus, texts: Mapping[str, str]
 ) -> None:
-    """Write the initial files of a node into the upper folder of its overlay.
+    """Write the initial files of a node into the upper folder of its overlay file system.
 
     Args:
         work: Folder of the node.
-        parts: Executables and the archive of the images, by name.
+        parts: Paths of the executables and of the image archive, by name.
         gpus: GPUs of the node.
         texts: Texts of configuration files, by path.
     """
@@ -65,7 +65,7 @@ def texts(name: str, port: int, access: Access) -> dict[str, str]:
 
     Args:
         name: Name of the node.
-        port: Port of its kubelet.
+        port: Port of the node's kubelet.
         access: URL and certificates of the API server.
     """
     kubelet = kubelet_settings(name, port)
@@ -88,7 +88,7 @@ def texts(name: str, port: int, access: Access) -> dict[str, str]:
 
 
 def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
-    """Install the mock library and its programs, at the paths of a driver's packages."""
+    """Install the mock NVML library at the paths that NVIDIA's driver packages use."""
     state = upper / mock.state_path.relative_to("/")
     state.parent.mkdir(parents=True)
     shutil.copy2(parts[LIBRARY], state.with_name(f"libnvidia-ml.so.{mock.driver}"))

@@ -21,7 +21,7 @@ class HostGpus:
 
     Attributes:
         nvidia_smi: Path of `nvidia-smi`.
-        uuids: UUIDs of the GPUs, in the order of their numbers.
+        uuids: UUIDs of the GPUs, in the order of their indexes.
     """
 
     nvidia_smi: Path
@@ -29,7 +29,7 @@ class HostGpus:
 
     @classmethod
     def find(cls) -> HostGpus | None:
-        """Return this machine's GPUs; None without `nvidia-smi` or without a GPU that answers."""
+        """Return this machine's GPUs; None if `nvidia-smi` is missing or lists no GPU."""
         path = shutil.which("nvidia-smi")
         if not path:
             return None

@@ -1,6 +1,7 @@
-"""Container image of the tests, built offline: C library, shell, probe, NVIDIA's programs.
+"""Container image of the tests, built offline from programs and libraries of this machine.
 
-The image has several names: all names to which charts and settings refer.
+The image contains the C library, a shell, the test program `probe` and NVIDIA's programs. It is
+stored under every image name to which the tested charts and settings refer.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"
 _PATHS = ("PATH=/usr/bin:/usr/sbin", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu")
-#: All image names to which charts and settings refer, and the configuration that each original
-#: image has: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
+#: All image names to which charts and settings refer, each with fields of the original image's
+#: configuration. Sources: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
 #: node-feature-discovery v0.17.3, Dockerfile, "USER", without which the kubelet rejects
 #: `runAsNonRoot`.
 NAMES: Mapping[str, Mapping[str, object]] = {
@@ -51,16 +52,16 @@ PROGRAMS = (
     "nfd-master",
     "nfd-gc",
 )
-#: Programs of this machine that MPS's daemon needs (k8s-device-plugin v0.19.3,
+#: Programs of this machine that the MPS daemon needs (k8s-device-plugin v0.19.3,
 #: cmd/mps-control-daemon/mount).
 MOUNTS = ("mount", "umount")
-#: Paths of CUDA programs in images. The lab puts a small probe in their place, which prints that it
-#: runs no CUDA kernel.
+#: Paths of CUDA programs in images. By default the test program `probe` is installed there; it
+#: prints that it runs no CUDA kernel.
 ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
 PROBES = ("cuda-samples/sample", ALL_REDUCE)
-#: Name of a CUDA program that runs a kernel (`lab/real/gpu`).
+#: Name of a CUDA program that runs a kernel on real GPUs (`lab/real/gpu`).
 SAMPLE = "sample"
-#: Name of the driver's program whose C libraries the image gets.
+#: Name of the NVIDIA driver's program whose C libraries are added to the image.
 DRIVER_PROGRAM = "nvidia-smi"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _FOLDERS = (
@@ -72,10 +73,10 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 @dataclass(frozen=True)
 class LayeredImage:
-    """Image with one layer.
+    """Container image with one layer.
 
     Attributes:
-        blobs: Layer, configuration and manifest by digest.
+        blobs: Content of layer, configuration and manifest, by digest.
         manifest: Digest of the manifest.
     """
 
@@ -84,19 +85,22 @@ class LayeredImage:
 
     @classmethod
     def of(cls, layer: bytes, own: Mapping[str, object]) -> LayeredImage:
-        """Return an image with one layer; `own` are additional fields of its configuration."""
+        """Return an image with one layer.
+
+        `own` has additional fields of the image configuration.
+        """
         config = _config(layer, own)
         manifest = _manifest(config, layer)
         return cls({_digest(blob): blob for blob in (layer, config, manifest)}, _digest(manifest))
 
 
 def layer_of(files: Mapping[str, Path]) -> bytes:
-    """Return a layer with files by path, and with the C library that the programs need."""
+    """Return an image layer (a tar archive) with `files` and the C library that they need."""
     return _layer({**files, **_libraries(files.values())})
 
 
 def parts(programs: Mapping[str, Path]) -> bytes:
-    """Return the tests' layer, with the probe and those of `PROGRAMS` that are given."""
+    """Return the layer of the tests' image, with a shell and the programs in `PROGRAMS`."""
     chosen = {name: programs[name] for name in PROGRAMS if name in programs} | {"sh": _shell()}
     chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
     files = {f"usr/bin/{name}": path for name, path in chosen.items()}
@@ -105,11 +109,11 @@ def parts(programs: Mapping[str, Path]) -> bytes:
 
 
 def write(target: Path, programs: Mapping[str, Path]) -> None:
-    """Write the archive of the tests' image, under all of its names.
+    """Write the OCI archive of the tests' image, under all image names in `NAMES`.
 
-    A program named `SAMPLE` takes the places of CUDA programs; without one, the probe does. A
-    program named `nvidia-smi` is not added, but its C libraries are: a driver's libraries need the
-    same, and the image has no others.
+    A program named `SAMPLE` is installed at the paths of CUDA programs; without such a program,
+    `probe` is installed there. A program named `nvidia-smi` is not added, but the C libraries that
+    it needs are: the driver's libraries need the same, and the image has no others.
     """
     layer = parts(programs)
     blobs: dict[str, bytes] = {}
@@ -158,13 +162,14 @@ def _shell() -> Path:
 
 
 def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
-    """Return the C library of the programs, at the path where their loader looks for it."""
+    """Return the C libraries that some programs load, by path relative to the root."""
     found: dict[str, Path] = {}
     for program in programs:
         done = subprocess.run(
             ["ldd", str(program)], capture_output=True, text=True, timeout=30, check=False
         )
-        for path in _LIBRARY.findall(done.stdout):  # A static program has no libraries.
+        # For a statically linked program, ldd lists no libraries.
+        for path in _LIBRARY.findall(done.stdout):
             found[str(Path(path).relative_to("/"))] = Path(path).resolve()
     return found
 

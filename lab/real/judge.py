@@ -1,4 +1,4 @@
-"""Run the cases on both kinds of nodes and compare the observations."""
+"""Run cases on a real and on a simulated node, and compare what is observed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lab.real.lab import REAL, SIMULATED, Lab
 from lab.real.node import RealError
 from lab.simulator.api import ApiError
 
-#: Seconds to wait for the expected observation. For listed differences the wait is short: just long
-#: enough to observe the difference.
+#: Seconds to wait for the expected observation. The wait for a known difference is short (`KNOWN`):
+#: just long enough to observe the difference.
 LIMIT = 60.0
 KNOWN = 8.0
 NODES = (REAL[0], SIMULATED[0])
@@ -25,7 +25,7 @@ NODES = (REAL[0], SIMULATED[0])
 
 @dataclass(frozen=True)
 class Verdict:
-    """Observations of a case on the real and on the simulated node."""
+    """What a case observed on the real node and on the simulated node."""
 
     case: Case
     real: Any
@@ -33,12 +33,15 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Return True if both nodes behave like the real component."""
+        """Return True if both observations equal the expected observation."""
         return bool(self.real == self.case.wanted == self.simulated)
 
     @property
     def problem(self) -> str:
-        """Return what is wrong; empty if the nodes agree, or differ as listed."""
+        """Return the error of a case.
+
+        Empty if both nodes agree, or differ as listed in `DIFFERENCES`.
+        """
         name, wanted = self.case.name, self.case.wanted
         if self.real != wanted:
             return (
@@ -55,7 +58,10 @@ class Verdict:
 
 
 def verdicts(lab: Lab, phases: Iterable[Phase] = PHASES) -> Iterator[Verdict]:
-    """Yield the result of each case, in order: later cases depend on earlier cases."""
+    """Yield the result of each case, in order.
+
+    The order matters, because later cases depend on the state that earlier cases leave.
+    """
     for phase in phases:
         use(lab, phase.key)
         yield from judge(lab, phase.cases)
@@ -63,7 +69,10 @@ def verdicts(lab: Lab, phases: Iterable[Phase] = PHASES) -> Iterator[Verdict]:
 
 
 def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
-    """Yield the results of cases on the components that already run."""
+    """Run cases on a real and a simulated node without changing the deployed component.
+
+    Yield results.
+    """
     for case in cases:
         with ThreadPoolExecutor(len(NODES)) as pool:
             seen = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
@@ -71,7 +80,7 @@ def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
 
 
 def use(lab: Lab, key: str) -> None:
-    """Replace the deployed component by the component that a key names.
+    """Remove the component that runs on the nodes, and deploy the component that a key names.
 
     Args:
         lab: The running test cluster.
@@ -95,7 +104,7 @@ def use(lab: Lab, key: str) -> None:
 
 
 def clear(lab: Lab) -> None:
-    """Delete the pods and Jobs of cases."""
+    """Delete the Jobs and the pods that test cases created."""
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     for job in lab.request("GET", jobs)["items"]:
         lab.request("DELETE", f"{jobs}/{job['metadata']['name']}", propagationPolicy="Background")
@@ -105,7 +114,10 @@ def clear(lab: Lab) -> None:
 
 
 def _watch(lab: Lab, node: str, case: Case) -> Any:
-    """Return a node's final observation, immediately if it is the expected observation."""
+    """Run a case on a node and return the last observation.
+
+    The wait ends early if the observation is the expected one.
+    """
     try:
         case.act(lab, node)
     except (ApiError, RealError) as error:

@@ -27,21 +27,21 @@ from toolchain import cache_dir
 
 Json = dict[str, Any]
 T = TypeVar("T")
-#: Name of the embedded cluster; no stack has this name.
+#: Name of the embedded cluster of these tests; no stack has this name.
 NAME = "real-parts-proof"
 REAL = ("real-1", "real-2")
 SIMULATED = ("sim-1", "sim-2")
 GPUS = 8
 LIMIT = 90.0
-#: Seconds to wait for the lock of another run that is about to end.
+#: Seconds to wait for the lock file, which another run of these tests holds until it has ended.
 LOCK_LIMIT = 10.0
-#: Taint of a kubelet that waits for its cloud controller (k8s.io/cloud-provider v0.34.4,
+#: Taint that a kubelet sets while it waits for its cloud controller (k8s.io/cloud-provider v0.34.4,
 #: api/well_known_taints.go).
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
 def declared() -> tuple[Cluster, Cluster]:
-    """Return two stacks: the real nodes as hosts to prepare, and the simulated nodes."""
+    """Return two configurations: one with the real nodes as hosts, one with the simulated nodes."""
     common: Json = {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{NAME}"},
@@ -72,7 +72,7 @@ class Lab:
     Attributes:
         plane: The embedded control plane.
         nodes: Real nodes by name.
-        said: Last output of a program of this project about a node, by node name.
+        said: Last output of this project's validation program about a node, by node name.
     """
 
     plane: ControlPlane
@@ -95,7 +95,7 @@ class Lab:
         return node
 
     def offered(self, name: str) -> dict[str, tuple[int, int]]:
-        """Return the capacity and allocatable amount of each NVIDIA resource of a node."""
+        """Return (capacity, allocatable) of each NVIDIA resource of a node, by resource name."""
         status = self.node(name)["status"]
         allocatable = status.get("allocatable") or {}
         return {
@@ -105,7 +105,7 @@ class Lab:
         }
 
     def wait_offered(self, name: str, resource: str, wanted: tuple[int, int]) -> None:
-        """Wait until a node has this capacity and allocatable amount of a resource."""
+        """Wait until a resource of a node has the capacity and allocatable amount `wanted`."""
         self.until(
             f"node {name}: {resource}",
             lambda: self.offered(name),
@@ -117,7 +117,7 @@ class Lab:
         self.until(f"node {name}", lambda: self._ready(name), bool)
 
     def adopt(self, name: str) -> None:
-        """Set the address of a node's kubelet and remove its taint, like a cloud controller."""
+        """Do what a cloud controller does for a new node: set its address and remove its taint."""
         path = f"/api/v1/nodes/{name}"
         self.until(f"node {name}: registration", lambda: self.exists(path), bool)
         address = {"type": "InternalIP", "address": "127.0.0.1"}
@@ -171,7 +171,7 @@ class Lab:
         )
 
     def pods(self, node: str, **labels: str) -> list[Json]:
-        """Return the pods of a node by labels, without pods that are being deleted."""
+        """Return the pods on a node that have some labels; omit pods that are being deleted."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         answer = self.request("GET", "/api/v1/pods", labelSelector=selector)
         return [
@@ -183,7 +183,7 @@ class Lab:
     def until(
         self, what: str, inspect: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT
     ) -> T:
-        """Call `inspect` until `holds` accepts its result; return that result.
+        """Call `inspect` repeatedly until `holds` accepts its result; return that result.
 
         Raises:
             RealError: The time limit has passed; the message has the last result and the kubelets'
@@ -206,10 +206,11 @@ class Lab:
 
 @contextlib.contextmanager
 def running() -> Iterator[Lab]:
-    """Start the test cluster; at the end, remove everything, also after errors.
+    """Start the test cluster and yield it; at the end, remove everything, also after errors.
 
     Raises:
-        HostError: Another run uses the nodes, whose names and networks exist once per machine.
+        HostError: Another run of these tests is active; node names and networks exist only once per
+            machine.
     """
     with locked(cache_dir() / "real" / "run.lock", LOCK_LIMIT):
         yield from _running()
@@ -229,7 +230,8 @@ def _running() -> Iterator[Lab]:
         for name in REAL:
             cgroups.remove(name)
         simulator.start(NAME, hardware_of(simulated.pools, simulated.hosts, simulated.driver))
-        # Feature discovery would set this label. The kubelets of real nodes set it.
+        # In a real cluster, Node Feature Discovery sets this label. Here the test sets it on
+        # simulated nodes; the kubelets of real nodes set it themselves.
         for name in SIMULATED:
             labels = {"metadata": {"labels": objects.GPU_NODES}}
             lab.request("PATCH", f"/api/v1/nodes/{name}", labels)

@@ -1,4 +1,4 @@
-"""MIG devices on both kinds of nodes."""
+"""MIG devices on real and simulated nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PLUGIN = {"deviceListStrategy": "volume-mounts"}
 
 
 def divides(**counts: int) -> Act:
-    """Return an action that partitions each GPU of a node.
+    """Return a function that partitions each GPU of a node into MIG devices.
 
     Args:
-        counts: Number of MIG devices by profile. The profile 1g.10gb is written `p1g_10gb`, so
-            that it can be a keyword. Without profiles the action disables MIG.
+        counts: Number of MIG devices by profile. The profile 1g.10gb is written `p1g_10gb`, so that
+            it can be a keyword argument. Without profiles, MIG is disabled.
     """
     profiles = {name.removeprefix("p").replace("_", "."): count for name, count in counts.items()}
 
@@ -35,17 +35,17 @@ def divides(**counts: int) -> Act:
 
 
 def flags(strategy: str) -> Json:
-    """Return a stack's flags of the device plugin."""
+    """Return the device plugin settings of a stack with this MIG strategy."""
     return {"flags": {"migStrategy": strategy, "plugin": PLUGIN}}
 
 
 def parts(entry: Json) -> tuple[int, list[int]]:
-    """Return the number of simulated GPUs, and each GPU's number of recorded MIG devices."""
+    """Return the number of simulated GPUs in a validation result, and the MIG devices per GPU."""
     return entry["simulated"], [len(found) for found in entry["devices"].values()]
 
 
 def refuses(words: str) -> Inspect:
-    """Return an observation of whether the plugin exits with this text."""
+    """Return a function that checks whether the device plugin failed with this error text."""
 
     def inspect(lab: Lab, node: str) -> bool:
         pods = lab.pods(node, **objects.LABELS)

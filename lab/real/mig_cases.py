@@ -1,4 +1,4 @@
-"""Cases of MIG: strategies, resources, pods, this project's validation, plugin errors."""
+"""Cases of MIG: strategies, resources, pods, validation, and errors of the device plugin."""
 
 from __future__ import annotations
 

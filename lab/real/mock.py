@@ -1,4 +1,4 @@
-"""GPUs of a node as simulated by the mock of NVML: profile, UUIDs and faults."""
+"""State of the mock NVML library on one node: server model, GPU UUIDs and faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-#: Driver version of each profile (NVIDIA/go-nvml v0.13.3-1, pkg/nvml/mock/dgx*).
+#: Driver version by server model (NVIDIA/go-nvml v0.13.3-1, pkg/nvml/mock/dgx*).
 DRIVERS: Mapping[str, str] = MappingProxyType(
     {
         "dgxa100": "550.54.15",
@@ -24,13 +24,13 @@ FOLDER = Path("/usr/lib/x86_64-linux-gnu")
 
 @dataclass
 class Mock:
-    """Eight GPUs of a DGX server.
+    """GPUs of one node that the mock NVML library simulates: by default a DGX server's eight GPUs.
 
     Attributes:
         node: Name of the node.
         profile: Model of the server, a key of `DRIVERS`.
         gpus: Number of GPUs.
-        faults: Faults set so far, oldest first.
+        faults: Simulated faults, oldest first.
         mig: Profiles of each GPU's MIG devices, the same on all GPUs; empty without MIG.
     """
 
@@ -43,7 +43,7 @@ class Mock:
 
     @property
     def driver(self) -> str:
-        """Return the driver version that the mock reports."""
+        """Return the driver version that the mock NVML library reports."""
         return DRIVERS[self.profile]
 
     @property
@@ -53,21 +53,24 @@ class Mock:
 
     @property
     def state_path(self) -> Path:
-        """Return the path of the library's state file.
+        """Return the path of the mock NVML library's state file.
 
-        Its name is like that of a driver library, so that it is mounted into each container with a
-        GPU.
+        The file is named like a driver library, so that the NVIDIA runtime mounts it into each
+        container with a GPU.
         """
         return FOLDER / f"libnvidia-mock.so.{self.driver}"
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """Return the UUIDs of the GPUs, the same in each process (`lab/real/go/mock/state.go`)."""
+        """Return the UUIDs of the GPUs, which are derived from the node's name.
+
+        `lab/real/go/mock/state.go` derives them in the same way.
+        """
         return tuple(_uuid(self.node, index) for index in range(self.gpus))
 
     @property
     def mig_uuids(self) -> tuple[tuple[str, ...], ...]:
-        """Return the UUIDs of each GPU's MIG devices (`lab/real/go/mock/mig.go`)."""
+        """Return the UUIDs of each GPU's MIG devices, derived as in `lab/real/go/mock/mig.go`."""
         return tuple(
             tuple(_hashed("MIG", f"{gpu}/mig/{index}") for index in range(len(self.mig)))
             for gpu in self.uuids
@@ -89,7 +92,7 @@ class Mock:
         return numbers
 
     def write(self, path: Path) -> None:
-        """Write the state file in place, because containers have the file itself mounted."""
+        """Overwrite the state file without replacing it: containers have this very file mounted."""
         path.parent.mkdir(parents=True, exist_ok=True)
         body: dict[str, Any] = {"node": self.node, "profile": self.profile, "faults": self.faults}
         if self.mig:
@@ -97,20 +100,21 @@ class Mock:
         path.write_text(json.dumps(body))
 
     def fault(self, gpu: int, kind: str, value: int = 0) -> None:
-        """Add a fault of a GPU.
+        """Add a simulated fault of a GPU.
 
         Args:
             gpu: Index of the GPU, or -1 for all GPUs of the node with `silent`, `slow` and
                 `figure`.
-            kind: `xid` (an event), `ecc` (an event), `lost`, `kernel` (kernels fail), `silent`
-                (kernels print no result), `slow` or `figure`.
+            kind: `xid` (XID event), `ecc` (ECC error event), `lost` (GPU is lost), `kernel`
+                (kernels fail), `silent` (kernels print no result), `slow` (kernels take `value`
+                seconds) or `figure` (a test measures `value`).
             value: The XID, the seconds that a kernel takes, or the value that a test measures.
         """
         self._serial += 1
         self.faults.append({"serial": self._serial, "gpu": gpu, "kind": kind, "value": value})
 
     def heal(self) -> None:
-        """Remove all faults."""
+        """Remove all simulated faults."""
         self.faults.clear()
 
 

@@ -1,7 +1,8 @@
-"""Facts about MPS with NVIDIA's device plugin and its program `mps-control-daemon`.
+"""Checks of MPS on real nodes, with NVIDIA's device plugin and `mps-control-daemon`.
 
-The closed-source daemon `nvidia-cuda-mps-control`, which `mps-control-daemon` starts, is replaced
-by a small test program (the probe) that records the commands sent to the daemon.
+`mps-control-daemon` is NVIDIA's program that starts the closed-source daemon
+`nvidia-cuda-mps-control`. A small test program, `probe`, replaces that daemon and records the
+commands sent to it.
 """
 
 from __future__ import annotations

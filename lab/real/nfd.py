@@ -1,7 +1,7 @@
-"""Node Feature Discovery on both kinds of nodes, from the objects of NVIDIA's chart.
+"""Node Feature Discovery on real and simulated nodes, from the objects of NVIDIA's chart.
 
-The chart is rendered with this project's values. Master and garbage collector run on a real node.
-The worker inspects its node every second instead of every minute.
+The chart is rendered with this project's values. The NFD master and garbage collector run on a real
+node. The NFD worker inspects its node every second instead of every minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.real.lab import REAL, SIMULATED, Json, Lab
 from lab.simulator.api import ApiError
 from lab.simulator.controller.discovery import PCI
 
-#: Key of a phase in which Node Feature Discovery runs instead of the device plugin.
+#: Key of the test phase in which Node Feature Discovery runs instead of the device plugin.
 KEY = "nfd"
 NAMESPACE = "node-feature-discovery"
 RELEASE = "nvidia-device-plugin"
@@ -35,10 +35,11 @@ NAME = f"{RELEASE}-node-feature-discovery"
 DISCOVERY = f"{RELEASE}-gpu-feature-discovery"
 GROUP = "/apis/nfd.k8s-sigs.io/v1alpha1"
 FEATURES = f"{GROUP}/namespaces/{NAMESPACE}/nodefeatures"
-#: Taint that the worker doesn't tolerate, on the nodes of the cases before the first case.
+#: Taint that the NFD worker doesn't tolerate. It is set on the nodes of the cases before the first
+#: case.
 TAINT = {"key": "example.com/others", "value": "true", "effect": "NoSchedule"}
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-#: API paths of the objects by kind.
+#: API paths of the chart's objects, by kind.
 PLACES = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "ClusterRole": f"{_RBAC}/clusterroles",
@@ -51,14 +52,14 @@ PLACES = {
     "Deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
     "Job": f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
 }
-#: Workloads of the chart that are not yet deployed at the start of a phase.
+#: Workloads of the chart that no case needs at the start of the phase; cases deploy them later.
 _LATER = (RELEASE, DISCOVERY, f"{RELEASE}-mps-control-daemon")
 _HOOK = "helm.sh/hook"
 _BUS = "/sys/bus/pci/devices"
 
 
 def declared() -> Json:
-    """Return a stack with Node Feature Discovery, whose rules may set taints."""
+    """Return a configuration with Node Feature Discovery whose rules may also set taints."""
     elsewhere = {"nodeSelector": {"kubernetes.io/hostname": REAL[1]}}
     document = stack.declared("a-context")
     document["devicePlugin"] |= {
@@ -77,7 +78,7 @@ def declared() -> Json:
 
 @cache
 def rendered() -> tuple[Json, ...]:
-    """Return all objects of the chart, with its CRDs first."""
+    """Return all objects of the device plugin's chart, which includes NFD; its CRDs come first."""
     cluster = load(declared())
     chart = build.charts() / RELEASE
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
@@ -97,36 +98,40 @@ def _definitions(chart: Path) -> list[Json]:
 
 
 def place(item: Json) -> str:
-    """Return an object's path on the API server."""
+    """Return the API path of a rendered object."""
     return f"{PLACES[item['kind']]}/{item['metadata']['name']}"
 
 
 def hooks() -> list[Json]:
-    """Return the hooks that the chart runs after a release was deleted."""
+    """Return the Helm hooks that the chart runs after the release was deleted."""
     return [item for item in rendered() if _HOOK in (item["metadata"].get("annotations") or {})]
 
 
 def ensure(lab: Lab, item: Json, path: str = "") -> None:
-    """Create an object if it doesn't exist."""
+    """Create an object; ignore the error if it already exists."""
     with contextlib.suppress(ApiError):
         lab.request("POST", path or PLACES[item["kind"]], item)
 
 
 def named(name: str) -> Json:
-    """Return a DaemonSet or Deployment of the chart by name."""
+    """Return the DaemonSet or Deployment of the rendered chart that has this name."""
     kinds = ("DaemonSet", "Deployment")
     return next(it for it in rendered() if it["kind"] in kinds and it["metadata"]["name"] == name)
 
 
 def drop(lab: Lab, path: str) -> None:
-    """Delete an object with its dependents and wait; a missing object is no error."""
+    """Delete an object with its dependents and wait until it is gone; ignore a missing object."""
     with contextlib.suppress(ApiError):
         lab.request("DELETE", path, propagationPolicy="Foreground")
     lab.until(f"{path}: deletion", lambda: lab.exists(path), lambda exists: not exists)
 
 
 def install(lab: Lab) -> None:
-    """Remove the nodes' labels, taint the cases' nodes, and deploy Node Feature Discovery."""
+    """Deploy Node Feature Discovery on nodes without its labels.
+
+    Before that, remove the GPU label of all nodes, taint the nodes of the cases, and add GPUs to
+    the real nodes' PCI buses.
+    """
     _mark(lab, None)
     for name in (REAL[0], SIMULATED[0]):
         lab.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": [TAINT]}})
@@ -140,9 +145,9 @@ def install(lab: Lab) -> None:
 
 
 def _configurations() -> Json:
-    """Return the ConfigMap that this project creates for plugin and feature discovery.
+    """Return the ConfigMap with which this project configures device plugin and feature discovery.
 
-    The configuration `file` disables the NodeFeature API.
+    Its configuration named `file` disables the NodeFeature API.
     """
     text = objects.configuration()
     content = yaml.safe_load(text)
@@ -152,7 +157,7 @@ def _configurations() -> Json:
 
 
 def remove(lab: Lab) -> None:
-    """Delete Node Feature Discovery if it is deployed; restore the nodes' labels and taints."""
+    """Delete Node Feature Discovery if it is deployed, and restore the nodes' labels and taints."""
     if not lab.exists(f"/api/v1/namespaces/{NAMESPACE}"):
         return
     drop(lab, f"/api/v1/namespaces/{NAMESPACE}")
@@ -168,7 +173,10 @@ def remove(lab: Lab) -> None:
 
 
 def _forget(lab: Lab) -> None:
-    """Remove what masters wrote on nodes, which only the chart's last Job removes (`hooks`)."""
+    """Remove the labels and annotations that NFD's master set on nodes.
+
+    Otherwise only the chart's post-delete Job removes them (`hooks`).
+    """
     for name in (*REAL, *SIMULATED):
         metadata = lab.node(name)["metadata"]
         body = {
@@ -188,7 +196,7 @@ def _mark(lab: Lab, value: str | None) -> None:
         lab.request("PATCH", f"/api/v1/nodes/{name}", body)
 
 
-#: 3D controller of NVIDIA (PCI code and ID assignment, class 03, subclass 02).
+#: PCI IDs of an NVIDIA 3D controller (PCI code and ID assignment, class 03, subclass 02).
 _DEVICE = {
     "class": "0x030200",
     "vendor": "0x10de",
@@ -199,7 +207,7 @@ _DEVICE = {
 
 
 def plug(lab: Lab, name: str) -> None:
-    """Add GPUs to a real node's PCI bus, as files that replace those of the kernel."""
+    """Add NVIDIA GPUs to a real node's PCI bus, by files mounted over the kernel's /sys folder."""
     node = lab.nodes[name]
     lines = [f"mountpoint -q {_BUS} || mount -t tmpfs -o mode=755 tmpfs {_BUS}"]
     for index in range(node.mock.gpus):

@@ -1,4 +1,4 @@
-"""Cases of Node Feature Discovery: labels, their lifetime, and NodeFeatureRules."""
+"""Cases of Node Feature Discovery: node labels, their lifetime, and NodeFeatureRules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES = f"{nfd.GROUP}/nodefeaturerules"
 
 
 def label(name: str) -> Inspect:
-    """Return an observation of a label's value."""
+    """Return a function that reads the value of a node's label."""
     return lambda lab, node: lab.node(node)["metadata"]["labels"].get(name)
 
 
@@ -39,10 +39,10 @@ def rule(pool: str, labels: Json) -> Json:
 
 
 def _others_rule() -> Json:
-    """Return another client's rule, whose name sorts before this project's rule.
+    """Return another client's NodeFeatureRule, whose name sorts before this project's rule.
 
-    Node Feature Discovery adds its own prefix to label keys without a prefix. It ignores labels
-    with Kubernetes' prefixes, and ignores taints with either kind of key.
+    NFD adds its own prefix to label keys without a prefix. It ignores labels with Kubernetes'
+    prefixes, and ignores taints with either kind of key.
     """
     made = rule("a", {"example.com/team": "a"})
     (own,) = made["spec"]["rules"]
@@ -53,7 +53,10 @@ def _others_rule() -> Json:
 
 
 def _seen_elsewhere(lab: Lab, node: str) -> None:
-    """Wait until the other node of the same kind is labelled."""
+    """Wait until the second node of the same kind (real or simulated) has the GPU label.
+
+    This shows that Node Feature Discovery runs.
+    """
     other = (REAL if node in REAL else SIMULATED)[1]
     lab.until(f"node {other}: {PCI}", lambda: label(PCI)(lab, other), lambda it: it == "true")
 
@@ -76,7 +79,7 @@ def _restart_worker(lab: Lab, node: str) -> None:
 
 
 def _by_rules(lab: Lab, node: str) -> tuple[dict[str, str], list[str]]:
-    """Return the labels named `team` with any prefix, and the keys of taints."""
+    """Return a node's labels named `team` with any prefix, and the keys of its taints."""
     item = lab.node(node)
     labels = item["metadata"]["labels"]
     taints = item["spec"].get("taints") or []

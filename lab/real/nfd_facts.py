@@ -1,4 +1,4 @@
-"""Facts about the real Node Feature Discovery, which needs a node's kernel and PCI bus."""
+"""Checks of Node Feature Discovery on real nodes, which need a node's kernel and PCI bus."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def _found_by_each(lab: Lab) -> None:
 
 
 def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
-    """Return a check of the NodeFeatures under a configuration of feature discovery.
+    """Return a check of which NodeFeature objects a feature discovery configuration leaves.
 
     Args:
-        choice: Name of the configuration.
-        kept: Expected names of NodeFeatures.
+        choice: Name of the device plugin configuration that the node's label selects.
+        kept: Expected names of NodeFeature objects.
     """
 
     def check(lab: Lab) -> None:
         _choose(lab, choice)
         lab.request("POST", nfd.PLACES["DaemonSet"], nfd.named(nfd.DISCOVERY))
         _wait(lab, _COUNT, str(GPUS))
-        # NodeFeatures of earlier pods are deleted once the garbage collector notices their owners'
-        # end.
+        # NodeFeatures of earlier pods are deleted only after the garbage collector has noticed that
+        # the pods are gone.
         lab.until("NodeFeatures", partial(_features, lab), lambda names: names == sorted(kept))
         nfd.drop(lab, nfd.place(nfd.named(nfd.DISCOVERY)))
         _wait(lab, _COUNT, None)
@@ -105,7 +105,7 @@ def _left_behind(lab: Lab) -> None:
     lab.until("NodeFeature without a worker", partial(lab.exists, path), lambda it: not it)
     require("label without a master", _labels(lab).get(PCI), "true")
     for item in copy.deepcopy(nfd.hooks()):
-        # Select the real node because a simulated node would run nothing.
+        # Select the real node, because on a simulated node no program would run.
         if item["kind"] == "Job":
             item["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
         lab.request("POST", nfd.PLACES[item["kind"]], item)

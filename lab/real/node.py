@@ -1,4 +1,7 @@
-"""Node with real components: namespaces, containerd as this project prepares it, a kubelet."""
+"""Node with real components in Linux namespaces: containerd and kubelet.
+
+This project's host preparation configures containerd.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ from lab.simulator.api import Access
 from lab.simulator.kubelets import SERVICE, SERVICE_PORT
 
 HERE = Path(__file__).parent
-#: Seconds for a daemon of the node to start on a busy machine.
+#: Seconds that a daemon of the node may need to start on a busy machine.
 LIMIT = 120.0
-#: Seconds to import the image, about 0.3 GB, on a busy machine.
+#: Seconds that containerd may need to import the image (0.3 GB) on a busy machine.
 IMPORT_LIMIT = 600.0
 
 
@@ -74,12 +77,13 @@ def run_in(
 
 @dataclass
 class Node:
-    """Node with real components.
+    """Node with real components in Linux namespaces of this machine.
 
     Attributes:
         name: Name of the node and the host.
         work: Folder of the node.
-        lower: Debian root, the lower layer of the node's file system; `/` with this machine's GPUs.
+        lower: Debian root that is the lower layer of the node's overlay; `/` if the node has this
+            machine's GPUs.
         parts: Executables by name.
         gpus: GPUs of the node: a mock's, or this machine's.
         port: Port of its kubelet, also on this machine's loopback, where the API server requests
@@ -103,7 +107,7 @@ class Node:
 
     @property
     def mock(self) -> Mock:
-        """Return the mock's GPUs.
+        """Return the node's GPUs as simulated by the mock NVML library.
 
         Raises:
             RealError: The node has this machine's GPUs.
@@ -117,11 +121,11 @@ class Node:
 
     @property
     def state(self) -> Path:
-        """Return the path of the mock's state file of the node."""
+        """Return the path of the mock NVML library's state file on this node."""
         return self.work / "upper" / self.mock.state_path.relative_to("/")
 
     def start(self, host: DesiredHost, access: Access, archive: Path) -> None:
-        """Start the namespaces, containerd with NVIDIA's runtime, and the kubelet.
+        """Start the node's namespaces, containerd with NVIDIA's runtime, and the kubelet.
 
         Raises:
             RealError: A component failed; the message has its last lines.
@@ -208,7 +212,7 @@ class Node:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def pod_log(self, pod: dict[str, Any], container: str = "") -> str:
-        """Return the log of a pod's container, of all its restarts."""
+        """Return the log of a pod's container, including all its restarts."""
         meta = pod["metadata"]
         name = container or pod["spec"]["containers"][0]["name"]
         folder = f"{meta['namespace']}_{meta['name']}_{meta['uid']}"
@@ -224,7 +228,11 @@ class Node:
         return ""
 
     def _connect(self, api: int) -> None:
-        """Relay connections to the API server, at its port and service IP, and to the kubelet."""
+        """Start relays between the node's network and this machine's loopback.
+
+        They connect the node to the API server, at its port and at its service IP, and connect the
+        API server to the kubelet.
+        """
         server, kubelet = End(0, api), End(self._pid, self.port)
         self._relays = [
             Relay(End(self._pid, api), server),
@@ -250,7 +258,7 @@ class Node:
         )
 
     def _prepare(self, host: DesiredHost) -> None:
-        """Prepare the host like this project's program: run phase `runtime` of the preparation."""
+        """Run the phase `runtime` of this project's host preparation on the node."""
         script = runtime_script(host, inline=True)
         (self.work / "upper/root/runtime.sh").write_text(script)
         self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")

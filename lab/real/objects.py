@@ -1,4 +1,4 @@
-"""Objects for both kinds of nodes: the device plugin's DaemonSet, and pods."""
+"""Kubernetes objects for real and simulated nodes: device plugin, MPS daemon, and pods."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from lab.simulator import marks
 Json = dict[str, Any]
 
 PLUGIN = "nvidia-device-plugin"
-#: Labels, container and settings of NVIDIA's chart (k8s-device-plugin v0.19.3,
+#: Labels, container and settings of the device plugin in NVIDIA's chart (k8s-device-plugin v0.19.3,
 #: deployments/helm/nvidia-device-plugin/templates/daemonset-device-plugin.yml).
 LABELS = {"app.kubernetes.io/name": PLUGIN}
-#: One of the labels by which the chart selects nodes.
+#: One of the node labels by which NVIDIA's chart selects nodes.
 GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 CONFIGURATIONS = "nvidia-plugin-configs"
-#: Folder for MPS on the node, and name of the DaemonSet with MPS's daemon.
+#: Folder for MPS on a node, and name of the DaemonSet that runs the MPS daemon.
 MPS_ROOT, MPS = "/run/nvidia/mps", "mps-control-daemon"
-#: Configurations with MPS, and their number of replicas.
+#: Device plugin configurations with MPS, and their number of replicas per GPU.
 SHARED_BY_MPS = {"mps": 2, "crowded": 49}
-#: Configurations under which the plugin sees only some GPUs.
+#: Device plugin configurations under which the plugin sees only some GPUs, with the GPUs' indexes.
 VISIBLE = {"half": "0,1,2,3"}
 
 
 def configuration(sharing: Json | None = None, strategy: str = "none", **plugin: Any) -> str:
-    """Return a configuration file of the plugin (api/config/v1).
+    """Return a configuration file of the NVIDIA device plugin (api/config/v1).
 
-    Devices are passed by volume mounts, as on hosts that this project prepares.
+    Devices are passed to containers by volume mounts, as on hosts that this project prepares.
     """
     own = {"deviceListStrategy": ["volume-mounts"], **plugin}
     flags = {"migStrategy": strategy, "plugin": own}
@@ -41,7 +41,7 @@ def configuration(sharing: Json | None = None, strategy: str = "none", **plugin:
 def time_slicing(
     replicas: int, rename: bool = False, alone: bool = False, name: str = marks.GPU
 ) -> Json:
-    """Return settings that advertise each GPU `replicas` times.
+    """Return device plugin settings that advertise each GPU `replicas` times (time slicing).
 
     `alone` rejects containers that request more than one replica.
     """
@@ -51,12 +51,12 @@ def time_slicing(
 
 
 def mps(replicas: int) -> Json:
-    """Return settings that share each GPU between `replicas` processes with MPS."""
+    """Return device plugin settings that share each GPU between `replicas` processes with MPS."""
     return {"mps": {"resources": [{"name": marks.GPU, "replicas": replicas}]}}
 
 
 def configurations() -> Json:
-    """Return the ConfigMap with all configurations of the plugin."""
+    """Return the ConfigMap with all device plugin configurations, each under its name."""
     files = {
         "default": configuration(),
         "shared": configuration(time_slicing(2)),
@@ -76,7 +76,7 @@ def configurations() -> Json:
 
 
 def plugin_pods(key: str) -> Json:
-    """Return the plugin's DaemonSet; `key` names its configuration in the ConfigMap."""
+    """Return the device plugin's DaemonSet; `key` names a configuration in the ConfigMap."""
     container = {
         "name": "nvidia-device-plugin-ctr",
         "image": IMAGE,
@@ -123,7 +123,7 @@ _MPS_FOLDERS = (
 
 
 def mps_pods(key: str) -> Json:
-    """Return the DaemonSet of MPS's daemon, with containers and folders of the chart.
+    """Return the DaemonSet of the MPS daemon, with the containers and folders of NVIDIA's chart.
 
     Source: k8s-device-plugin v0.19.3,
     deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml.
@@ -169,7 +169,7 @@ def _daemon_set(name: str, labels: dict[str, str], spec: Json) -> Json:
 def gpu_pod(
     name: str, node: str, gpus: tuple[int, ...], mode: str = "look", resource: str = marks.GPU
 ) -> Json:
-    """Return a pod with several containers; `gpus` has the number of GPUs that each requests."""
+    """Return a pod on a node with one container for each number in `gpus`, the GPUs it requests."""
     return {
         "metadata": {"name": name},
         "spec": {
@@ -183,7 +183,7 @@ def gpu_pod(
 
 
 def containers(gpus: tuple[int, ...], mode: str, resource: str = marks.GPU) -> list[Json]:
-    """Return probe containers, one for each number of requested GPUs."""
+    """Return containers with the test program `probe`, one for each number in `gpus`."""
     return [
         {
             "name": f"gpu-{index}",

@@ -1,4 +1,4 @@
-"""Real components: their Go modules, versions and packages."""
+"""Real components that the tests build: their Go modules, versions and Go packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ KUBELET = pins.KUBERNETES
 
 
 def before(version: str) -> str:
-    """Return the version of Kubernetes from which a cluster is upgraded; "" if none is pinned."""
+    """Return the Kubernetes version from which the tests upgrade a cluster.
+
+    "" if none is pinned.
+    """
     minor = numbers(version)[1] - 1
     return next((each for each in pins.KUBERNETES_MODULES if numbers(each)[1] == minor), "")
 
@@ -23,14 +26,14 @@ EARLIER = before(KUBELET)
 CONTAINERD = max(pins.CONTAINERD, key=numbers)
 PLUGIN = "0.19.3"
 TOOLKIT = pins.NVIDIA_CTK
-#: Version of the DRA driver. 0.5.0 requires github.com/NVIDIA/go-nvfm, which the public module
-#: proxy rejects.
+#: Version of NVIDIA's DRA driver. Version 0.5.0 requires github.com/NVIDIA/go-nvfm, which the
+#: public Go module proxy rejects.
 DRA = "0.4.1"
-#: Version of Node Feature Discovery in the device plugin's chart (k8s-device-plugin v0.19.3,
-#: deployments/helm/nvidia-device-plugin/Chart.yaml).
+#: Version of Node Feature Discovery that is a dependency of the device plugin's chart
+#: (k8s-device-plugin v0.19.3, deployments/helm/nvidia-device-plugin/Chart.yaml).
 NFD = "0.17.3"
-#: Commit of GPU Operator release v24.3.0, because the module's tags are not Go versions. The public
-#: module proxy rejects newer releases.
+#: Commit of GPU Operator release v24.3.0. A commit is needed because the module's tags are not Go
+#: versions. The public Go module proxy rejects newer releases.
 OPERATOR = "1.8.3-0.20240429200431-0fe1e8db32b0"
 OPERATOR_RELEASE = "v24.3.0"
 NVML = "0.13.3-1"
@@ -49,13 +52,13 @@ ROOT = Path(__file__).parent / "go"
 
 @dataclass(frozen=True)
 class RealPart:
-    """Executables of one Go module.
+    """Go module of which one or several programs are built.
 
     Attributes:
         module: Name of the module's folder.
         version: Version of the component.
         packages: Import paths of the executables.
-        stamps: Variables that are set at link time.
+        stamps: Go variables with the version, which are set at link time.
         native: True if the module uses cgo.
     """
 
@@ -69,7 +72,7 @@ class RealPart:
     def folder(self) -> Path:
         """Return the folder with the go.mod file that pins the module.
 
-        The folder belongs to the toolchain if the toolchain builds the module, else to `ROOT`.
+        The folder is in the toolchain if the toolchain builds the module too, otherwise in `ROOT`.
         """
         tool = MODULES.get(self.module)
         return tool.folder if tool else ROOT / self.module
@@ -80,7 +83,10 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def kubernetes(version: str, *names: str) -> RealPart:
-    """Return Kubernetes' programs of a version; all programs if no names are given."""
+    """Return the Go module of a Kubernetes version with the named programs.
+
+    By default all programs.
+    """
     packages = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in names or (*NODE, *CONTROL_PLANE))
     module = pins.KUBERNETES_MODULES[version]
     return RealPart(module, version, packages, kubernetes_version(version))
@@ -135,8 +141,8 @@ PARTS = (
         tuple(f"{_NFD_MODULE}/cmd/{name}" for name in ("nfd-worker", "nfd-master", "nfd-gc")),
         {
             f"{_NFD_MODULE}/pkg/version.version": f"v{NFD}",
-            # The official image sets this prefix (Makefile, HOSTMOUNT_PREFIX); its chart mounts the
-            # host's folders there.
+            # The official image sets this path prefix (Makefile, HOSTMOUNT_PREFIX), because its
+            # chart mounts the host's folders there.
             f"{_NFD_MODULE}/pkg/utils/hostpath.pathPrefix": "/host-",
         },
     ),
@@ -153,5 +159,5 @@ MOCK = RealPart("mock", NVML, (".", "./probe"), native=True)
 
 
 def versions() -> str:
-    """Return the components with their versions, each named by its first program."""
+    """Return a text with the version of each component, named by its first program."""
     return ", ".join(f"{part.packages[0].rpartition('/')[2]} {part.version}" for part in PARTS)

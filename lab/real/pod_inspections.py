@@ -1,4 +1,4 @@
-"""Observations of pod statuses."""
+"""Functions that read pod statuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def init_ends(shown: Json) -> list[tuple[int, str]]:
 
 
 def short_of(what: str, resource: str = marks.GPU) -> Inspect:
-    """Return an observation of whether a pod is pending because a resource is insufficient."""
+    """Return a function that reads whether a pod is pending for lack of a resource."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, bool]:
         shown = lab.pod(pod_name(node, what))["status"]

@@ -1,8 +1,8 @@
-"""TCP relay between the network namespace of a node and this machine's loopback.
+"""TCP relay between two network namespaces: that of a node, and this machine's.
 
 A node has its own network without outside access. Its programs reach the API server through a
 relay, and the API server reaches the node's kubelet through a relay in the other direction. Each
-direction of a connection has a thread, which ends with the relay.
+direction of a connection has a thread, which ends when the relay is closed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _BYTES = 65536
 
 
 class End(NamedTuple):
-    """One end of a relay: `port` of `address` in the network of process `pid`.
+    """End of a relay: `port` of `address` in the network namespace of the process `pid`.
 
-    A `pid` of 0 means this machine's network.
+    A `pid` of 0 means this machine's network namespace.
     """
 
     pid: int
@@ -31,10 +31,10 @@ class End(NamedTuple):
 
 
 class Relay:
-    """Relay that listens at one end and connects to the other end."""
+    """TCP relay that listens at one end and connects to the other end."""
 
     def __init__(self, near: End, far: End) -> None:
-        """Start listening at the end `near`; connections go to the end `far`."""
+        """Start listening at the end `near`, and forward each connection to the end `far`."""
         self._far = far
         self._ended = False
         self._sockets: set[socket.socket] = set()
@@ -48,7 +48,7 @@ class Relay:
         return made[0]
 
     def close(self) -> None:
-        """Close all connections."""
+        """Stop listening and close all connections."""
         self._ended = True
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
@@ -87,9 +87,9 @@ class Relay:
 
 
 def _within(pid: int, act: Callable[[], None]) -> None:
-    """Run a function in the network of a process, in a separate thread.
+    """Run a function in the network namespace of a process, in a separate thread.
 
-    A thread that has entered another network namespace is not reused.
+    A new thread is used each time, because a thread stays in the network namespace it has entered.
     """
     failed: list[OSError] = []
 

@@ -1,4 +1,4 @@
-"""Configuration of containerd and kubelet on a node before this project's preparation."""
+"""Configuration of containerd and kubelet on a test node, before this project prepares the node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.real import cgroups
 from lab.real.image import IMAGE
 
 #: containerd's configuration on an unprepared host, without an NVIDIA runtime. AppArmor and lower
-#: OOM scores are unavailable in a namespace; the sandbox uses the tests' own image.
+#: OOM scores are unavailable in a namespace. The sandbox uses the tests' own image.
 CONTAINERD = f"""version = 3
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "overlayfs"
@@ -21,9 +21,9 @@ restrict_oom_score_adj = true
 
 
 def kubelet_settings(name: str, port: int) -> dict[str, Any]:
-    """Return the kubelet's configuration.
+    """Return the kubelet's configuration for a test node.
 
-    It is kubeadm's, except for settings that namespaces can't provide.
+    It equals kubeadm's configuration, except for settings that don't work in namespaces.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

@@ -1,4 +1,4 @@
-"""Cases of the plugin's configurations: sharing, strategies, and ways to pass devices."""
+"""Cases of device plugin configurations: GPU sharing, MIG strategies, and ways to pass devices."""
 
 from __future__ import annotations
 

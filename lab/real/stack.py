@@ -1,7 +1,7 @@
-"""The Pulumi program of this project, run on the test cluster as a user would run it.
+"""Pulumi program of this project, run on the test cluster as a user would run it.
 
-The real and the simulated nodes are two pools of one stack, so that the program treats both in the
-same way. The chart is NVIDIA's own, from the Go module of the device plugin.
+Real and simulated nodes are two pools of one stack, so that the program treats both in the same
+way. The Helm chart is NVIDIA's own, from the Go module of the device plugin.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from lab.real import build, parts
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import RealError
 
-#: Name of the stack. It differs from the embedded cluster's, so that the program treats the cluster
-#: like any other.
+#: Name of the stack. It differs from the embedded cluster's name, so that the program treats the
+#: cluster like any other.
 STACK = "real"
 NAMESPACE = "nvidia-device-plugin"
 LIMIT = 420
-#: Prefixes of environment variables of the caller's own stacks, which must not affect this stack.
+#: Prefixes of environment variables that belong to the caller's own stacks. They are removed, so
+#: that they don't affect this stack.
 _OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_INSPECTION", "STACK")
 
 Json = dict[str, Any]
 
 
 def declared(context: str) -> Json:
-    """Return the stack's configuration, in which each kind of node is a pool."""
+    """Return a stack configuration with two pools: the real nodes and the simulated nodes."""
     return {
         "version": "v1",
         "kubernetes": {"context": context},
         "platform": "device-plugin",
-        # The nodes have the tests' image under the names of official images, so digests would
-        # differ.
+        # Image digests are not checked: the nodes have the tests' image under the names of official
+        # images.
         "registry": {"digests": False},
         "pools": [
             {"name": "real", "nodes": list(REAL), "gpusPerNode": GPUS},
@@ -50,7 +51,8 @@ def declared(context: str) -> Json:
         "devicePlugin": {
             "version": parts.PLUGIN,
             "namespace": NAMESPACE,
-            # The preparation of the nodes, which is not part of this stack, requires volume mounts.
+            # This stack must declare volume mounts, because the nodes were prepared for them. The
+            # preparation itself isn't part of this stack.
             "config": {"flags": {"plugin": {"deviceListStrategy": "volume-mounts"}}},
         },
         "validation": {"timeoutSeconds": 180},
@@ -59,12 +61,12 @@ def declared(context: str) -> Json:
 
 @dataclass
 class Stack:
-    """Copy of the project with its own state.
+    """Temporary copy of this project with its own stack and state.
 
     Attributes:
         folder: Folder of the program.
-        environment: Environment variables of its commands.
-        document: Configuration in the stack file.
+        environment: Environment variables with which commands run.
+        document: Configuration that `write` writes to the stack file.
     """
 
     folder: Path
@@ -105,11 +107,13 @@ class Stack:
 
 @contextlib.contextmanager
 def project(lab: Lab, charts: Path | None = None) -> Iterator[Stack]:
-    """Yield a new stack with its own state; the caller must destroy what the stack installs.
+    """Yield a new stack with its own state.
+
+    The caller must run `destroy` before the end, to remove what the stack has installed.
 
     Args:
         lab: The running test cluster.
-        charts: Folder of NVIDIA's charts; by default that of the device plugin's Go module.
+        charts: Folder of NVIDIA's charts; by default the folder in the device plugin's Go module.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_OWN)}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-real-") as temporary:

@@ -1,4 +1,4 @@
-"""Cases of this project's own program: nodes after `make up` and after `make destroy`."""
+"""Cases of this project's Pulumi program: state of nodes after `make up` and `make destroy`."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _OURS = "docs/decisions/0013-nodes.md"
 
 @dataclass(frozen=True)
 class Step:
-    """One command and the cases that are checked after it.
+    """One `make` command, and the cases that are checked after it.
 
     Attributes:
         name: Description of the step.
         cases: Cases to check after the command.
         change: Function that changes the stack file before the command.
-        command: Name of the command, such as `up`.
+        command: Name of the command behind `make`, such as `up`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Observations of nodes after this project's program has run."""
+"""Functions that read the state of nodes after this project's Pulumi program has run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.simulator import api
 
 
 def labels(lab: Lab, node: str) -> dict[str, str]:
-    """Return the labels of a node with NVIDIA's and this project's prefix."""
+    """Return the labels of a node that have NVIDIA's or this project's prefix."""
     return {
         key: value
         for key, value in lab.node(node)["metadata"]["labels"].items()
@@ -39,7 +39,10 @@ def pods(lab: Lab, node: str, namespace: str) -> list[Json]:
 
 
 def plugins(inspect: Callable[[Json], Any]) -> Callable[[Lab, str], list[Any]]:
-    """Return an observation of the status of each plugin pod that is not being deleted."""
+    """Return a function that reads the status of a node's device plugin pods.
+
+    Pods that are being deleted are omitted.
+    """
     return lambda lab, node: [
         inspect(each["status"])
         for each in pods(lab, node, stack.NAMESPACE)
@@ -54,7 +57,7 @@ def containers(shown: Json) -> list[tuple[str, bool]]:
 
 
 def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab, str], Any]:
-    """Return an observation of the node's validation record."""
+    """Return a function that reads a node's validation record."""
 
     def looked(lab: Lab, node: str) -> Any:
         kept = record.decode(lab.node(node))
@@ -64,7 +67,7 @@ def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab
 
 
 def namespaces(lab: Lab, node: str) -> list[str]:
-    """Return the stack's namespaces that exist."""
+    """Return which of the stack's namespaces exist."""
     names = ("gpu-validation", stack.NAMESPACE)
     return [each for each in names if lab.exists(f"/api/v1/namespaces/{each}")]
 
@@ -79,5 +82,5 @@ def runtime_class(lab: Lab, node: str) -> str:
 
 
 def classes_of_plugins(lab: Lab, node: str) -> list[str]:
-    """Return the RuntimeClass of each plugin pod on a node."""
+    """Return the RuntimeClass name of each device plugin pod on a node."""
     return [each["spec"].get("runtimeClassName", "") for each in pods(lab, node, stack.NAMESPACE)]

@@ -1,4 +1,4 @@
-"""Facts about nodes on which nvidia-ctk overwrites this project's containerd configuration."""
+"""Checks of real nodes on which `nvidia-ctk` overwrites this project's containerd configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from lab.simulator import marks
 
 NODE = REAL[1]
 DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
-#: Command of the installation guide (NVIDIA Container Toolkit 1.20.0, cmd/nvidia-ctk/runtime).
+#: Command that NVIDIA's installation guide recommends (NVIDIA Container Toolkit 1.20.0,
+#: cmd/nvidia-ctk/runtime).
 CONFIGURE = "nvidia-ctk --quiet runtime configure --runtime=containerd"
 APPLY = "sh /root/runtime.sh apply"
 
@@ -20,7 +21,7 @@ def _drop_in(node: Node) -> str:
 
 
 def _seen(lab: Lab) -> int:
-    """Return the number of device nodes in a container that requests one GPU."""
+    """Return the number of GPU device nodes in a container that requests one GPU."""
     (seen,) = seen_by(lab, objects.gpu_pod("configured", NODE, (1,), "hold"))
     lab.delete("configured")
     return len(seen["nodes"])
@@ -29,7 +30,7 @@ def _seen(lab: Lab) -> int:
 def _by_tool(options: str, count: int) -> Fact:
     def check(lab: Lab) -> None:
         node = lab.nodes[NODE]
-        # The plugin may have been restarted just now.
+        # Wait for the device plugin, which may have been restarted just before.
         lab.wait_offered(NODE, marks.GPU, (GPUS, GPUS))
         before = _drop_in(node)
         node.run(f"{CONFIGURE} {options}; systemctl restart containerd")

@@ -1,4 +1,4 @@
-"""Run this project's validation and tests on one node, like the stack's Commands do."""
+"""Run this project's validation and tests on one node, as the stack's command resources do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lab.simulator.marks import GPU
 PROJECT = Path(__file__).parents[2]
 POOL = "gpus"
 LIMIT = 200
-#: Test over all GPUs of a node, as in docs/validation.md.
+#: Test over all GPUs of a node, equal to the example in docs/validation.md.
 ALL_REDUCE_TEST = {
     "image": IMAGE,
     "command": [f"/{ALL_REDUCE}", "-g", str(GPUS)],
@@ -51,12 +51,12 @@ def declared(
     platform: str = "device-plugin",
     **validation: Any,
 ) -> Cluster:
-    """Return a stack whose only pool is the given node.
+    """Return a stack configuration whose only pool is one node.
 
     Args:
         lab: The running test cluster.
         node: Name of the node.
-        plugin: Additions to the plugin's configuration.
+        plugin: Additions to the device plugin's configuration.
         pool: Additions to the pool's settings.
         platform: Name of the platform.
         validation: Changes of the section `validation`.
@@ -76,13 +76,13 @@ def declared(
 
 
 def prepare(lab: Lab) -> None:
-    """Create the objects that the stack creates before validation."""
+    """Create the namespace and the PriorityClass that the stack creates before validation."""
     lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     lab.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(NAMESPACE))
 
 
 def validates(plugin: Json | None = None, **validation: Any) -> Act:
-    """Return an action that validates a node again and stores the program's output in the lab."""
+    """Return a function that validates a node and stores the program's output in `lab.said`."""
 
     def act(lab: Lab, node: str) -> None:
         _run(lab, node, "validation", "validate", _document(lab, node, plugin or {}, validation))
@@ -91,12 +91,12 @@ def validates(plugin: Json | None = None, **validation: Any) -> Act:
 
 
 def forgets(lab: Lab, node: str) -> None:
-    """Remove the node's validation record, as when the stack is destroyed."""
+    """Remove the node's validation record, as `destroy` does."""
     _run(lab, node, "validation", "forget", _document(lab, node, {}, {}))
 
 
 def measures(**validation: Any) -> Act:
-    """Return an action that runs the test over all GPUs of a node."""
+    """Return a function that runs the test `all-reduce` over all GPUs of a node."""
 
     def act(lab: Lab, node: str) -> None:
         cluster = declared(lab, node, {}, **validation)
@@ -106,7 +106,7 @@ def measures(**validation: Any) -> Act:
 
 
 def meanwhile(act: Act, then: Act) -> Act:
-    """Return an action that validates, and runs another action while the validation pod runs."""
+    """Return a function that starts `act`, and calls `then` while the validation pod runs."""
 
     def acted(lab: Lab, node: str) -> None:
         with ThreadPoolExecutor(1) as pool:
@@ -123,12 +123,12 @@ def meanwhile(act: Act, then: Act) -> Act:
 
 
 def holds(what: str, count: int) -> Act:
-    """Return an action that creates a pod with `count` GPUs and waits until the pod runs."""
+    """Return a function that creates a pod with `count` GPUs and waits until the pod runs."""
     return both(make(what, count), awaits(what))
 
 
 def awaits(what: str) -> Act:
-    """Return an action that waits until a pod runs."""
+    """Return a function that waits until a test pod runs."""
 
     def act(lab: Lab, node: str) -> None:
         lab.wait_phase(pod_name(node, what), "Running")
@@ -137,15 +137,16 @@ def awaits(what: str) -> Act:
 
 
 def withdraws(lab: Lab, node: str) -> None:
-    """Simulate a critical XID on the first GPU, and wait until the GPU isn't allocatable."""
+    """Simulate a critical XID on the node's first GPU, and wait until the GPU isn't allocatable."""
     withdraw(lab, node)
     lab.wait_offered(node, GPU, (GPUS, GPUS - 1))
 
 
 def broken(kind: str, gpu: int, value: int, *words: str) -> Act:
-    """Return an action that sets a fault of one GPU.
+    """Return a function that sets a fault of one GPU.
 
-    On the real node the mock gets the fault. On the simulated node the faults in `words` are set.
+    On a real node the mock NVML library simulates the fault `kind`. On a simulated node the faults
+    in `words` are set.
     """
 
     def act(lab: Lab, node: str) -> None:
@@ -161,16 +162,18 @@ def broken(kind: str, gpu: int, value: int, *words: str) -> Act:
 
 def _document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolValidation:
     cluster = declared(lab, node, plugin, **validation)
-    # Validation records differ by stack, so each node has its own stack name here.
+    # Use the node's name as the stack name, because each stack has its own validation record of a
+    # node.
     return resolve(cluster, node).validation.pools[0]
 
 
 def _run(
     lab: Lab, node: str, program: str, action: str, request: PoolValidation | Measuring
 ) -> None:
-    """Run a program of this project and store its output.
+    """Run one of this project's programs and store its output in `lab.said`.
 
-    Node names and UUIDs in the output are replaced by names that both kinds of nodes share.
+    In the output, node names and UUIDs are replaced by names that are the same for real and
+    simulated nodes.
 
     Raises:
         RealError: The program ended without a result and without a named error.
@@ -204,14 +207,17 @@ def _run(
 
 
 def plain(lab: Lab, node: str, text: str) -> str:
-    """Replace each UUID in a text by the device's number, and the node's name by `NODE`."""
+    """Replace device UUIDs in a text by their numbers, and the node's name by `NODE`."""
     for name, uuid in _uuids(lab, node):
         text = text.replace(uuid, name)
     return text.replace(node, "NODE")
 
 
 def _uuids(lab: Lab, node: str) -> Iterator[tuple[str, str]]:
-    """Yield a name that both kinds of nodes share, and the UUID, of each device."""
+    """Yield a number-based name and the UUID of each device of a node.
+
+    The names are the same for real and simulated nodes.
+    """
     if node in REAL:
         mock = lab.nodes[node].mock
         gpus, parts = mock.uuids, mock.mig_uuids

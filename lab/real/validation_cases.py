@@ -1,4 +1,4 @@
-"""Cases of this project's validation: faulty GPUs, GPUs in use, slow GPUs, user-defined tests."""
+"""Cases of validation: faulty GPUs, GPUs in use, slow GPUs, and user-defined tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observations of validation and test results, and of the pods that they leave."""
+"""Functions that read results of validation and tests, and the pods that remain afterwards."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from lab.real import pod_inspections, stack_inspections
 from lab.real.behaviours import Inspect
 from lab.real.lab import Json, Lab
 
-#: Namespace of these validations; the stack of later steps creates its own namespace.
+#: Namespace of these validations. It differs from the namespace that the stack of later steps
+#: creates.
 NAMESPACE = "gpu-proof"
 
 
 def result(inspect: Callable[[Json], Any]) -> Inspect:
-    """Return an observation of the node's validation result, or of the error if it failed."""
+    """Return a function that reads a node's validation result, or the error of a failed one."""
 
     def looked(lab: Lab, node: str) -> Any:
         said = lab.said[node]
@@ -26,46 +27,49 @@ def result(inspect: Callable[[Json], Any]) -> Inspect:
 
 
 def counts(entry: Json) -> tuple[int, int, int, list[str]]:
-    """Return the numbers of computed, simulated and deferred GPUs, and the recorded devices."""
+    """Return from a validation result the GPU counts of `few`, and the recorded devices."""
     return (*few(entry), sorted(entry["devices"]))
 
 
 def few(entry: Json) -> tuple[int, int, int]:
-    """Return the numbers of computed, simulated and deferred GPUs."""
+    """Return from a validation result the numbers of computed, simulated and deferred GPUs."""
     return entry["computed"], entry["simulated"], entry["deferred"]
 
 
 def failure(lab: Lab, node: str) -> Any:
-    """Return the error lines of the program that failed."""
+    """Return the error lines of the validation program."""
     return lab.said[node].get("faults", lab.said[node])
 
 
 def failing(lab: Lab, node: str) -> list[str]:
-    """Return the devices on which kernels failed, as named by the program."""
+    """Return the devices on which kernels failed, as named in the validation program's errors."""
     said = " ".join(failure(lab, node))
     return sorted(re.findall(r"((?:GPU|MIG) [0-9:]+): exit code 1", said))
 
 
 def twice(lab: Lab, node: str) -> list[str]:
-    """Return the GPUs that were given to two containers, as named by the program."""
+    """Return the GPUs that the validation program reports as given to two containers."""
     said = " ".join(failure(lab, node))
     return sorted(re.findall(r"(GPU \d+): the device plugin gave it to 2 containers", said))
 
 
 def silent(lab: Lab, node: str) -> list[str]:
-    """Return the GPUs whose containers succeeded without the line that proves a kernel's run."""
+    """Return the GPUs whose containers succeeded, but whose logs don't prove that a kernel ran."""
     said = " ".join(failure(lab, node))
     return sorted(re.findall(r"(GPU \d+): its log has no line 'Test PASSED'", said))
 
 
 def shortfall(lab: Lab, node: str) -> str:
-    """Return what the program reports about missing GPUs, without the plugin's own message."""
+    """Return the validation program's error about missing GPUs.
+
+    The message of the device plugin, which the error quotes, is cut off.
+    """
     said = re.match(r"node NODE: found (.+?\))(;| \()", failure(lab, node)[0])
     return said[1] if said else str(failure(lab, node))
 
 
 def measured(lab: Lab, node: str) -> Any:
-    """Return what the test measured, or the error if it failed."""
+    """Return what the user-defined tests measured, or the error if the test program failed."""
     said = lab.said[node]
     keys = ("figure", "problem", "skipped", "simulated")
     return [[each[key] for key in keys] for each in said["tests"]] if "tests" in said else said
@@ -78,10 +82,10 @@ def validation_pod(lab: Lab, node: str) -> Json | None:
 
 
 def ends(lab: Lab, node: str) -> list[tuple[int, str]]:
-    """Return how the containers of the node's validation pod ended."""
+    """Return exit code and reason of each ended container of the node's validation pod."""
     return sorted(pod_inspections.ends(validation_pod(lab, node) or {}))
 
 
 def left(lab: Lab, node: str) -> int:
-    """Return the number of validation pods that remain on the node."""
+    """Return the number of validation pods that still exist on the node."""
     return len(stack_inspections.pods(lab, node, NAMESPACE))

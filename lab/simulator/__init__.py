@@ -1,6 +1,6 @@
 """Embedded test cluster: a real control plane, simulated GPU nodes and real SSH hosts.
 
-Everything simulated is marked: nodes by annotations, container logs by their first line.
+Annotations mark simulated nodes, and the first line of a container log says that it is simulated.
 
 >>> cluster = start("dev", load_hardware(path))             # doctest: +SKIP
 >>> cluster.kubeconfig, cluster.context                     # doctest: +SKIP

@@ -13,7 +13,7 @@ from policies.faults import ConfigError
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Return the parser of the command line of `python -m lab.simulator`."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--name", default="dev", help="the cluster's name (default: dev)")
     main = argparse.ArgumentParser(prog="python -m lab.simulator", description=__doc__)
@@ -29,7 +29,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return 1 if the command fails or `status` finds a stopped component."""
+    """Run one command of the command line.
+
+    Return 1 if the command fails, or if `status` finds a stopped component.
+    """
     asked = parser().parse_args(arguments)
     try:
         if asked.command == "up":

@@ -1,7 +1,8 @@
 """Small asynchronous client for the embedded API server, with one pool of keep-alive connections.
 
 At 1,000 nodes the controller sends several thousand patches. aiohttp needs a third of the time per
-request that the usual Kubernetes clients need, and can read a watch without parsing unused fields.
+request that the usual Kubernetes clients need, and can read watch events without parsing fields
+that the controller doesn't use.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Access:
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Return the client's TLS context, with the client certificate loaded."""
+        """Return a TLS context that trusts the API server's CA and has the client certificate."""
         context = ssl.create_default_context(cafile=str(self.ca))
         context.load_cert_chain(str(self.certificate), str(self.key))
         return context
@@ -69,7 +70,7 @@ class Api:
         content_type: str = "application/json",
         **params: str,
     ) -> Any:
-        """Send one request and return the response: parsed if the response is JSON, else as text.
+        """Send one request and return the response: JSON is parsed, any other text is unchanged.
 
         Raises:
             ApiError: The server rejected the request; the error has the server's message.
@@ -138,7 +139,7 @@ async def connect(access: Access) -> AsyncIterator[Api]:
 
 
 async def gather(*tasks: Any) -> None:
-    """Run coroutines, at most `CONCURRENCY` at a time, and raise the first error."""
+    """Run coroutines concurrently, at most `CONCURRENCY` at a time; raise the first error."""
     limit = asyncio.Semaphore(CONCURRENCY)
 
     async def bounded(task: Any) -> None:

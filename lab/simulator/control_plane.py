@@ -28,8 +28,8 @@ from toolchain.cache import write_atomically
 
 CREATE_SECONDS = 90
 READY_SECONDS = 30
-#: Environment variable that marks the processes of clusters created by earlier versions of this
-#: program.
+#: Environment variable by which earlier versions of this program marked the processes of their
+#: clusters.
 EARLIER = "KWOK_WORKDIR"
 #: Module name of the controller process that simulates node components; `embedded` starts and stops
 #: this process.
@@ -58,7 +58,8 @@ AUDIT_POLICY = {
 #: the same flags (kube-controller-manager, --kube-api-qps). The flags are set in the configuration
 #: file because kwokctl 0.8.0 panics if --extra-args is given for a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
-#: Path of the custom resource definition that kwokctl creates last; if it exists, all others exist.
+#: API path of the custom resource definition that kwokctl creates last. If it exists, all of
+#: kwokctl's custom resource definitions exist.
 DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
 #: etcd and the API server, which all other components need. The others are restarted after kwokctl
 #: has ended.
@@ -109,7 +110,7 @@ PATCHES = [
 
 
 def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return kwokctl's configuration with the given options and a free port for each component."""
+    """Return kwokctl options with a free port for each component, in addition to `options`."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -123,7 +124,7 @@ class SimulatorError(RuntimeError):
 
 
 class ComponentError(SimulatorError):
-    """A component ended while other components waited for it; the message has its last log line."""
+    """A control plane component ended during start-up; the message has its last log line."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class ControlPlane:
 
     @property
     def made(self) -> Path:
-        """Return the path of the file that marks a completely created cluster.
+        """Return the path of the file that marks the cluster as completely created.
 
         The file is written as the last step of creation and removed as the first step of deletion.
         """
@@ -186,7 +187,7 @@ class ControlPlane:
 
     @property
     def work(self) -> Path:
-        """Return kwokctl's working folder, a subfolder of the folder that kwokctl gets as HOME.
+        """Return kwokctl's working folder: a subfolder of the HOME folder that kwokctl gets.
 
         The variable KWOK_WORKDIR could name any other folder, but not a path with a space (kwok
         v0.8.0, pkg/utils/envs).
@@ -225,13 +226,13 @@ class ControlPlane:
         return process_ids
 
     def is_ready(self) -> bool:
-        """Check that the cluster is fully created and running, and that the API server responds."""
+        """Check that the cluster is complete and running, and that the API server responds."""
         return self.made.exists() and len(self.pids()) == len(COMPONENTS) and self._answers()
 
     def ended(self, *components: str) -> str:
         """Return the name of a component that has ended, with its last log line; "" if all run.
 
-        A component without a pid file counts as not started yet.
+        A component without a pid file doesn't count: it has not been started yet.
         """
         running = self.pids()
         for component in components or COMPONENTS:
@@ -241,9 +242,9 @@ class ControlPlane:
         return ""
 
     def last_line(self, component: str) -> str:
-        """Return the last line of a component's log, worded as the end of a sentence.
+        """Return the last line of a component's log in a form that ends an error message.
 
-        Without a log, return "".
+        Return "" if there is no log.
         """
         return last_line(self.cluster / "logs" / f"{component}.log")
 
@@ -277,9 +278,10 @@ class ControlPlane:
         return not ready
 
     def _create_anew(self, tools: dict[str, Tool]) -> None:
-        """Create the cluster; on failure retry once with other ports.
+        """Create the cluster; if this fails, try once more with other ports.
 
-        Another program may have taken a port after the port was found free.
+        The ports were chosen because they were free, but another program may have taken one
+        meanwhile.
         """
         for last in (False, True):
             self.stop()
@@ -300,9 +302,11 @@ class ControlPlane:
         for _ in range(RESTARTS):
             running = self.pids()
             for component in COMPONENTS:
-                if component not in running:  # kwokctl would take a zombie for a running process.
+                # kwokctl would mistake a zombie process for a running component.
+                if component not in running:
                     (self.cluster / "pids" / f"{component}.pid").unlink(missing_ok=True)
-            # A killed run can leave processes without a pid file, and a running kwokctl.
+            # A run that was killed can leave processes without a pid file, and a kwokctl that still
+            # runs.
             processes.stop_marked(self.directory, {*running.values(), *self._controller()})
             try:
                 if self._kwokctl(tools, "start", "cluster"):
@@ -354,7 +358,7 @@ class ControlPlane:
         return last_line(self.output)
 
     def _controller(self) -> set[int]:
-        """Return the pids of the cluster's controller, which `embedded` starts and stops."""
+        """Return the pids of the controller process of this cluster."""
         return {
             pid for pid in processes.marked(self.directory) if processes.is_running(pid, CONTROLLER)
         }
@@ -443,7 +447,7 @@ class ControlPlane:
         processes.stop_marked(earlier, variable=EARLIER)
         for path in (self.work, self.logs, self.directory / "bin", earlier):
             shutil.rmtree(path, ignore_errors=True)
-        # Temporary files of an interrupted write.
+        # Remove the temporary files of an interrupted write.
         drafts = self.directory.glob(f".{self.made.name}.*")
         for path in (
             self.kubeconfig,

@@ -36,7 +36,7 @@ LOCK_SECONDS = 120
 
 @dataclass(frozen=True)
 class Embedded:
-    """A running embedded cluster.
+    """Running embedded cluster.
 
     Attributes:
         name: Name of the cluster.
@@ -79,10 +79,10 @@ class Status:
 
 
 def start(name: str, hardware: Hardware) -> Embedded:
-    """Start the stopped parts of the cluster and make its nodes match the hardware file.
+    """Start the stopped parts of the cluster, and make its nodes match the hardware file.
 
-    A second call changes nothing. SSH hosts are started by `lab.simulator.hosts.up`; a node whose
-    SSH host doesn't run counts as not prepared.
+    If everything runs and matches, nothing changes. SSH hosts are started by
+    `lab.simulator.hosts.up`; a node whose SSH host doesn't run counts as not prepared.
 
     Raises:
         SimulatorError: A part failed to start; the message has the cause and the remedy.
@@ -128,7 +128,7 @@ def authority(name: str) -> Path:
 
 
 def status(name: str) -> Status:
-    """Return which components run, without starting or changing anything."""
+    """Return which components of the cluster run, without starting or changing anything."""
     plane = ControlPlane(name)
     running = plane.pids()
     pid = processes.pid_in(plane.controller_pid)
@@ -189,8 +189,8 @@ def _start_controller(plane: ControlPlane) -> bool:
     if processes.is_running(pid, CONTROLLER):
         if processes.pid_in(plane.controller_ready) == pid:
             return False
-        processes.stop(pid, CONTROLLER)  # The controller never finished its start.
-    # A killed run may have left a controller without a pid file.
+        processes.stop(pid, CONTROLLER)  # The controller process exists, but didn't become ready.
+    # A run that was killed may have left a controller process without a pid file.
     processes.stop_marked(plane.directory, word=CONTROLLER)
     project = Path(__file__).parents[2]
     path = os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))

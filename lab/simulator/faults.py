@@ -1,6 +1,6 @@
 """Faults of a simulated node, with the error messages of the real components that would fail.
 
-The node annotation `simulator.gpu-cluster/fault` sets the faults, separated by commas. All
+The node annotation `simulator.gpu-cluster/fault` has a node's faults, separated by commas. All
 functions are pure.
 """
 
@@ -124,7 +124,7 @@ class Faults:
 
 
 def parse(text: str) -> Faults:
-    """Parse the value of the fault annotation; an empty value means no faults.
+    """Parse the value of the fault annotation; an empty value means that the node is healthy.
 
     Raises:
         SimulatorFaultError: A name is unknown, or its required number is missing or too small.
@@ -156,13 +156,14 @@ def unhealthy_message(uuids: Iterable[str]) -> str:
 
 
 def of_node(annotations: Mapping[str, str]) -> Faults:
-    """Return a node's faults.
+    """Return a node's faults from its annotations.
 
     A node that waits for its driver installer counts as a node without driver.
     """
     try:
         faults = parse(annotations.get(marks.FAULT, ""))
     except SimulatorFaultError as error:
-        faults = Faults(unknown=str(error))  # A misspelled fault must not count as healthy.
+        # An annotation that can't be parsed must not count as a healthy node.
+        faults = Faults(unknown=str(error))
     waits = marks.DRIVER_WANTED in annotations and marks.DRIVER_LOADED not in annotations
     return replace(faults, driver_missing=True) if waits else faults

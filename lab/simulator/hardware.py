@@ -52,7 +52,7 @@ def _known(word: str) -> str:
 
 
 class NodeHardware(Model):
-    """Simulated nodes with the same hardware."""
+    """Simulated nodes with the same hardware, as one entry of the hardware file."""
 
     names: NodeNames = Field(
         min_length=1,
@@ -109,13 +109,13 @@ class HostHardware(Model):
 
     @property
     def of_node(self) -> str:
-        """Return the name of the host's node."""
+        """Return the name of the cluster node that runs on this host."""
         return self.node or self.name
 
 
 @dataclass(frozen=True)
 class Machine:
-    """SSH host in the form that `lab.simulator.hosts` starts."""
+    """Simulated SSH host, in the form that `lab.simulator.hosts` starts."""
 
     name: str
     role: str
@@ -139,7 +139,7 @@ class Hardware(Model):
         return next(of_kind, 0)
 
     def machines(self) -> tuple[Machine, ...]:
-        """Return the SSH hosts to start."""
+        """Return the SSH hosts of this hardware, in the form that `lab.simulator.hosts` starts."""
         return tuple(
             Machine(
                 host.name,
@@ -152,7 +152,7 @@ class Hardware(Model):
         )
 
     def host_settings(self) -> HostSettings:
-        """Return the simulated GPUs, driver and operating system of each host."""
+        """Return which GPUs, driver and operating system each SSH host simulates."""
         return HostSettings(
             gpus={host.name: self.gpus_of(host) for host in self.hosts},
             driver={host.name: host.driver for host in self.hosts},
@@ -189,7 +189,7 @@ def load_hardware(path: Path) -> Hardware:
 
 
 def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """Check rules that relate several entries of the file.
+    """Check rules between several entries of the hardware file.
 
     Entries that are invalid by themselves are skipped.
     """
@@ -213,8 +213,8 @@ def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
             cure = "add the node to `nodes`, or correct `node`"
             yield fault((*at, "node"), show(host.of_node), "a node of this file", cure)
         if not _is_loopback(host.address):
-            # Anybody can compute the private host key of a simulated host from its name, so only
-            # loopback may reach the host.
+            # Only loopback may reach a simulated host, because anybody can compute its private host
+            # key from its name.
             wanted = "an address of 127.0.0.0/8, or ::1"
             yield fault((*at, "address"), show(host.address), wanted, "write 127.0.0.1")
 
@@ -225,7 +225,7 @@ def _valid(model: type[M], document: Mapping[str, Any], key: str) -> Iterator[tu
         try:
             yield (key, index), model.model_validate(item, by_alias=True, by_name=False)
         except ValidationError:
-            continue  # The faults of this entry are already reported.
+            continue  # The faults of this entry were already reported.
 
 
 def _is_loopback(address: str) -> bool:
@@ -247,7 +247,7 @@ def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
 def hardware_of(
     pools: Sequence[Pool], hosts: Sequence[Host], driver: DriverSettings, *, with_hosts: bool = True
 ) -> Hardware:
-    """Return the hardware that a stack declares, as if every declared machine existed.
+    """Return hardware on which every node and host that a stack declares exists.
 
     Args:
         pools: The declared pools.
@@ -277,7 +277,7 @@ def hardware_of(
 
 
 def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> tuple[str, ...]:
-    """Return the names of declared nodes and hosts that are missing in the hardware."""
+    """Return the names of declared nodes and hosts that the hardware doesn't contain."""
     there = {name for kind in hardware.nodes for name in written_out(kind.names)}
     there |= {host.name for host in hardware.hosts}
     declared = [name for pool in pools if pool.nodes is not None for name in pool.node_names]
@@ -286,7 +286,10 @@ def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> 
 
 
 def pool_nodes(pool: Pool) -> tuple[str, ...]:
-    """Return the names of a pool's nodes; a pool with a selector gets `<pool>-<i>`, from 1."""
+    """Return the names of a pool's nodes.
+
+    A pool with a label selector declares no names; its nodes are named `<pool>-<i>`, from 1.
+    """
     if pool.nodes is not None:
         return pool.node_names
     return tuple(f"{pool.name}-{index}" for index in range(1, pool.size + 1))

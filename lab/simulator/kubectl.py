@@ -1,7 +1,8 @@
-"""Minimal replacement of kubectl for the only call of kwokctl: `--kubeconfig FILE get --raw PATH`.
+"""Minimal replacement of kubectl that supports `--kubeconfig FILE get --raw PATH`.
 
-kwokctl checks the API server's health with the kubectl on PATH, and downloads kubectl if it is
-missing. The embedded cluster must depend on neither.
+kwokctl makes only this call: it checks the API server's health with the kubectl on PATH. If kubectl
+is missing, kwokctl downloads it. The embedded cluster must depend neither on an installed kubectl
+nor on a download.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import yaml
 
 
 def write_kubectl(folder: Path) -> None:
-    """Install this program as `kubectl` in a folder for `PATH`."""
+    """Install this module as the program `kubectl` in a folder for `PATH`."""
     path = folder / "kubectl"
     path.parent.mkdir(parents=True, exist_ok=True)
     command = shlex.join([sys.executable, "-I", str(Path(__file__))])
@@ -26,7 +27,7 @@ def write_kubectl(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the API server's response; return 1 on failure, as kubectl does."""
+    """Print the API server's response to the request; return 1 on failure, as kubectl does."""
     kubeconfig = Path(arguments[arguments.index("--kubeconfig") + 1])
     path = arguments[arguments.index("--raw") + 1]
     document = yaml.safe_load(kubeconfig.read_text())
@@ -35,7 +36,8 @@ def main(arguments: list[str]) -> int:
     context = ssl.create_default_context(cafile=cluster["certificate-authority"])
     context.load_cert_chain(user["client-certificate"], user["client-key"])
     try:
-        url = cluster["server"] + path  # kwokctl's kubeconfig always has an https URL.
+        # The server's URL in kwokctl's kubeconfig is always an https URL.
+        url = cluster["server"] + path
         with urllib.request.urlopen(url, timeout=5, context=context) as answer:  # noqa: S310
             sys.stdout.write(answer.read().decode())
     except (urllib.error.URLError, OSError) as error:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from policies.printable import printable
 
-#: Bytes that are read from the end of a log, and characters of its last line that are quoted.
+#: Number of bytes that are read from the end of a log, and maximum number of quoted characters.
 BYTES, CHARACTERS = 65_536, 400
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log, worded as the end of a sentence; "" if there is none.
+    """Return the last line of a program's log, worded as the end of a sentence.
 
-    For a Go program that panicked, use the line before the stack trace. For a line in JSON, use its
-    message and its error.
+    Return "" if the log is empty. If a Go program has panicked, the line before the stack trace is
+    used. From a line in JSON, the message and the error are used.
     """
     try:
         with log.open("rb") as file:
@@ -31,7 +31,8 @@ def _reason(lines: list[str]) -> str:
     stack = next((at for at, line in enumerate(lines) if line.startswith("goroutine ")), None)
     lines = lines[:stack]
     if len(lines) > 1 and lines[-1].startswith("panic: ") and _message(lines[-2]):
-        del lines[-1]  # zap logs the same message with its error before zap panics.
+        # The Go library zap logs a message with its error, then panics with the same message.
+        del lines[-1]
     return (_message(lines[-1]) or lines[-1]) if lines else ""
 
 

@@ -19,7 +19,7 @@ FAILED = "failed"
 SILENT = "silent"
 OTHER = "other.log"
 
-#: Output of the CUDA sample vectorAdd (NVIDIA/cuda-samples, Samples/0_Introduction/vectorAdd).
+#: Log lines of the CUDA sample vectorAdd (NVIDIA/cuda-samples, Samples/0_Introduction/vectorAdd).
 _RUN = (
     "[Vector addition of 50000 elements]",
     "Copy input data from the host memory to the CUDA device",
@@ -40,7 +40,10 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 def of_test(figure: int) -> tuple[str, ...]:
-    """Return the output of performance tests (nccl-tests, src/common.cu; nvbandwidth v0.8)."""
+    """Return the output lines of performance tests (nccl-tests, src/common.cu.
+
+    Nvbandwidth v0.8).
+    """
     return (
         "# Out of bounds values : 0 OK",
         f"# Avg bus bandwidth    : {figure}",
@@ -49,19 +52,19 @@ def of_test(figure: int) -> tuple[str, ...]:
 
 
 def cri_text(lines: tuple[str, ...], at: datetime) -> str:
-    """Return a log file in the format of a container runtime (kubernetes, CRI logging design)."""
+    """Return a log file with some lines, in the kubelet's format (CRI logging design)."""
     stamp = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
     return "".join(f"{stamp} stdout F {line}\n" for line in (marks.SIMULATED, *lines))
 
 
 def write(folder: Path) -> None:
-    """Write the empty log into `folder` if the log is missing."""
+    """Write the empty log into `folder` if the file is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / OTHER, ())
 
 
 def write_file(path: Path, lines: tuple[str, ...]) -> None:
-    """Write a log file if the file is missing."""
+    """Write lines as a log file if the file is missing."""
     if not path.exists():
         path.write_text(cri_text(lines, datetime.now(UTC)))
 
@@ -79,7 +82,10 @@ def cluster_logs(folder: Path) -> list[Json]:
 
 
 def pod_logs(pod: Json, files: dict[str, Path]) -> Json:
-    """Return a `Logs` object with a log file for each container; it is deleted with its pod."""
+    """Return a `Logs` object that assigns a log file to each container of a pod.
+
+    The object is deleted with the pod.
+    """
     meta = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
     return {

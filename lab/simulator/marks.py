@@ -35,7 +35,7 @@ DRIVER_WANTED = f"{PREFIX}/driver-wanted"
 #: Node annotation: version of the driver that an installer pod loaded. Only the controller sets it.
 DRIVER_LOADED = f"{PREFIX}/driver-loaded"
 
-#: Node annotation: the simulated Node Feature Discovery has found the node's GPUs.
+#: Node annotation: the simulated Node Feature Discovery has found GPUs on the node.
 DISCOVERED = "simulator.gpu-cluster/discovered"
 #: Node annotation: labels and taints that the simulated Node Feature Discovery set, as JSON.
 RULED = f"{PREFIX}/ruled"
@@ -45,7 +45,7 @@ OUTCOME = f"{PREFIX}/outcome"
 #: Pod annotation: the error message of the failing component.
 MESSAGE = f"{PREFIX}/message"
 
-#: Annotation of a DaemonSet or ResourceSlice that the simulator created.
+#: Annotation of DaemonSets and ResourceSlices that the simulator created.
 SIMULATED_OPERAND = f"{PREFIX}/simulated"
 
 #: Extended resource that the device plugin advertises.

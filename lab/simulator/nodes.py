@@ -20,7 +20,7 @@ CPU_SERVER = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "500Gi", "pod
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One simulated node.
+    """Declared state of one simulated node.
 
     Attributes:
         name: Name of the node.
@@ -43,7 +43,7 @@ class NodeSpec:
 
 
 def node_specs(hardware: Hardware) -> tuple[NodeSpec, ...]:
-    """Return the specifications of all nodes of the hardware, each with its SSH host."""
+    """Return the declared state of all nodes in the hardware, each with its SSH host."""
     hosts = {host.of_node: host.name for host in hardware.hosts}
     return tuple(
         NodeSpec(
@@ -61,7 +61,10 @@ def node_specs(hardware: Hardware) -> tuple[NodeSpec, ...]:
 
 
 def manifest(spec: NodeSpec) -> Json:
-    """Return the Node object without GPU capacity, which the simulated device plugin adds."""
+    """Return the Node object of a simulated node without GPU capacity.
+
+    The simulated device plugin adds the GPU capacity.
+    """
     labels = {
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -70,7 +73,8 @@ def manifest(spec: NodeSpec) -> Json:
     }
     annotations = {marks.FAKE_NODE: "fake"}
     if spec.control_plane:
-        # Don't taint the node: the GPU Operator and its hooks need one node without the GPU taint.
+        # Don't taint the control-plane node: the GPU Operator and its hooks need one node without
+        # the GPU taint.
         labels["node-role.kubernetes.io/control-plane"] = ""
     if spec.gpus:
         annotations[marks.GPUS] = str(spec.gpus)

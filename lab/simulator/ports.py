@@ -7,12 +7,13 @@ import random
 import socket
 
 LOOPBACK = "127.0.0.1"
-#: Ports below 32768, the range of outgoing connections, so that none takes a port before its use.
+#: Use only ports below 32768: from there on, the kernel assigns ports to outgoing connections and
+#: could take a chosen port before it is used.
 PORT_RANGE = range(20_000, 32_000)
 
 
 class PortError(OSError):
-    """Too few ports are free; the message has the number of free ports and the remedy."""
+    """Error: too few ports are free; the message has the number of free ports and the remedy."""
 
 
 def free_ports(count: int) -> list[int]:

@@ -10,12 +10,12 @@ from toolchain.machine import PROXY_VARIABLES
 
 
 def without(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without proxy variables, for processes that only use loopback."""
+    """Return environment variables without proxy settings, for processes that only use loopback."""
     return {name: value for name, value in environment.items() if name not in PROXY_VARIABLES}
 
 
 def direct(context: ssl.SSLContext) -> urllib.request.OpenerDirector:
-    """Return a URL opener that uses no proxy.
+    """Return a urllib opener that uses no proxy.
 
     By default urllib uses proxies for loopback addresses as well.
     """

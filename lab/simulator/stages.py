@@ -1,10 +1,10 @@
 """Kwok Stages of simulated nodes and pods. All functions are pure.
 
-The controller decides with the pod annotation `marks.OUTCOME`, and kwok changes the pod's status.
-Pods of the device plugin stay Pending until the controller decides. All other pods run immediately;
-pods with restartPolicy Never or OnFailure, such as pods of Jobs, then complete. The controller
-itself writes the end of a validation pod because its containers end at different times. Semantics
-of Stages: kwok v0.8.0, pkg/utils/expression/selector.go.
+The simulator's controller sets the pod annotation `marks.OUTCOME`, and kwok then changes the pod's
+status. Pods of the device plugin stay Pending until the controller decides. All other pods run
+immediately; pods with restartPolicy Never or OnFailure, such as pods of Jobs, then complete. The
+controller itself writes the end of a validation pod because its containers end at different times.
+Semantics of Stages: kwok v0.8.0, pkg/utils/expression/selector.go.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from lab.simulator import marks
 
 Json = dict[str, Any]
 
-#: Labels of device plugin pods that wait for the controller, of the device plugin's chart and of
-#: the GPU Operator. In the chart, the pods of GPU feature discovery and the MPS daemon have the
-#: same labels (NVIDIA/k8s-device-plugin v0.20.0,
+#: Labels by which device plugin pods are recognised: those of NVIDIA's chart and of the GPU
+#: Operator. These pods wait for the controller. In the chart, the pods of GPU feature discovery and
+#: the MPS daemon have the same labels (NVIDIA/k8s-device-plugin v0.20.0,
 #: deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
 PLUGIN_NAME = "nvidia-device-plugin"
 OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
@@ -25,8 +25,8 @@ OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
 #: v0.17.1, deployments/static/nvidia-device-plugin.yml).
 STATIC_PLUGIN = "nvidia-device-plugin-ds"
 
-#: Labels of other pods that wait for the controller: gpu-manager, the DRA driver and the driver
-#: installer.
+#: Labels of other pods that wait for the simulator's controller: those of gpu-manager, the DRA
+#: driver and the driver installer.
 MANAGER_KEY, MANAGER = "name", "gpu-manager-ds"
 DRA_KEY, DRA = "dra-driver-nvidia-gpu-component", "kubelet-plugin"
 INSTALLER = "gpu-cluster/driver-installer"

@@ -62,7 +62,7 @@ They are made with debootstrap, which README.md does not require on a user's mac
 
 @dataclass(frozen=True)
 class Place:
-    """The folders of one run; all of them are inside a single folder."""
+    """Folders of one run of the fresh machine check; all of them are in one parent folder."""
 
     folder: Path
 
@@ -83,7 +83,7 @@ class Place:
         return self.folder / "bin"
 
     def environment(self, path: str) -> dict[str, str]:
-        """Return environment variables with this PATH, without those of an active virtualenv."""
+        """Return the environment of a run: this PATH, and no variables of an active virtualenv."""
         dropped = ("PYTHON", "VIRTUAL_ENV", "PULUMI_", "KUBECONFIG", "GPU_", "MAKE", "MFLAGS")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(dropped)}
         own = {"GPU_CLUSTER_CACHE": str(self.cache), "TMPDIR": str(self.temporary)}
@@ -91,13 +91,17 @@ class Place:
 
 
 def machine_cache() -> Path:
-    """Return the machine's own cache of tools (as `toolchain.cache.cache_dir` does)."""
+    """Return the folder of this machine's normal tool cache (see `toolchain.cache.cache_dir`)."""
     chosen = os.environ.get("GPU_CLUSTER_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "gpu-cluster"
 
 
 def prepare(place: Place) -> None:
-    """Create the clone, the PATH folder and a cache that shares what takes long to make."""
+    """Create the clone of the project, the folder for PATH, and a separate cache.
+
+    The cache shares the built tools and root file systems with the machine's normal cache, because
+    they take long to make.
+    """
     place.temporary.mkdir()
     place.cache.mkdir()
     for name in ("tools", "roots"):
@@ -113,7 +117,10 @@ def prepare(place: Place) -> None:
 
 
 def run(command: list[str], place: Place, part: str, environment: Mapping[str, str]) -> str | None:
-    """Run a part and show its output; return the output if the part failed, else None."""
+    """Run one part of the check and print its output.
+
+    Return the output if the part failed, otherwise None.
+    """
     print(f"== {part}: {' '.join(command)[:100]}", flush=True)
     begun = time.monotonic()
     lines = []
@@ -139,13 +146,13 @@ def run(command: list[str], place: Place, part: str, environment: Mapping[str, s
 
 
 def failed_tests(output: str) -> list[str]:
-    """Return the names of the failed tests in pytest's summary."""
+    """Return the names of the failed tests from pytest's summary."""
     matches = (FAULT.match(line) for line in output.splitlines())
     return list(dict.fromkeys(match[1] for match in matches if match))
 
 
 def tests(place: Place, bare: Mapping[str, str]) -> list[str]:
-    """Run the test command of README.md, then the slow tests; return the faults of both."""
+    """Run the test command of README.md, then the slow tests; return the names of failed tests."""
     match = COMMAND.search((place.clone / "README.md").read_text(encoding="utf-8"))
     if match is None:
         return ["README.md: found no line `$ make test`; wanted: the test command"]
@@ -153,7 +160,11 @@ def tests(place: Place, bare: Mapping[str, str]) -> list[str]:
 
 
 def judged(command: str, part: str, place: Place, bare: Mapping[str, str]) -> list[str]:
-    """Run a test command and return its faults; failed tests are run again without other tests."""
+    """Run a test command; return the tests that failed.
+
+    If only few tests failed, they are run again without other tests. If they pass then, nothing is
+    returned.
+    """
     output = run(command.split(), place, part, bare)
     if output is None:
         return []
@@ -170,7 +181,7 @@ def judged(command: str, part: str, place: Place, bare: Mapping[str, str]) -> li
 
 
 def left(place: Place) -> list[str]:
-    """Return what is left of the run: processes, mounts and files; kill the processes."""
+    """Return messages about processes, mounts and files that the run left; kill the processes."""
     running = leftovers.await_none(place.folder, seconds=120)
     faults = [f"left: process {pid}: {command}" for pid, command in running.items()]
     faults += [f"left: mount {point}" for point in leftovers.mounts(place.folder)]
@@ -180,7 +191,7 @@ def left(place: Place) -> list[str]:
 
 
 def parts(place: Place) -> list[str]:
-    """Run all parts in order; return the faults of all of them."""
+    """Run all parts of the fresh machine check in order; return the failures of all parts."""
     prepare(place)
     bare = place.environment(str(place.programs))
     whole = place.environment(os.environ["PATH"])
@@ -195,7 +206,7 @@ def parts(place: Place) -> list[str]:
 
 
 def main() -> int:
-    """Run all parts in a new folder and delete the folder; return the exit code."""
+    """Run the fresh machine check in a new folder and delete the folder; return the exit code."""
     home = machine_cache().parent
     home.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()

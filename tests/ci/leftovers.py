@@ -1,4 +1,4 @@
-"""Processes, mounts and files that a run left, found by the name of the run's folder.
+"""Find processes, mounts and files that a test run left, by the name of the run's folder.
 
 Everything that a run makes is inside one folder (clone, cache, temporary files). So every process
 that still refers to this folder belongs to the run. Processes of other runs on the same machine are
@@ -19,10 +19,11 @@ CLUSTER = re.compile(r"\.?[a-z0-9-]+-\d+-\d+(\..*)?")
 
 
 def processes(folder: Path) -> dict[int, str]:
-    """Return the processes that have the folder in their command, environment, directory or mounts.
+    """Return the processes that refer to a folder in their command, environment or directory.
 
-    A process in a mount namespace of the run is found by its mounts, because an overlay mount names
-    its folders. This process and its parents are left out.
+    Processes that have the folder in their mounts count too: a process in a mount namespace of the
+    run is found in this way, because an overlay mount names its folders. This process and its
+    parents are omitted.
     """
     if not Path("/proc/self/environ").exists():
         return {}
@@ -44,7 +45,10 @@ def mounts(folder: Path) -> list[str]:
 
 
 def files(temporary: Path, cache: Path) -> list[str]:
-    """Return the temporary files except pytest's own, and the folders of clusters made by tests."""
+    """Return the temporary files that a run left.
+
+    pytest's own files are omitted; the folders of clusters made by tests are included.
+    """
     left = [path for path in _entries(temporary) if not path.name.startswith("pytest-of-")]
     for name in ("embedded", "tmp"):
         left += [path for path in _entries(cache / name) if CLUSTER.fullmatch(path.name)]
@@ -52,7 +56,7 @@ def files(temporary: Path, cache: Path) -> list[str]:
 
 
 def await_none(folder: Path, seconds: float) -> dict[int, str]:
-    """Wait until no process of the run is left; return those that are left after the time limit.
+    """Wait until no process of the run exists; return the processes that exist after the limit.
 
     Args:
         folder: The folder of the run.
@@ -65,7 +69,7 @@ def await_none(folder: Path, seconds: float) -> dict[int, str]:
 
 
 def end(pids: dict[int, str]) -> None:
-    """Kill processes of the run, so that the machine stays clean even if the run failed."""
+    """Kill the remaining processes of a run, so that the machine stays clean if the run failed."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -81,7 +85,7 @@ def _told(entry: Path) -> bytes:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    # A process's files in /proc can't be read if it has ended or belongs to another user.
+    # The process has ended or belongs to another user, so its files in /proc can't be read.
     except OSError:
         return b""
 

@@ -1,4 +1,4 @@
-"""The programs of a minimal machine as README.md requires: Python, git, make, shell tools."""
+"""Programs of a minimal machine as README.md requires it: Python, git, make, shell tools."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ zcat
 
 
 def link_programs(folder: Path) -> None:
-    """Create a folder with links to these programs, for use as ``PATH``; skip missing programs."""
+    """Create a folder with links to the programs of a minimal machine, for use as ``PATH``.
+
+    Programs that this machine doesn't have are skipped.
+    """
     folder.mkdir()
     for name in (*ASKED, *SHELL_TOOLS.split()):
         if program := shutil.which(name):
             (folder / name).symlink_to(program)
-    # With a symbolic link, Python would look for its library next to the link.
+    # Don't link Python: with a symbolic link, it would look for its library next to the link.
     python = folder / "python3"
     python.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" "$@"\n')
     python.chmod(0o755)

@@ -1,6 +1,6 @@
 """Tests of the scheduled pull request that marks versions whose support has ended.
 
-It must be opened the day after a version's end of support, not earlier.
+The pull request must be opened on the day after a version's end of support, not earlier.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ printf '%s\\n' "$@" >> '{told}'
 
 
 class Checkout:
-    """A copy of the project with a git remote.
+    """Copy of the project with a git remote, for running `make facts` on a chosen date.
 
-    `make facts` runs there with a chosen date, and a fake `gh` only records its arguments.
+    A fake `gh` only records its arguments.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,7 +75,7 @@ class Checkout:
         ).stdout
 
     def facts(self, day: date) -> None:
-        """Write the tables as of a date."""
+        """Run `make facts`, which writes the tables of versions, as if `day` were today."""
         text = MAKE.format(python=sys.executable, tree=str(self.tree), day=day.isoformat())
         self._program("make", text)
         self.run("make", "facts")

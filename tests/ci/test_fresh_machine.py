@@ -20,7 +20,7 @@ perl pip pulumi rpm shellcheck ssh ssh-agent sshd wget
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that only refers to the folder in its environment variables."""
+    """Start a process that refers to a folder only in its environment variables."""
     with subprocess.Popen(
         ["sleep", "600"], env={**os.environ, "GIVEN": str(tmp_path / "cache")}, cwd="/"
     ) as process:

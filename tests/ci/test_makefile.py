@@ -31,7 +31,7 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
 
 
 def help_groups() -> dict[str, list[str]]:
-    """Return the targets in `make help` by the heading of their group."""
+    """Return the make targets in the output of `make help`, by the heading of their group."""
     shown = subprocess.run(
         ["make", "--no-print-directory", "help"],
         cwd=ROOT,
@@ -71,7 +71,7 @@ def person() -> dict[str, str]:
 
 
 def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
-    """A user can paste a line of help: the text after the target is a shell comment.
+    """A user can paste a line of `make help` into a shell: the text after the target is a comment.
 
     This must hold whatever quotes and special characters the text has.
     """
@@ -99,7 +99,8 @@ def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
 def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> None:
     project = tmp_path / "project"
     copy_project(project)
-    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    # Because requirements.lock has an old time stamp, `make` does not rebuild the virtual
+    # environment.
     os.utime(project / "requirements.lock", (0, 0))
     script = """
         line=$(make help | sed -n 's/^make env .*plain pulumi: //p')

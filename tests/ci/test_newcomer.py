@@ -1,4 +1,4 @@
-"""Tests of docs/contributing.md: its tasks exist, and its changes still apply to the code."""
+"""Tests of docs/contributing.md: the tasks it describes exist, and its diffs apply to the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_page_has_all_seven_tasks_and_each_ends_with_its_test() -> None:
 
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_its_changes_fit_the_code(name: str, tmp_path: Path) -> None:
-    """Only changes are applied here; `make test-newcomer` also runs the commands of the tasks."""
+    """This test only applies the page's diffs; `make test-newcomer` also runs its commands."""
     newcomer.copy(tmp_path)
     changes = [block for block in TASKS[name] if block.path or block.language == "diff"]
     assert changes

@@ -1,4 +1,4 @@
-"""Tests of docs/promises.md, which is generated from the marks of the tests."""
+"""Tests of docs/promises.md, which is generated from the pytest marks `promise` of the tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Tests of the GitHub workflows.
+"""Tests of the project's GitHub workflows.
 
-Actions are pinned, permissions are minimal, forks get no secrets, and the shell steps can run.
+Actions are pinned, permissions are minimal, pull requests of forks get no secrets, and the shell
+steps can run.
 """
 
 from __future__ import annotations
@@ -99,7 +100,10 @@ def test_permissions_are_none_at_the_top_and_named_in_each_job(path: Path) -> No
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
-    """A workflow that starts after a preview checks out nothing but the default branch."""
+    """A workflow that runs after the preview workflow checks out only the default branch.
+
+    It has rights that code of a pull request must not get.
+    """
     events = set(workflow(path)["on"])
     assert "pull_request_target" not in events
     assert ("workflow_run" in events) == (path.stem == "comment")
@@ -117,7 +121,8 @@ def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
 @pytest.mark.parametrize("name", JOBS, ids=by_name)
 def test_every_job_ends_and_keeps_no_credentials_in_its_checkout(name: str) -> None:
     job = JOBS[name]
-    if "uses" in job:  # The jobs of a called workflow have their own time limits.
+    # A job that calls another workflow has no time limit; the jobs of the called workflow have.
+    if "uses" in job:
         assert job["uses"].startswith("./.github/workflows/")
         return
     assert job["timeout-minutes"] <= 120
@@ -210,9 +215,11 @@ def test_a_shell_part_is_short_and_has_no_expression_pasted_in(name: str) -> Non
 
 @pytest.mark.parametrize("name", RUNS, ids=by_name)
 def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: str) -> None:
-    """A shell step must be a command that other tests or CI run, so that it is tested."""
+    """A shell step must be a command that CI or other tests also run, so that it is tested."""
     if name.startswith("release.publish."):
-        return  # The release.publish job has no checkout, so it runs nothing of the repository.
+        # The job `publish` of the release workflow has no checkout, so it runs no file of the
+        # repository.
+        return
     program, *arguments = RUNS[name]["run"].split()
     if program == "make":
         done = subprocess.run(
@@ -257,7 +264,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_what_was_changed_between_build_and_signature_is_not_signed(
     tmp_path: Path, changed: str
 ) -> None:
-    """The step of the publishing job must detect a file that was changed after the build job."""
+    """The publishing job must detect a file that was changed after the build job."""
     dist = tmp_path / "dist"
     dist.mkdir()
     (dist / "a.tar.gz").write_text("archive")
@@ -272,7 +279,8 @@ def test_what_was_changed_between_build_and_signature_is_not_signed(
         (dist / "a.tar.gz").write_text("other")
     (step,) = [step for step in JOBS["release.publish"]["steps"] if "sums" in step.get("name", "")]
     done = subprocess.run(
-        ["bash", "-e", "-c", step["run"]],  # GitHub's runner also starts a step with `bash -e`.
+        # GitHub's runner starts a shell step with `bash -e` too.
+        ["bash", "-e", "-c", step["run"]],
         cwd=dist,
         env={**os.environ, "SUMS": output.read_text().strip().removeprefix("sums=")},
         capture_output=True,
@@ -288,7 +296,7 @@ def test_the_documents_name_who_may_push_tags_and_what_protects_a_release() -> N
 
 
 def run_environment(tmp_path: Path, **given: str) -> tuple[int, str, dict[str, str]]:
-    """Run the script as a workflow's step does.
+    """Run a shell script as a step of a GitHub workflow does.
 
     Returns:
         The exit status, all output, and the variables that the script wrote to GITHUB_ENV.
@@ -374,7 +382,10 @@ def test_the_nightly_status_runs_mains_code_and_only_reads() -> None:
 def test_the_nightly_status_hands_on_its_secrets_in_files_and_the_exit_code(
     tmp_path: Path, key: str
 ) -> None:
-    """A program in place of `make` writes what it was given, and ends as on drift."""
+    """The workflow passes secrets to `make` in files and keeps the exit code of `make`.
+
+    A fake `make` prints its environment and arguments, and exits with 2, as it does on drift.
+    """
     project = tmp_path / "project"
     (project / ".github" / "scripts").mkdir(parents=True)
     script = project / STATUS

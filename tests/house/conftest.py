@@ -1,4 +1,4 @@
-"""Fixtures with trees of modules: small ones for tests, and the project's own."""
+"""Fixtures with source trees: small trees for tests, and the tree of this project."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def grow(tmp_path: Path) -> Callable[..., Tree]:
 
 @pytest.fixture(scope="session")
 def ours() -> Tree:
-    """Return the tree of all packages of the project and its `__main__.py`."""
+    """Return the source tree of this project: all packages and `__main__.py`."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     return Tree(ROOT, settings["importlinter"]["root_packages"])

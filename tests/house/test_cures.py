@@ -1,4 +1,4 @@
-"""Each setting that a host script's error message suggests exists in the stack file."""
+"""Each setting that a host script's error message suggests exists in the stack file's schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = {"sh", "service", "conf", "list", "sources"}
 
 
 def models(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models in a field's type annotation, including optional and annotated ones."""
+    """Return the pydantic models in a field's type annotation, also in unions and containers."""
     if get_origin(annotation) is Annotated:
         return models(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType, tuple, dict):
@@ -32,7 +32,7 @@ def models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def is_setting(section: str, path: str) -> bool:
-    """Return whether a section of the stack file has a setting with this path."""
+    """Check that a section of the stack file has a setting with this path."""
     found = models(SECTIONS[section])
     for word in path.strip(".").split("."):
         fields = {
@@ -47,7 +47,7 @@ def is_setting(section: str, path: str) -> bool:
 
 
 def named(path: Path) -> list[tuple[str, str]]:
-    """Return the settings that a script mentions outside its comments."""
+    """Return the settings that a host script mentions outside its comments."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     found = NAMED.findall("\n".join(lines))
     return [pair for pair in found if pair[1].rpartition(".")[2] not in FILES]

@@ -30,9 +30,9 @@ CALLED_BY_OTHERS = {
 
 
 def unused(*paths: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what no module of these paths uses, as its file and its name.
+    """Yield file and name of each definition in these paths that is not used in them.
 
-    Fields of classes are left out, because pydantic and JSON read them.
+    Fields of classes are omitted, because pydantic and JSON read them.
     """
     finder = Vulture(ignore_decorators=REGISTERED, ignore_names=list(CALLED_BY_OTHERS))
     finder.scavenge([str(path) for path in paths])
@@ -44,7 +44,8 @@ def unused(*paths: Path) -> Iterator[tuple[Path, str]]:
 
 
 def of_ours(*folders: str) -> list[str]:
-    # The engine and asyncssh call the plugins' methods.
+    # Plugins of the toolchain are omitted, because the Pulumi engine and asyncssh call their
+    # methods.
     return [
         f"{file.relative_to(ROOT)}: {name}"
         for file, name in unused(*(ROOT / folder for folder in folders))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Modules that `__main__.py` imports; it can't be imported itself without Pulumi.
+# Modules that `__main__.py` imports. `__main__.py` itself can't be imported without a Pulumi
+# engine.
 PROGRAM = (
     "components.inspection.observe",
     "pulumi",
@@ -33,7 +34,7 @@ COMMANDS = tuple(
 
 
 def loaded(*modules: str) -> set[str]:
-    """Return the modules that a new interpreter has loaded after importing `modules`."""
+    """Return the modules that a new Python interpreter has loaded after importing `modules`."""
     program = "import importlib, json, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     ending = "\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
@@ -78,7 +79,10 @@ def test_no_process_imports_what_it_does_not_use(
 
 
 def test_each_driver_and_resource_is_named_once() -> None:
-    """Only one module of the components defines these names; policies and simulator copy them."""
+    """Only one module of `components` defines each of these names.
+
+    `policies` and the simulator may have copies, because they don't import that module.
+    """
     assigned = re.compile(r'^\w+(?:: \w+)? = "(?:nvidia\.com/gpu|gpu\.nvidia\.com)"', re.M)
     sources = (ROOT / "components").rglob("*.py")
     homes = {path.name for path in sources if assigned.search(path.read_text())}

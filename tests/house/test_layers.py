@@ -1,7 +1,7 @@
 """Tests of the layers contract in pyproject.toml.
 
-All modules must obey the contract, imports at run time too, and docs/architecture.md must describe
-it.
+All modules must obey the contract, also with imports at run time, and docs/architecture.md must
+describe the contract.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ CONTRACTS = tomllib.loads(PROJECT.read_text())["tool"]["importlinter"]
 PROGRAM = "__main__"
 
 FOREIGN = {
-    # The benchmark of an empty stack runs a file of its own layer.
+    # The benchmark of an empty stack runs a file that belongs to the same layer.
     "lab.benchmarks.empty_stack.__main__",
-    "policies.rules.own_rules",  # A user's own rules are in a folder that the settings name.
-    "toolchain.plugins.language_host.child",  # The language host runs the program of a Pulumi user.
+    # This module imports a user's own rules from a folder that the settings name.
+    "policies.rules.own_rules",
+    "toolchain.plugins.language_host.child",  # The language host runs the Pulumi program of a user.
     "toolchain.plugins.language_host.program",
 }
 """Modules that run code whose name is not in their text."""
@@ -108,6 +109,6 @@ def test_the_page_of_architecture_has_the_contract_as_its_table() -> None:
     assert table == list(contract.groups)
     together = [group for i, group in enumerate(table) if i not in contract.independent]
     known = {name.partition(".")[0] for group in together if len(group) > 1 for name in group}
-    # As docs/architecture.md says, only modules of `policies` may share a number and import each
-    # other.
+    # Only modules of `policies` may have the same layer number and import each other, as
+    # docs/architecture.md says.
     assert known == {"policies"}

@@ -1,4 +1,4 @@
-"""Tests that the files and modules exist that documents, Makefile, comments and code name."""
+"""Files and modules that documents, Makefile, comments and code mention must exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDERS = "|".join((*PACKAGES, "tests"))
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./{{}},*-]*[\w}}*]/?")
 DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
 EXAMPLES = {
-    # An example of a file in a user's own repository.
+    # Path in a comment that is an example of a file in a user's own repository.
     "components/base/image.py:tests/gpu-pod.yaml",
     "Makefile:lab/hardware/STACK.yaml",
 }
@@ -46,7 +46,7 @@ def broken_paths(text: str, there: Set[str]) -> Iterator[str]:
 
 
 def _each(path: str) -> Iterator[str]:
-    """Yield the paths that a path with braces stands for."""
+    """Yield all paths that a path with braces such as `a/{b,c}.py` means."""
     braces = re.search(r"\{([^{}]*)\}", path)
     if braces is None:
         yield path
@@ -56,7 +56,7 @@ def _each(path: str) -> Iterator[str]:
 
 
 def broken_names(text: str, tree: Tree) -> Iterator[str]:
-    """Yield the dotted names in a text that are neither a module nor a name in a module."""
+    """Yield the dotted names in a text that are neither a module nor a name defined in one."""
     packages = {name.rpartition(".")[0] for name in tree.modules}
     for match in DOTTED.finditer(text):
         name = match[0]

@@ -1,4 +1,7 @@
-"""The tests are found by feature: mirrors of packages, proofs, and no test that imports a test."""
+"""Tests of the layout of the tests.
+
+The folders of tests mirror the packages, each package has a test, and no module imports a test.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ MIRRORED = "components"
 
 
 def imported(text: str) -> Iterator[str]:
-    """Yield the dotted names that a module imports, also those that stand in functions."""
+    """Yield the dotted names that a module imports, also inside functions."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -33,7 +36,7 @@ def imports_of_tests(text: str) -> set[str]:
 
 
 def untested(packages: set[str], tests: dict[str, str]) -> set[str]:
-    """Return the packages without a test, in their mirror, that imports something of theirs.
+    """Return the packages that no test module in the corresponding folder of `tests` imports.
 
     Args:
         packages: Paths of packages, from the root.
@@ -53,7 +56,7 @@ def untested(packages: set[str], tests: dict[str, str]) -> set[str]:
 
 
 def texts() -> dict[str, str]:
-    """Return the text of each module below `tests` by its path from there."""
+    """Return the source text of each module below `tests`, by its path in that folder."""
     folder = ROOT / "tests"
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Proofs: tests that drive whole systems, each run by `make test-NAME`.
+"""Proofs: tests of whole systems, each run by `make test-NAME`.
 
-`python -m tests.proofs NAME` prints the files of a proof. A proof also runs the tests of features
-that belong to it, because its last line counts them.
+`python -m tests.proofs NAME` prints the test files of a proof. A proof also runs the unit tests of
+its topic, because its summary line counts them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # The longest file comes first, so that the processes end at about the same time.
+        # The file that runs longest comes first, so that the parallel test processes end at about
+        # the same time.
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/components/hosts"),
@@ -57,7 +58,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/simulator/test_maintenance.py",
             "tests/proofs/validation",
         ),
-        # Of all tests, those of a claimed version: the marker `versions` selects them.
+        # This proof selects from all tests those with the pytest marker `versions`: tests of a
+        # claimed version.
         "versions": ("tests",),
     }
 )

@@ -1,4 +1,4 @@
-"""Print the files of a proof: `python -m tests.proofs NAME`."""
+"""Print the test files of a proof: `python -m tests.proofs NAME`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that a run stops the plugins of a killed engine, but no plugin of another run."""
+"""Tests that a run stops the plugins of a killed engine, but no plugins of another run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def executable() -> Path:
 def running(
     executable: Path, engine: str, around: tuple[str, ...] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the Kubernetes plugin until the caller's `with` block ends."""
+    """Run a Kubernetes plugin process while the context lasts."""
     with subprocess.Popen(
         [*around, str(executable), engine],
         stdout=subprocess.PIPE,
@@ -68,7 +68,10 @@ def test_a_plugin_in_another_network_is_not_ended(executable: Path) -> None:
 def test_another_run_does_not_stop_a_policy_pack_from_rendering_a_chart(
     executable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A policy pack that lost its plugin would pass the release without checking it."""
+    """The plugin of another run's policy pack must not be stopped.
+
+    Without its plugin, the policy pack would accept a Helm release without checking it.
+    """
     monkeypatch.setenv("PATH", f"{executable.parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 1.0.0\n")

@@ -30,9 +30,10 @@ BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves the server's `files`. Names in `short` and `stuck` get only half of their content.
+    """HTTP handler that serves the server's `files`.
 
-    A response for a name in `stuck` then pauses until the server is released.
+    For names in `short` and `stuck` it sends only half of the content. For a name in `stuck` it
+    then pauses until the test releases the server.
     """
 
     def do_GET(self) -> None:
@@ -52,7 +53,7 @@ class Files(BaseHTTPRequestHandler):
             server.let_go.wait(30)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
+        """Discard the HTTP server's access log."""
 
 
 class FileServer(ThreadingHTTPServer):
@@ -83,7 +84,7 @@ def server() -> Iterator[FileServer]:
 
 @contextmanager
 def silent_server() -> Iterator[str]:
-    """Accept connections and never respond; yield the server's URL."""
+    """Accept connections but never respond; yield the URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -179,7 +180,10 @@ def test_silent_hosts_are_remembered_and_three_seconds_are_the_default() -> None
 
 
 def test_hosts_are_asked_at_the_same_time() -> None:
-    """Each server waits until both have a request, so sequential requests would fail."""
+    """Checksum files are requested in parallel.
+
+    Each of two servers responds only when both have a request, so sequential requests would fail.
+    """
     both = threading.Barrier(2, timeout=5)
 
     class Waiting(Files):
@@ -298,7 +302,7 @@ def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
 def test_a_release_is_fetched_checked_and_kept_with_its_companions(
     server: FileServer, tmp_path: Path
 ) -> None:
-    """One archive has Pulumi and its language host, which get separate cache entries."""
+    """One archive contains both Pulumi and its language host; each gets its own cache entry."""
     script = b"#!/bin/sh\necho v3.274.1\n"
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
     members = {f"pulumi/{name}": script for name in (*names, "pulumi-analyzer-policy-python")}

@@ -1,4 +1,4 @@
-"""Unit tests of where a tool comes from (PATH, cache, release or build), and of the messages."""
+"""Unit tests of how a tool is found (PATH, cache, release or build), and of the messages."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ esac
 
 
 def fake_go(folder: Path, fail: str = ":", version: str = "1.26.8") -> Path:
-    """Create a fake `go` command, because the real one compiles for minutes."""
+    """Create a fake `go` command, because the real compiler would take minutes."""
     path = folder / "go"
     path.write_text(GO.format(fail=fail, version=version))
     path.chmod(0o755)

@@ -24,7 +24,7 @@ def executable(folder: Path, name: str, text: str = "#!/bin/sh\nexit 1\n") -> Pa
 
 
 class Asker:
-    """Fake of the version check that returns `version` and counts its calls."""
+    """Fake version check that returns `version` and counts how often it was called."""
 
     def __init__(self, version: str | None) -> None:
         self.version = version

@@ -1,4 +1,7 @@
-"""The tool cache: keyed by version pins, complete or absent, built once by parallel runs."""
+"""Tests of the tool cache.
+
+Entries are keyed by version pins, complete or absent, and built once by parallel runs.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def toolchain(cache: Path) -> Toolchain:
 
 @pytest.fixture
 def go_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copy the go.mod folders, so that a test can change them."""
+    """Copy the folders with go.mod files, so that a test can change them."""
     copy = tmp_path / "go"
     shutil.copytree(modules.ROOT, copy)
     monkeypatch.setattr(modules, "ROOT", copy)
@@ -147,7 +150,8 @@ def test_a_run_killed_in_the_middle_leaves_nothing_that_is_used(
     entry = store.entry("etcd", "3.6.5", "key")
     assert store.read(entry) is None
     assert list((tmp_path / "staging").iterdir())
-    with store.lock(pytest.fail):  # The kernel has released the lock of the killed process.
+    # The lock is free again, because the kernel releases it when its process is killed.
+    with store.lock(pytest.fail):
         assert not (tmp_path / "staging").exists()
         store.publish(staged(store), ETCD, entry)
     assert store.read(entry) is not None
@@ -238,7 +242,10 @@ def test_the_folder_for_path_holds_the_same_file_and_not_a_link_to_it(tmp_path: 
 
 
 def test_a_warm_run_starts_no_process(tmp_path: Path) -> None:
-    """Python's audit events show that no subprocess, exec or fork happens in a new interpreter."""
+    """With a filled cache, `ensure` starts no process.
+
+    Python's audit events in a new interpreter show that no subprocess, exec or fork happens.
+    """
     chain = Toolchain(cache=tmp_path, search_path="")
     for name in chain.names():
         pin = PINS[name]

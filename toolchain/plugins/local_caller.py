@@ -43,7 +43,7 @@ _ANSWER = struct.Struct("=BB2x48x12xII")
 
 
 def refusal(peer: str, port: int) -> str:
-    """Return why a call must be refused; empty if the call is allowed.
+    """Return why a gRPC call must be rejected; empty if the call is allowed.
 
     Args:
         peer: The caller's address as gRPC writes it, for example ``ipv4:127.0.0.1:40000``.
@@ -75,7 +75,7 @@ def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
     """Return the user id that owns a connected socket; None if the kernel doesn't return it.
 
     Args:
-        near: Address and port of the socket.
+        near: Address and port of this end of the connection.
         far: Address and port of the other end.
     """
     ports = struct.pack("!HH", near[1], far[1])
@@ -89,7 +89,8 @@ def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
             kernel.send(header + question)
             answer = kernel.recv(8192)
-    except (AttributeError, OSError):  # The system is not Linux, or its kernel has no sock_diag.
+    # This system is not Linux, or its kernel does not support sock_diag.
+    except (AttributeError, OSError):
         return None
     if len(answer) < _HEADER.size + _ANSWER.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
         return None
@@ -106,5 +107,5 @@ def _entry(host: str, port: int) -> str:
 
 
 def message(reason: str) -> str:
-    """Return the error message for a caller that was refused."""
+    """Return the error message for a caller that was rejected."""
     return f"{reason}; wanted: the engine's, by user {os.geteuid()}; nothing was run"

@@ -15,7 +15,7 @@ _PACKAGES = {"pulumi": ".", "pulumi.runtime": "runtime"}
 
 
 def alone() -> None:
-    """Make ``pulumi.runtime.proto`` importable without running ``__init__`` of its parents."""
+    """Make ``pulumi.runtime.proto`` importable without running its parents' ``__init__``."""
     found = importlib.util.find_spec("pulumi")
     for root in found.submodule_search_locations or () if found else ():
         for name, folder in _PACKAGES.items():
@@ -24,7 +24,7 @@ def alone() -> None:
 
 
 def with_sdk() -> None:
-    """Import the whole SDK; the messages that are already imported stay the same objects."""
+    """Import the whole SDK; message classes that are already imported stay the same objects."""
     for name in _PACKAGES:
         del sys.modules[name]
     import pulumi

@@ -99,7 +99,9 @@ def _daemon_set(
                 # The chart also adds SYS_ADMIN if the configuration is a ConfigMap (0.20.0,
                 # templates/_helpers.tpl, requiresCapSysAdmin). Without SYS_ADMIN the toolkit
                 # ignores NVIDIA_VISIBLE_DEVICES.
-                "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}},
+                "securityContext": {"privileged": True}
+                if chart.privileges(plugin)
+                else {"capabilities": {"add": ["SYS_ADMIN"]}},
                 "volumeMounts": [
                     {"name": "configs", "mountPath": "/config"},
                     *({"name": volume, "mountPath": at} for volume, (_, at) in folders.items()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.charts.value_table import nearest_series
 from components.platforms.device_plugin import device_lists
 from components.platforms.feature_labels import written_twice
 from components.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
@@ -82,7 +83,7 @@ def _presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
 
 
 def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
-    if not plugin.version.startswith("0.19."):
+    if nearest_series("nvidia-device-plugin", plugin.version) != "0.19":
         return
     for name, file in {"config": plugin.config, **plugin.configs}.items():
         if file.flags.plugin.shared_devices_allocation_policy is not None:
@@ -137,7 +138,8 @@ def _values(plugin: DevicePluginSettings) -> Iterator[Fault]:
     from components.charts.value_table import table
 
     at = (_SECTION, "extraValues")
-    yield from check(table("nvidia-device-plugin", plugin.version), plugin.extra_values, at)
+    known = table("nvidia-device-plugin", plugin.version)
+    yield from check(known, plugin.extra_values, at, complete=not plugin.unknown_version)
     yield from foreign_environment(plugin.extra_values, at)
 
 

@@ -62,6 +62,7 @@ def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) 
     }
     if flags.nvidia_driver_root != "/" or strategies & set(CDI):
         result["nvidiaDriverRoot"] = flags.nvidia_driver_root
+    result |= privileges(plugin)
     if flags.mps_root:
         result["mps"] = {"root": flags.mps_root}
     if wanted := resources(plugin, site.plugin_memory):
@@ -69,6 +70,23 @@ def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) 
     if left_out := sorted(exclusions(site.pools)):
         result["affinity"] = _elsewhere(left_out)
     return merged(_registry(plugin, site, result), plugin.extra_values)
+
+
+def privileges(plugin: DevicePluginSettings) -> dict[str, Any]:
+    """Return the values that make the plugin's containers privileged; empty if they need not be.
+
+    A plugin that passes device specifications must run privileged, because Kubernetes' CPU manager
+    updates its containers (k8s-device-plugin v0.20.0, README.md, `PASS_DEVICE_SPECS`). The chart
+    only makes it privileged by `compatWithCPUManager`, which turns the flag on in every file.
+    """
+    passing = [
+        file.flags.plugin.pass_device_specs for file in (plugin.config, *plugin.configs.values())
+    ]
+    if not any(passing) or "securityContext" in plugin.extra_values:
+        return {}
+    if all(passing):
+        return {"compatWithCPUManager": True}
+    return {"securityContext": {"privileged": True}}
 
 
 def pod_annotations(plugin: DevicePluginSettings) -> dict[str, str]:

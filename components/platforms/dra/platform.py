@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from components.charts.value_check import check
+from components.charts.value_table import table
 from components.host_facts import HostFacts
 from components.kubernetes.resources import DRA_DRIVER, GPU
 from components.platforms import findings
@@ -64,10 +66,16 @@ class DraDriver(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield a fault if hosts run IMEX, because compute domains need the hosts' IMEX turned off.
+        """Yield faults of the chart's values, and of IMEX on hosts.
 
-        Source: NVIDIA GPU Operator documentation, "NVIDIA DRA Driver", prerequisites.
+        Compute domains need the hosts' IMEX turned off. Source: NVIDIA GPU Operator documentation,
+        "NVIDIA DRA Driver", prerequisites.
         """
+        dra = sections.sections.get("dra")
+        if isinstance(dra, DraSettings) and dra.extra_values:
+            known = table(values.CHART, dra.version)
+            at = ("dra", "extraValues")
+            yield from check(known, dra.extra_values, at, complete=not dra.unknown_version)
         if sections.driver is not None and sections.driver.imex_nodes:
             yield fault(
                 ("driver", "imexNodes"),
@@ -78,7 +86,9 @@ class DraDriver(Platform):
 
     def images(self) -> Iterator[str]:
         """Yield the image that the release needs."""
-        yield f"{values.IMAGE}:v{self.settings.version}"
+        given: Mapping[str, str] = self.settings.extra_values.get("image") or {}
+        tag = given.get("tag") or f"v{self.settings.version}"
+        yield f"{given.get('repository', values.IMAGE)}:{tag}"
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
         """Return a ResourceClaimTemplate for each pool and namespace."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.charts.extra_values import merged
 from components.kubernetes.labels import LABELS
 from components.kubernetes.resources import DRA_DRIVER
 from components.platforms.site import Site
@@ -32,7 +33,7 @@ def values(dra: DraSettings, site: Site) -> dict[str, Any]:
         images["image"] = {"repository": registry.rewritten(IMAGE)}
     if registry.pull_secret:
         images["imagePullSecrets"] = [{"name": registry.pull_secret}]
-    return {
+    values: dict[str, Any] = {
         **images,
         "gpuResourcesEnabledOverride": True,
         "resources": {
@@ -41,6 +42,7 @@ def values(dra: DraSettings, site: Site) -> dict[str, Any]:
         },
         "kubeletPlugin": {"tolerations": site.tolerations},
     }
+    return merged(values, dra.extra_values)
 
 
 def claim_template(

@@ -166,7 +166,8 @@ def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     from components.charts.value_table import table
 
     at = (_SECTION, "extraValues")
-    yield from check(table("gpu-operator", operator.version), extra, at)
+    known = table("gpu-operator", operator.version)
+    yield from check(known, extra, at, complete=not operator.unknown_version)
     yield from device_plugin_rules.foreign_environment(extra, at)
     policy = _at(extra, "clusterPolicy", "deployCR", default=True)
     cluster = _at(extra, "gpuCluster", "deployCR", default=False)

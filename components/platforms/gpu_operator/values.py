@@ -12,7 +12,7 @@ import yaml
 from components.charts.digests import pinned
 from components.charts.extra_values import merged
 from components.charts.images import NFD, NFD_DEFINITIONS, sections
-from components.charts.value_table import series_of
+from components.charts.value_table import nearest_series, series_of
 from components.kubernetes.resources import ALL_DISABLED
 from components.platforms.gpu_operator.images import sections_in_use
 from components.platforms.gpu_operator.mig_config import CONFIG_MAP, layouts
@@ -41,7 +41,12 @@ _RANCHER = {
 
 def definitions(version: str) -> list[str]:
     """Return the CustomResourceDefinitions in the folders `crds/` of the chart and its subchart."""
-    return sorted((*_DEFINITIONS, *(_SINCE_V26_7 if not version.startswith("v26.3.") else ())))
+    return sorted(
+        (
+            *_DEFINITIONS,
+            *(_SINCE_V26_7 if nearest_series("gpu-operator", version) != "v26.3" else ()),
+        )
+    )
 
 
 # Prefixes of labels that the operator, its operands and Node Feature Discovery set on nodes
@@ -203,7 +208,7 @@ def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
 def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values with every image taken from the private registry."""
     registry = site.registry
-    series = series_of(operator.version)
+    series = nearest_series("gpu-operator", operator.version)
     for section in sections():
         if series not in map(series_of, section.versions):
             continue

@@ -75,11 +75,11 @@ class DriverSettings(Model):
     the host itself.
 
     Only for the source `operator`: `precompiled` uses modules that are built and signed for one
-    kernel, and its `version` is a branch such as 595. `resource` creates an NVIDIADriver object in
-    place of the driver section of the ClusterPolicy. `imageRepository` and `image` select a driver
-    image that a site builds itself, as vGPU guests need. `digest` selects the image by digest and
-    requires that all nodes run the same operating system; without it the operator uses a tag, which
-    its publisher may move.
+    kernel, and its `version` is a branch such as 595, or any version of an own image. `resource`
+    creates an NVIDIADriver object in place of the driver section of the ClusterPolicy.
+    `imageRepository` and `image` select a driver image that a site builds itself, as vGPU guests
+    need. `digest` selects the image by digest and requires that all nodes run the same operating
+    system; without it the operator uses a tag, which its publisher may move.
     """
 
     source: DriverSource = Field(
@@ -147,11 +147,15 @@ class DriverSettings(Model):
                 "a whole driver version such as 595.91.07",
                 'write the whole version, or "precompiled: true" with source operator',
             )
-        if self.precompiled and self.version is not None and not branch:
+        # NVIDIA tags its precompiled images by branch. An own image may have any tag, which the
+        # operator takes as it is (gpu-operator v26.7.0, api/nvidia/v1alpha1/nvidiadriver_types.go,
+        # GetPrecompiledImagePath).
+        own = self.image is not None or self.image_repository is not None
+        if self.precompiled and self.version is not None and not branch and not own:
             raise refuse(
                 f"precompiled with version {show(self.version)}",
-                "a branch, as the precompiled images are tagged",
-                f'write "{self.version.split(".")[0]}"',
+                "a branch, as NVIDIA's precompiled images are tagged",
+                f'write "{self.version.split(".")[0]}", or name your own image by imageRepository',
             )
         if self.precompiled and self.digest is not None:
             raise refuse(

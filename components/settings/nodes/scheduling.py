@@ -17,7 +17,7 @@ from components.base.names import (
     is_dns_subdomain,
 )
 from components.settings.nodes.cards import Cards
-from components.settings.nodes.taint import Taint
+from components.settings.nodes.taint import Taint, Toleration
 from policies.faults import refuse, show
 
 
@@ -81,7 +81,11 @@ class NamespaceLimit(Model):
 
 
 class SchedulingSettings(Model):
-    """Settings of single nodes, priority classes, and limits of namespaces."""
+    """Settings of single nodes, priority classes, and limits of namespaces.
+
+    The pods of the GPU software and of the validation tolerate the taints of their pools.
+    `tolerations` adds tolerations for taints that others set, such as a cloud's spot nodes.
+    """
 
     node_features: NodeFeatures = Field(
         default=NodeFeatures.PROGRAM, description="program or rule", examples=["program"]
@@ -91,6 +95,11 @@ class SchedulingSettings(Model):
     )
     priority_classes: tuple[PriorityClass, ...] = Field(
         default=(), description="a list of priority classes"
+    )
+    tolerations: tuple[Toleration, ...] = Field(
+        default=(),
+        description="a list of tolerations of the GPU software's pods, for taints of others",
+        examples=["[{key: cloud.google.com/gke-spot, operator: Exists}]"],
     )
     limits: tuple[NamespaceLimit, ...] = Field(
         default=(), description="a list of namespaces with maxCards"

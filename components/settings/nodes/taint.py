@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
@@ -75,6 +75,63 @@ class Taint(Model):
         """Return the taint as `key=value:Effect`, or `key:Effect` without a value."""
         pair = f"{self.key}={self.value}" if self.value else self.key
         return f"{pair}:{self.effect}"
+
+
+class TolerationOperator(StrEnum):
+    """Comparison of a toleration with a taint: any value, or an equal value."""
+
+    EXISTS = "Exists"
+    EQUAL = "Equal"
+
+
+class Toleration(Model):
+    """A toleration of pods; without a key it tolerates every taint with the effect.
+
+    Source: Kubernetes, core/v1, Toleration. `tolerationSeconds` is not accepted, because pods that
+    advertise GPUs must stay on their nodes.
+    """
+
+    key: StrictStr = Field(
+        default="",
+        max_length=317,
+        description="a taint key, or nothing for any key",
+        examples=["cloud.google.com/gke-spot"],
+    )
+    operator: TolerationOperator = Field(
+        default=TolerationOperator.EQUAL, description="Exists or Equal", examples=["Exists"]
+    )
+    value: LabelValue = Field(
+        default="", description="a taint value, or nothing", examples=['"true"']
+    )
+    effect: Effect | None = Field(
+        default=None,
+        description="NoSchedule, PreferNoSchedule or NoExecute; nothing: any effect",
+        examples=["NoSchedule"],
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        exists = self.operator is TolerationOperator.EXISTS
+        if not self.key and not exists:
+            raise refuse(
+                "a toleration without key, with operator Equal",
+                "operator Exists, which Kubernetes requires without a key",
+                'write "operator: Exists", or a key',
+            )
+        if exists and self.value:
+            raise refuse(
+                f"operator Exists with value {show(self.value)}",
+                "no value: Exists tolerates every value",
+                "remove the value",
+            )
+        return self
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """Return the toleration in the API server's form, which omits empty fields."""
+        parts = {"key": self.key, "operator": str(self.operator), "value": self.value}
+        parts |= {"effect": str(self.effect)} if self.effect else {}
+        return {name: part for name, part in parts.items() if part}
 
 
 # Node Feature Discovery's worker in the device plugin's chart 0.20.0 tolerates only the value

@@ -1,7 +1,7 @@
-"""Plain Pulumi program with the same resources, without configuration, inspection and rules.
+"""Plain Pulumi program with the same resources as this project's stack, for comparison.
 
-The file `resources.json` in the same folder lists the resources in the state of this project's
-stack, parents first; secrets stay secrets.
+It has no configuration, inspection or rules. The file `resources.json` in the same folder lists the
+resources from the state of this project's stack, parents first. Secret values stay Pulumi secrets.
 """
 
 import json
@@ -13,7 +13,8 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
-#: Functions instead of classes, because the SDK loads an API group when a class is first used.
+#: The values are functions instead of classes, because the SDK loads an API group when one of its
+#: classes is first accessed.
 CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
     "pulumi:providers:command": lambda: command.Provider,
     "pulumi:providers:kubernetes": lambda: k8s.Provider,
@@ -28,7 +29,7 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
 
 
 def given(value: Any) -> Any:
-    """Return an argument in which each secret is an output that the engine keeps secret."""
+    """Return an argument in which each marked secret value is a secret Pulumi output."""
     if isinstance(value, dict):
         if value.keys() == {declared["secret"]}:
             return pulumi.Output.secret(value[declared["secret"]])

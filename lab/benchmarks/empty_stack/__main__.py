@@ -1,7 +1,7 @@
 """Host preparation with empty scripts that only restart containerd: the minimum time of B1.
 
-What remains is the inspection, the engine with its state, the upload of the steps, and four SSH
-logins.
+The remaining time is that of the inspection, the Pulumi engine with its state, the upload of the
+scripts, and four SSH logins per host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from components.hosts.script import Declaration
 
 
 def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Declaration]:
-    """Return a function that makes a script with this text, with the same uploaded files."""
+    """Return a replacement for the function `script`.
+
+    The replacement declares the script `text`, and uploads the same files as the original.
+    """
 
     def made(*args: Any) -> Declaration:
         whole = script(*args)

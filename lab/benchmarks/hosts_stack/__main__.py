@@ -1,6 +1,6 @@
-"""Host preparation of the product as a separate program: inspect, prepare, runtime.
+"""This project's host preparation as a separate Pulumi program: inspect, prepare, runtime.
 
-The program uses the same modules in the same order as the product's own program, but without a
+The program calls the same modules as this project's main program, in the same order, but has no
 cluster. The variable GPU_CLUSTER_INSPECTION restricts the inspection to hosts.
 """
 

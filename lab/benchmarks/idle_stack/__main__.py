@@ -1,4 +1,4 @@
-"""As many commands as the host preparation has, all of them empty: the engine's own cost."""
+"""Pulumi program with the commands of the host preparation, all empty: the engine's own cost."""
 
 from __future__ import annotations
 

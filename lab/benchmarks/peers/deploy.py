@@ -1,4 +1,7 @@
-"""End state of B1 as a pyinfra deploy: operations, and commands that run only after a change."""
+"""pyinfra deploy that brings hosts to the end state of benchmark B1.
+
+Files are copied by operations; commands run only if the file that they depend on has changed.
+"""
 
 from pyinfra import host
 from pyinfra.operations import files, server
@@ -7,7 +10,7 @@ wanted = host.data.wanted
 
 
 def put(path: str) -> files.put:
-    """Copy one expected file to the host."""
+    """Copy one file from the folder of expected files to the host."""
     return files.put(name=path, src=f"{wanted}{path}", dest=path, mode=False)
 
 

@@ -1,5 +1,6 @@
-"""Test site of unprepared hosts for real kubelets: hosts, network, registry and packages.
+"""Test site of unprepared hosts, on which real kubelets are installed.
 
-The hosts are the simulator's, with their own network, control groups and devices in addition. `up`
-installs everything else: packages with apt, images from the site's registry.
+The site has hosts, a network, an image registry and a package repository. The hosts are those of
+`lab.simulator.hosts`, with their own network, control groups and devices. `pulumi up` installs
+everything else: packages with apt, and images from the site's registry.
 """

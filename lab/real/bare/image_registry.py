@@ -1,4 +1,4 @@
-"""Image registry of the site: serves the images that real nodes pull, over HTTP on loopback.
+"""Image registry of the test site: serves container images over HTTP on loopback.
 
 Source: OCI Distribution Specification 1.1, "Pull".
 """
@@ -31,10 +31,12 @@ _ASKED = re.compile(r"/v2/(?P<name>[a-z0-9/_.-]+)/(?P<kind>manifests|blobs)/(?P<
 
 
 def tags(kubeadm: Path, version: str) -> dict[str, str]:
-    """Return the tags of the images that kubeadm pulls for a Kubernetes version, by image name.
+    """Return the tags of the images that kubeadm pulls for a Kubernetes version.
+
+    The keys are image names.
 
     Args:
-        kubeadm: kubeadm of that version.
+        kubeadm: Path of the kubeadm program of that version.
         version: Version of Kubernetes.
     """
     command = [str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{version}"]
@@ -46,11 +48,11 @@ def tags(kubeadm: Path, version: str) -> dict[str, str]:
 def images(
     programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
 ) -> dict[str, image.LayeredImage]:
-    """Return all images by name and tag.
+    """Return all images of the registry by name and tag.
 
     Args:
-        programs: Programs that run on nodes, by name.
-        kubernetes: Programs of static pods, by version and name.
+        programs: Paths of the programs in the tests' image, by name.
+        kubernetes: Paths of Kubernetes programs, by version and name.
     """
     layer = image.parts(programs)
     found = {name: image.LayeredImage.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
@@ -68,7 +70,7 @@ def images(
 
 @contextlib.contextmanager
 def served(held: Mapping[str, image.LayeredImage]) -> Iterator[int]:
-    """Serve images over HTTP; yield the port."""
+    """Serve container images over HTTP; yield the server's port."""
     blobs = {digest: blob for each in held.values() for digest, blob in each.blobs.items()}
 
     class Handler(BaseHTTPRequestHandler):

@@ -28,13 +28,13 @@ exec unshare --net --cgroup "$@" """
 
 @dataclass(frozen=True)
 class Machine:
-    """One host of the site.
+    """Host of the test site on which a real kubelet is installed.
 
     Attributes:
         cluster: Cluster name under which `lab.simulator.hosts` removes the host.
         name: Name of the host and the node.
         address: IP address in the site's network.
-        mock: GPUs of the host.
+        mock: GPUs of the host, as simulated by the mock NVML library.
     """
 
     cluster: str
@@ -51,7 +51,8 @@ class Machine:
     def _group(self) -> str:
         """Return the unique name of the host's control groups.
 
-        Hosts of other sites may have the same host name.
+        The group name contains the cluster, because hosts of several clusters may have the same
+        name.
         """
         return f"{self.cluster}-{self.name}"
 
@@ -62,7 +63,7 @@ class Machine:
         Raises:
             RealError: The host isn't booted.
         """
-        # After the boot, the child of the host's first process is sshd.
+        # Once the host has booted, the only child of its first process is sshd.
         with contextlib.suppress(OSError, ValueError):
             root = namespaced.root(self.folder)
             parent = Path(f"/proc/{root.parts[2] if root else 0}")
@@ -74,10 +75,10 @@ class Machine:
         )
 
     def start(self, parts: Mapping[str, Path], authorized_key: str) -> None:
-        """Boot the host without any software, except the driver's library and devices.
+        """Boot the host with the NVIDIA driver's library and devices, but without other software.
 
         Args:
-            parts: The mock library and the probe, by file name.
+            parts: Paths of the mock NVML library and of the test program `probe`, by file name.
             authorized_key: Public key that may log in as root.
         """
         ssh = self.folder / "ssh"
@@ -108,7 +109,7 @@ class Machine:
         self.run(BARE)
 
     def run(self, command: str, limit: float = LIMIT) -> str:
-        """Run a shell command on the host without SSH; return its output."""
+        """Run a shell command in the host's namespaces, not over SSH; return its output."""
         place = f"host {self.name}"
         return run_in(self.pid, place, command, limit, (*NAMESPACES, "-C"))
 

@@ -1,4 +1,4 @@
-"""Network add-on of the site, as set in a stack file's `kubernetesPackages.init.network`."""
+"""Network add-on of the test site, for the setting `kubernetesPackages.init.network`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _NAME = "site-network"
 
 
 def manifests(registry: str, service: str, endpoint: str) -> str:
-    """Return a DaemonSet that installs the CNI plugin and serves the API server's service address.
+    """Return manifests of a DaemonSet that installs a CNI plugin on each node.
+
+    The DaemonSet also makes the API server reachable at the address of the service `kubernetes`.
 
     Args:
         registry: Host and port of the image registry.

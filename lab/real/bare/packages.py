@@ -1,6 +1,7 @@
-"""Apt repository of the site: container runtime, Kubernetes and NVIDIA's programs, built here.
+"""Packages of the test site's apt repository, built on this machine.
 
-The kubelet's unit is that of the official packages (kubernetes/release 158b735,
+They contain the container runtime, Kubernetes and NVIDIA's programs. The kubelet's systemd unit is
+that of the official packages (kubernetes/release 158b735,
 cmd/krel/templates/latest/kubelet/kubelet.service and kubeadm/10-kubeadm.conf).
 """
 
@@ -21,12 +22,12 @@ _UNITS = "/usr/lib/systemd/system"
 def packages(
     root: Path, programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
 ) -> list[Package]:
-    """Return all packages, with their official names and versions.
+    """Return the packages of the apt repository, with their official names and versions.
 
     Args:
-        root: Debian root with containerd and runc.
-        programs: Executables by name.
-        kubernetes: Kubernetes' programs by version and name.
+        root: Folder with a Debian file system in which containerd and runc are installed.
+        programs: Paths of NVIDIA's programs by name.
+        kubernetes: Paths of Kubernetes programs by version and name.
     """
     containerd, runc = catalogue.containerd(root)
     wrapped = {**runc.files, "/usr/sbin/runc.real": runc.files["/usr/sbin/runc"]}

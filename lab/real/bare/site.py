@@ -1,4 +1,4 @@
-"""Test site: an admin workstation ("desk") and hosts on one bridge, in network namespaces."""
+"""Test site: an admin workstation ("desk") and hosts, on one bridge between network namespaces."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DESK = "198.18.7.254"
 
 @dataclass
 class Site:
-    """Hosts, and the desk: the network namespace of the admin workstation.
+    """Running test site: its hosts, and the "desk", a network namespace for the admin workstation.
 
     Attributes:
-        desk: Process in the desk's network.
+        desk: Process that keeps the desk's network namespace alive.
         machines: The hosts.
     """
 
@@ -38,11 +38,11 @@ class Site:
 
     @property
     def at_the_desk(self) -> tuple[str, ...]:
-        """Return the command prefix that runs a command in the desk's network."""
+        """Return the command prefix that runs a command in the desk's network namespace."""
         return ("nsenter", "-t", str(self.desk.pid), "-n", "--")
 
     def open(self) -> None:
-        """Create the bridge once the desk has its own network namespace."""
+        """Wait until the desk has its own network namespace, then create the bridge there."""
         ours, own = Path("/proc/self/ns/net"), Path(f"/proc/{self.desk.pid}/ns/net")
         while own.readlink() == ours.readlink():
             time.sleep(0.02)
@@ -52,16 +52,19 @@ class Site:
         )
 
     def run(self, command: str, limit: float = LIMIT) -> str:
-        """Run a shell command at the desk; return its output."""
+        """Run a shell command in the desk's network namespace; return its output."""
         return run_in(self.desk.pid, "the desk", command, limit)
 
     def serve(self, near: int, port: int) -> None:
-        """Make a server on this machine's loopback reachable on the loopback of all hosts."""
+        """Make a server on this machine's loopback reachable on the loopback of all hosts.
+
+        The server listens on `port`; the hosts connect to the port `near`.
+        """
         for machine in self.machines:
             self._relays.append(Relay(End(machine.pid, near), End(0, port)))
 
     def connect(self, machine: Machine) -> None:
-        """Connect a host to the bridge."""
+        """Connect a host to the bridge; wait until the desk can reach its SSH server."""
         name, pid = machine.name, machine.pid
         self.run(
             f"ip link add {name} type veth peer name node0 netns {pid}; "
@@ -74,7 +77,7 @@ class Site:
         self._until(f"sshd of {name}", f"bash -c 'exec 3<>/dev/tcp/{machine.address}/22'")
 
     def close(self) -> None:
-        """Close the relays and end the desk; the bridge is removed with its network."""
+        """Close the relays and kill the desk's process; the kernel then removes the bridge."""
         for relay in self._relays:
             relay.close()
         self.desk.kill()
@@ -96,13 +99,13 @@ class Site:
 def running(
     cluster: str, machines: Sequence[Machine], parts: Mapping[str, Path], key: str
 ) -> Iterator[Site]:
-    """Start desk and hosts; at the end, remove everything.
+    """Start the desk and the hosts; remove both at the end.
 
     Args:
         cluster: Cluster name of the hosts.
         machines: The hosts.
-        parts: The mock library and the probe, by file name.
-        key: Public key that may log in.
+        parts: Paths of the mock NVML library and of the test program `probe`, by file name.
+        key: Public SSH key that may log in to the hosts as root.
     """
     # setpriv kills the desk's process when this process ends for any reason.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"]

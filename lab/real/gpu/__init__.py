@@ -1,1 +1,1 @@
-"""This project's program on the real GPUs of this machine."""
+"""Run this project's Pulumi program on the real GPUs of this machine."""

@@ -1,8 +1,8 @@
-"""Run this project on this machine's GPUs; run by `make test-gpu`.
+"""Run this project on this machine's GPUs (`make test-gpu`).
 
-A control plane, a kubelet, containerd and NVIDIA's device plugin are started in namespaces of this
-machine, with the machine's own driver and devices. Then `up` counts the GPUs, and every one runs a
-kernel. Everything is removed at the end.
+A control plane, a kubelet, containerd and NVIDIA's device plugin are started in Linux namespaces of
+this machine, with the machine's own driver and devices. Then `up` counts the GPUs, and a CUDA
+kernel runs on every GPU. Everything is removed at the end.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COPY_TEST: Json = {
 
 
 def main() -> int:
-    """Run the steps and print a line for each; return 1 if a step fails."""
+    """Run the steps of `make test-gpu` and print a line for each; return 1 if a step fails."""
     gpus, problem = HostGpus.find(), build.missing()
     if problem or not gpus:
         problem = problem or "`nvidia-smi -L` lists no GPU"
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def show_host() -> None:
-    """Print what the inspection of hosts says about this machine."""
+    """Print what this project's inspection of hosts reports about this machine."""
     done = subprocess.run(
         ["sh"], input=probe(), capture_output=True, text=True, timeout=60, check=True
     )
@@ -111,10 +111,11 @@ def running(gpus: HostGpus) -> Iterator[Lab]:
 
 
 def sample(folder: Path) -> Path:
-    """Compile the CUDA program; return its path.
+    """Compile the CUDA program that runs a kernel; return the program's path.
 
     Raises:
-        BuildError: There is no CUDA compiler, or it failed; the message has its last lines.
+        BuildError: No CUDA compiler was found, or it failed; the message has the last lines of its
+            output.
     """
     compiler = os.environ.get("NVCC") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not Path(compiler).exists():
@@ -140,7 +141,7 @@ def sample(folder: Path) -> Path:
 
 
 def host_stack(context: str) -> Json:
-    """Return a stack with this machine as a host, for the preparation of its container runtime."""
+    """Return a configuration with this machine as a host whose container runtime is prepared."""
     return {
         "version": "v1",
         "kubernetes": {"context": context},
@@ -159,7 +160,7 @@ def host_stack(context: str) -> Json:
 
 
 def gpu_stack(context: str, number: int) -> Json:
-    """Return the stack that counts and validates this machine's GPUs."""
+    """Return a configuration with which `up` counts and validates this machine's GPUs."""
     document = stack.declared(context)
     document["pools"] = [{"name": "gpus", "nodes": [NODE], "gpusPerNode": number}]
     document["validation"]["tests"] = {"copy": COPY_TEST}
@@ -167,7 +168,7 @@ def gpu_stack(context: str, number: int) -> Json:
 
 
 def prove(lab: Lab, gpus: HostGpus) -> int:
-    """Run `up` twice, share the GPUs, validate, destroy; return 1 if a result is wrong."""
+    """Run `up` twice, share the GPUs, validate and destroy; return 1 if a result is wrong."""
     number = len(gpus.uuids)
     problems = []
     lab.request("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": objects.GPU_NODES}})

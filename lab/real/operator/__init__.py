@@ -1,1 +1,1 @@
-"""Compare NVIDIA's GPU Operator with the simulated one on the embedded control plane."""
+"""Compare NVIDIA's real GPU Operator with the simulated GPU Operator on embedded control planes."""

@@ -1,7 +1,7 @@
-"""Compare an operand of the real operator with that of the simulated one. Pure functions.
+"""Compare the objects of the real GPU Operator with those of the simulated GPU Operator.
 
-Only fields that the simulator sets are compared. Init containers, service accounts, mounts and
-probes are not simulated, because nothing in the simulation would read them.
+All functions are pure. Only fields that the simulator sets are compared. Init containers, service
+accounts, mounts and probes are not simulated, because nothing in the simulation would read them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from lab.real.operator.site import Seen
 
 Json = dict[str, Any]
-#: Accepted differences with their reasons. A listed difference that doesn't occur fails the run.
+#: Accepted differences with their reasons. The run fails if one of them no longer occurs.
 DIFFERENCES = {
     "nodes: nvidia.com/gpu.deploy.client": "a label of our pin, 26.7.0, that 24.3.0 doesn't know",
     "nvidia-device-plugin-daemonset: env DEVICE_LIST_STRATEGY": "with CDI 24.3.0 sets "
@@ -26,7 +26,10 @@ DIFFERENCES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """Comparison of one operand under one setting; `differs` has the differing values by path."""
+    """Comparison of one object of the real and the simulated operator under one setting.
+
+    `differs` has pairs of values (simulated, real) by the path of the field.
+    """
 
     setting: str
     operand: str
@@ -34,17 +37,17 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Return True if both operators agree."""
+        """Return True if the real and the simulated operator agree."""
         return not self.differs
 
     @property
     def listed(self) -> set[str]:
-        """Return the accepted differences that occurred."""
+        """Return the names of accepted differences that occurred in this comparison."""
         return {f"{self.operand}: {path}" for path in self.differs} & DIFFERENCES.keys()
 
     @property
     def problems(self) -> list[str]:
-        """Return messages about differences that are not accepted."""
+        """Return errors for differences that are not in `DIFFERENCES`."""
         return [
             f"{self.setting}: {self.operand}: {path}: the simulated operator has {simulated!r}; "
             f"wanted: {real!r}, as the real one; cure: mend the simulator, or list the difference"
@@ -54,7 +57,7 @@ class Verdict:
 
 
 def unshown(shown: set[str]) -> list[str]:
-    """Return messages about accepted differences that no setting showed."""
+    """Return errors for accepted differences that occurred under no setting."""
     return [
         f"{name}: both operators agree; wanted: the listed difference; cure: take it off the list"
         for name in DIFFERENCES
@@ -63,7 +66,7 @@ def unshown(shown: set[str]) -> list[str]:
 
 
 def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
-    """Yield comparisons of every operand, then of the order, the nodes and the status."""
+    """Yield comparisons of the objects, of their order, of the nodes and of the policy's status."""
     for key in sorted(simulated.objects.keys() | real.objects.keys()):
         both = [said(key[0], seen.objects.get(key)) for seen in (simulated, real)]
         yield Verdict(setting, key[1], differences(*both))
@@ -76,7 +79,7 @@ def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
 
 
 def said(kind: str, item: Json | None) -> Json:
-    """Return the compared fields of an object, by path."""
+    """Return the compared fields of a DaemonSet or RuntimeClass, by the field's path."""
     if item is None:
         return {"exists": False}
     owner = item["metadata"]["ownerReferences"][0]
@@ -118,7 +121,7 @@ def _container(container: Json) -> Json:
 
 
 def differences(simulated: Json, real: Json) -> dict[str, tuple[Any, Any]]:
-    """Return the differing values by path.
+    """Return pairs of differing values (simulated, real), by the path of the field.
 
     Environment variables that the simulator doesn't set are ignored.
     """

@@ -1,7 +1,7 @@
-"""Process of the real operator, in a chroot that resembles its image.
+"""Process of the real GPU Operator, in a chroot that resembles the operator's image.
 
-The operator reads the manifests of its operands in `/opt/gpu-operator`, and `/host-etc` of its
-image (gpu-operator v24.3.0, controllers/state_manager.go, docker/Dockerfile).
+The operator reads `/opt/gpu-operator` (manifests of its operands) and `/host-etc` in its image
+(gpu-operator v24.3.0, controllers/state_manager.go, docker/Dockerfile).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.simulator.ports import free_ports
 from toolchain.cache import link
 
 NAMESPACE = "gpu-operator"
-#: Operating system of the driver's image, which the operator takes from its own node.
+#: Operating system that the driver image is for. The operator reads it from the node it runs on.
 OS_RELEASE = 'ID="ubuntu"\nVERSION_ID="22.04"\n'
 LIMIT = 20.0
 
@@ -50,7 +50,7 @@ class Controller:
 
 @contextlib.contextmanager
 def running(kubeconfig: Path, folder: Path) -> Iterator[Controller]:
-    """Start the operator against a control plane; stop it when the context ends."""
+    """Start the operator against a control plane and yield it; stop it at the end."""
     root = folder / "root"
     _write(root, kubeconfig)
     health, metrics = free_ports(2)
@@ -87,7 +87,8 @@ def running(kubeconfig: Path, folder: Path) -> Iterator[Controller]:
 def _write(root: Path, kubeconfig: Path) -> None:
     files = operator_files()
     place = root / "opt" / "gpu-operator"
-    # Same paths as in the operator's image: docker/Dockerfile, "COPY assets" and "COPY manifests".
+    # The paths are those of the operator's image: docker/Dockerfile, "COPY assets" and "COPY
+    # manifests".
     shutil.copytree(files / "assets", place)
     shutil.copytree(files / "manifests", place / "manifests")
     link(build("operator")["gpu-operator"], root / "gpu-operator")

@@ -1,7 +1,7 @@
-"""ClusterPolicies rendered from this project's values with the chart of the tested release.
+"""ClusterPolicies for the comparison of the real GPU Operator with the simulated GPU Operator.
 
-Both operators get the same policy. `SETTINGS` has the compared settings, as gpu-operator v24.3.0
-understands them; `NEWER` has the settings that are not compared.
+They are rendered from this project's values with the chart of the tested release, v24.3.0.
+`SETTINGS` has the compared settings; `NEWER` has the settings that are not compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ DRIVER = {"source": "operator", "version": "550.54.15"}
 
 @dataclass(frozen=True)
 class Setting:
-    """One stack configuration; `labels` are on its nodes before the operator is installed."""
+    """One configuration under which both operators are compared.
+
+    `sections` are the stack file's sections that it changes; `labels` are set on the nodes before
+    the operator starts.
+    """
 
     name: str
     sections: Json = field(default_factory=dict)
@@ -91,8 +95,8 @@ SETTINGS = (
     Setting("operands off on all nodes", {}, {"nvidia.com/gpu.deploy.operands": "false"}),
 )
 
-#: Settings that are not compared, with the reason: this release doesn't have the setting, or one of
-#: the two operators doesn't support it.
+#: Settings that are not compared, with the reason: v24.3.0 doesn't have the setting, or one of the
+#: two operators doesn't support it.
 NEWER = {
     "`driver.kernelModuleType`": "24.3.0 has `useOpenKernelModules`, which no values of ours set",
     "`driver.precompiled`": "a DaemonSet for each kernel; simulated nodes have none",
@@ -105,7 +109,7 @@ NEWER = {
 
 
 def declared(setting: Setting) -> Cluster:
-    """Return the stack's configuration with a setting."""
+    """Return the whole stack configuration for a setting."""
     return load(
         {
             "version": "v1",
@@ -118,11 +122,11 @@ def declared(setting: Setting) -> Cluster:
 
 
 def rendered(helm: Helm, setting: Setting) -> Iterator[Json]:
-    """Yield the policy of a setting, and the ConfigMaps that the policy names.
+    """Yield the ClusterPolicy of a setting, and the ConfigMaps that the policy names.
 
-    The chart of the current release creates MIG manager's ConfigMap from values. The chart of the
-    tested release passes the text to the policy, which has no such field, so the ConfigMap is
-    created here.
+    The chart of the current release creates the MIG manager's ConfigMap from values. The chart of
+    the tested release would put the text into the policy, which has no such field; so this function
+    creates the ConfigMap.
     """
     cluster = declared(setting)
     chart = operator_files() / "deployments" / "gpu-operator"

@@ -1,6 +1,6 @@
-"""Test all settings on the simulated operator, then on the real operator, and compare the results.
+"""Apply all settings to the simulated, then to the real GPU Operator, and compare the results.
 
-Finally the real operator upgrades a driver, which the simulated operator doesn't support.
+At the end the real operator upgrades a driver, which the simulated operator doesn't support.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from lab.real.operator.policies import SETTINGS, Json, Setting, rendered
 
 
 def verdicts() -> Iterator[Verdict | upgrade.Fact]:
-    """Yield the comparison of each operand under each setting, then facts of a driver upgrade.
+    """Yield the comparisons of both operators' objects, then the checks of a driver upgrade.
 
     Raises:
-        RealError: A policy doesn't become ready; the message has the operator's last log lines.
+        RealError: A ClusterPolicy doesn't become ready; the message has the operator's last log
+            lines.
     """
     *objects, newer = policies(*SETTINGS, upgrade.SETTING)
     with (
@@ -43,11 +44,11 @@ def verdicts() -> Iterator[Verdict | upgrade.Fact]:
 
 
 def _lives() -> None:
-    """Accept the simulated operator as running, since it is a part of the embedded cluster."""
+    """Do nothing: the simulated operator runs as long as the embedded cluster runs."""
 
 
 def policies(*settings: Setting) -> list[list[Json]]:
-    """Return the policy and the ConfigMaps of each setting."""
+    """Return the ClusterPolicy and the ConfigMaps of each setting."""
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
         helm = Helm(Path(folder))
         try:

@@ -1,4 +1,4 @@
-"""Control plane on which first the simulated and then the real operator gets the same policy."""
+"""Control plane on which the simulated and the real GPU Operator get the same ClusterPolicy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lab.simulator.hardware import hardware_of
 from toolchain import cache_dir
 
 Json = dict[str, Any]
-#: Name of the embedded cluster; no stack has this name.
+#: Name of the embedded cluster of this comparison; no stack has this name.
 NAME = "real-operator-proof"
 POLICY = f"{operands.POLICIES}/{operands.POLICY}"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
@@ -43,11 +43,12 @@ SYSTEM = {
     "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
     "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
 }
-#: Timeout in seconds. The real upgrade controller checks pods only every two minutes (gpu-operator
-#: v24.3.0, controllers/upgrade_controller.go, plannedRequeueInterval).
+#: Timeout in seconds for upgrade states. The real upgrade controller checks pods only every two
+#: minutes (gpu-operator v24.3.0, controllers/upgrade_controller.go, plannedRequeueInterval).
 UPGRADE_LIMIT = 200.0
-#: Prefixes of labels and annotations that operators set on nodes. `operands.MIG_STATE` is ignored
-#: because MIG manager's program sets it, and with the real operator no MIG manager runs.
+#: Prefixes of the labels and annotations that operators set on nodes. `operands.MIG_STATE` is
+#: ignored, because the MIG manager's program sets it, and this program doesn't run with the real
+#: operator.
 PREFIXES = ("nvidia.com/",)
 SIMULATED_OPERATOR = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
 WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
@@ -55,13 +56,13 @@ WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
 
 @dataclass(frozen=True)
 class Seen:
-    """Objects and node state that an operator created until a policy was ready.
+    """What an operator created and set on nodes until a ClusterPolicy was ready.
 
     Attributes:
-        objects: Objects by kind and name.
+        objects: DaemonSets and RuntimeClasses by kind and name.
         order: Names of the DaemonSets in the order of their creation.
-        nodes: NVIDIA's labels and annotations by node.
-        status: Status of the policy.
+        nodes: NVIDIA's labels and annotations of each node, by node name.
+        status: Status of the ClusterPolicy.
     """
 
     objects: dict[tuple[str, str], Json]
@@ -72,14 +73,17 @@ class Seen:
 
 @dataclass
 class Site:
-    """Cluster with an operator; `lab` sends requests to it."""
+    """Embedded cluster on which a GPU Operator is tested.
+
+    `lab` sends requests to its API server.
+    """
 
     lab: Lab
 
     def apply(
         self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
     ) -> Seen:
-        """Apply a policy and return what an operator creates for it; see `applied`."""
+        """Apply a ClusterPolicy and return what the operator creates for it (see `applied`)."""
         with self.applied(setting, objects, alive) as version:
             return self._seen(version)
 
@@ -87,10 +91,10 @@ class Site:
     def applied(
         self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
     ) -> Iterator[str]:
-        """Create a policy, wait until it is ready, and delete everything at the end.
+        """Create a ClusterPolicy, wait until it is ready, and delete everything at the end.
 
         Args:
-            setting: Setting with the nodes' labels.
+            setting: Setting to which the policy belongs; its labels are set on the nodes.
             objects: The policy and its ConfigMaps.
             alive: Function that raises an error if the operator has ended.
 
@@ -112,7 +116,8 @@ class Site:
 
         try:
             self.lab.until(f"policy: {setting.name}", state, lambda found: found == "ready")
-            # The operator's upgrade controller sets these states.
+            # The operator's upgrade controller sets the upgrade state of each node if it manages
+            # the driver.
             if policy["spec"]["driver"]["enabled"]:
                 self.lab.until("upgrade states", self._upgraded, all, UPGRADE_LIMIT)
             yield version
@@ -175,7 +180,10 @@ class Site:
             self.lab.request("PATCH", f"{NODES}/{node['metadata']['name']}", {"metadata": gone})
 
     def _owned(self, path: str) -> list[str]:
-        """Return the names of objects of a collection, without those of the lab itself."""
+        """Return the names of the operator's objects at an API path.
+
+        The test's own objects are omitted.
+        """
         kept = (*SIMULATED_OPERATOR.items(), *WORKER.items())
         return [
             item["metadata"]["name"]
@@ -188,7 +196,7 @@ class Site:
 
     @contextlib.contextmanager
     def simulated(self) -> Iterator[None]:
-        """Run the simulated operator, which works while its pod exists."""
+        """Run the simulated operator, which is active as long as a pod with its labels exists."""
         self.lab.request("POST", DEPLOYMENTS, _workload("gpu-operator", SIMULATED_OPERATOR))
         try:
             yield
@@ -199,14 +207,14 @@ class Site:
 
     @contextlib.contextmanager
     def real(self, folder: Path) -> Iterator[controller.Controller]:
-        """Run the real operator."""
+        """Run the process of the real operator and yield it."""
         with controller.running(self.lab.plane.kubeconfig, folder) as running:
             yield running
 
 
 @contextlib.contextmanager
 def running() -> Iterator[Site]:
-    """Start the control plane with simulated nodes and the operator's own CRDs."""
+    """Start an embedded cluster with simulated nodes and the GPU Operator's CRDs; yield it."""
     folder = cache_dir() / "real" / "operator"
     lab = Lab(ControlPlane(NAME), {})
     simulator.down(NAME)
@@ -223,7 +231,7 @@ def running() -> Iterator[Site]:
         for name in policies.NODES:
             lab.until(f"node {name}: discovery", partial(lab.node, name), _discovered)
         site = Site(lab)
-        # Remove the labels that the simulator set for GPUs; a setting may set them again.
+        # Remove the GPU labels that the simulator has set. A setting may set them again.
         site.strip()
         yield site
     finally:
@@ -232,10 +240,10 @@ def running() -> Iterator[Site]:
 
 
 async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
-    """Return the names of DaemonSets created after a version that still exist, in order.
+    """Return the names of DaemonSets created after a resource version, in order.
 
-    The real operator may create a DaemonSet for a policy that was just deleted, which is then
-    garbage-collected.
+    DaemonSets that no longer exist are omitted: the real operator may create a DaemonSet for a
+    policy that was just deleted, which is then garbage-collected.
     """
     async with api.connect(lab.plane.access()) as client:
         events = client.watch(DAEMON_SETS, version, timeoutSeconds="1")
@@ -247,11 +255,12 @@ async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
 
 
 def _served(lab: Lab) -> bool:
-    """Check that the API server accepts ClusterPolicies."""
+    """Check that the API server serves the resource ClusterPolicy."""
     try:
         lab.request("GET", operands.POLICIES)
     except api.ApiError as error:
-        if error.code not in (404, 429, 503):  # No CRD yet (404), or "storage is (re)initializing".
+        # Status 404: the CRD doesn't exist yet. Status 429 or 503: "storage is (re)initializing".
+        if error.code not in (404, 429, 503):
             raise
         return False
     return True

@@ -1,6 +1,7 @@
-"""Driver upgrade by the real operator: its node labels, and how this project's rollout reacts.
+"""Checks of a driver upgrade by the real GPU Operator, and of this project's rollout meanwhile.
 
-One node is unchanged; the other node was cordoned by this project's program before.
+The checks read the operator's upgrade labels on two nodes: one node is free, and the other node was
+cordoned by this project's program before the upgrade.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from lab.real.operator.controller import NAMESPACE
 from lab.real.operator.site import NODES, POLICY, Json, Site
 from lab.simulator import api
 
-#: States of an upgrade in order (NVIDIA/k8s-operator-libs ea58a3ada15c, which gpu-operator v24.3.0
-#: uses, pkg/upgrade/consts.go and upgrade_state.go). `drain-required` occurs only if pods can't be
-#: deleted.
+#: Upgrade states of a node in order (NVIDIA/k8s-operator-libs ea58a3ada15c, which gpu-operator
+#: v24.3.0 uses, pkg/upgrade/consts.go and upgrade_state.go). `drain-required` occurs only if pods
+#: can't be deleted.
 STATES = (
     "upgrade-required",
     "cordon-required",
@@ -32,7 +33,7 @@ STATES = (
     "uncordon-required",
     "upgrade-done",
 )
-#: States of a node that was cordoned before, which the operator doesn't uncordon
+#: Upgrade states of a node that was already cordoned; the operator doesn't uncordon it
 #: (updateNodeToUncordonOrDoneState).
 _HELD = tuple(state for state in STATES if state != "uncordon-required")
 FREE, OURS = policies.NODES
@@ -46,7 +47,11 @@ _LIMIT = 400.0
 
 @dataclass
 class Seen:
-    """Versions of each node since the driver's change, and its labels and annotations before."""
+    """What was observed during a driver upgrade.
+
+    `nodes` has all versions of each Node object during the upgrade; `before` has the keys of the
+    labels and annotations that each node had before.
+    """
 
     nodes: dict[str, list[Json]] = field(default_factory=dict)
     before: dict[str, set[str]] = field(default_factory=dict)
@@ -102,7 +107,10 @@ def _upgraded(lab: Lab, alive: Callable[[], None]) -> Seen:
 
 
 async def _changes(lab: Lab, version: str) -> list[Json]:
-    """Return the nodes' versions since a resource version, from the first upgrade state on."""
+    """Return all versions of the Node objects since a resource version, in order.
+
+    Versions before a node's first upgrade state are omitted.
+    """
     async with api.connect(lab.plane.access()) as client:
         events = [it["object"] async for it in client.watch(NODES, version, timeoutSeconds="1")]
     begun: set[str] = set()
@@ -130,7 +138,7 @@ def _differs(found: Any, wanted: Any) -> str:
 
 
 def _at_work(seen: Seen) -> str:
-    """Check that the rollout leaves a node to the operator in all states but the last."""
+    """Check that this project's rollout leaves a node alone until its last upgrade state."""
     wrong = [
         (name, _state(node), left_alone(node))
         for name, nodes in seen.nodes.items()
@@ -141,7 +149,7 @@ def _at_work(seen: Seen) -> str:
 
 
 def _cordoned(seen: Seen) -> str:
-    """Check in which states the node is cordoned all the time."""
+    """Check in which upgrade states the node is always cordoned."""
     free = {_state(node) for node in seen.nodes[FREE] if not node["spec"].get("unschedulable")}
     return _differs([state for state in STATES if state not in free], list(STATES[2:6]))
 

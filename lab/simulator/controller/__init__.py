@@ -1,1 +1,1 @@
-"""Process that simulates device plugins, the GPU Operator and validation results of nodes."""
+"""Controller of the embedded cluster: simulates device plugins, GPU Operator and validation."""

@@ -1,4 +1,7 @@
-"""Simulate the GPU components of an embedded cluster; `embedded` starts and stops this process."""
+"""Run the controller that simulates the GPU components of an embedded cluster.
+
+`lab.simulator.embedded` starts and stops this process.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ LOOK = 2.0
 
 
 async def run(plane: ControlPlane) -> None:
-    """Run until SIGTERM, SIGINT, or until the cluster's folder is deleted."""
+    """Run the controller until SIGTERM, SIGINT, or until the cluster's folder is deleted."""
     from lab.simulator import hosts
 
     def root(host: str) -> Path | None:

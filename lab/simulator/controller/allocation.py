@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from lab.simulator.api import Json
 from lab.simulator.controller.devices import CORE, UNITS, Device
 
-#: Allocated devices by container name.
+#: Allocated devices of one pod, by container name.
 Given = dict[str, tuple[Device, ...]]
 
 REASON = "UnexpectedAdmissionError"
 
 
 class NotEnough(Exception):
-    """The kubelet would reject the pod; the text is the kubelet's message."""
+    """Error: the kubelet would reject the pod; the message is the kubelet's."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Want:
 
 
 def wants(pod: Json, resources: Iterable[str]) -> list[Want]:
-    """Return the devices that a pod's containers request, in the kubelet's order.
+    """Return the devices that a pod's containers request, in the kubelet's allocation order.
 
-    A share of a gpu-manager card counts as a whole card, because no two validation containers share
-    a card.
+    A container that requests a share of a gpu-manager card counts as requesting the whole card,
+    because no two validation containers share a card.
     """
     asked = set(resources)
     wanted = []
@@ -52,11 +52,11 @@ def wants(pod: Json, resources: Iterable[str]) -> list[Want]:
 
 
 def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Want]) -> Given:
-    """Allocate devices to the containers of one pod.
+    """Allocate devices to the containers of one pod, as the kubelet does.
 
     Args:
         devices: Healthy devices of the node.
-        taken: Ids of devices that other pods have.
+        taken: Ids of devices that are allocated to other pods.
         asked: Devices that the pod's containers request.
 
     Returns:

@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 
 #: Number of nodes that are processed in parallel.
 WORKERS = 16
-#: Seconds between two checks of the hosts' files.
+#: Seconds between two checks of the files of the simulated SSH hosts.
 LOOK = 0.25
 
-#: Label selectors of the watched pods, one watch per selector, because a label selector cannot
-#: combine different keys with "or".
+#: Label selectors of the watched pods. There is one watch per selector, because a label selector
+#: can't combine different keys with "or".
 SELECTORS = (
     f"app.kubernetes.io/name={stages.PLUGIN_NAME}",
     f"name={stages.STATIC_PLUGIN}",
@@ -36,13 +36,14 @@ SELECTORS = (
 
 
 class DevicePlugins:
-    """Keep the GPU resources of nodes and the results of pods up to date.
+    """Simulated device plugins: keep GPU resources of nodes and results of pods up to date.
 
-    Inputs are the declared objects and the simulated faults.
+    The results depend on the Kubernetes objects in the cluster and on the faults of the simulated
+    nodes.
     """
 
     def __init__(self, api: Api, preparation: Preparation, log_folder: Path) -> None:
-        """Prepare empty tables of nodes and pods."""
+        """Start without any known nodes and pods."""
         self._api = api
         self._preparation = preparation
         self._nodes: dict[str, judge.Node] = {}
@@ -56,7 +57,7 @@ class DevicePlugins:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run the simulation until cancelled."""
+        """Watch objects and process nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             group.create_task(self._watch_hosts())
@@ -90,7 +91,7 @@ class DevicePlugins:
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:
-        """Forget a deleted node."""
+        """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _files_changed(self, item: Json) -> None:
@@ -131,10 +132,10 @@ class DevicePlugins:
             await asyncio.sleep(LOOK)
 
     def _is_prepared(self, node: judge.Node, pods: list[judge.Pod]) -> bool:
-        """Check that the nvidia runtime is configured on a node.
+        """Check that the container runtime `nvidia` is configured on a node.
 
-        Either the files of its SSH host configure the runtime, or the operator's container toolkit
-        pod is ready, which would write these files.
+        Either files of the node's SSH host configure the runtime, or the GPU Operator's container
+        toolkit pod is ready, which would write these files.
         """
         if node.host is None:
             return True
@@ -145,9 +146,10 @@ class DevicePlugins:
     async def _work(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None or (node.host is not None and node.name not in self._prepared):
-            return  # The node is deleted, or its host's files are not checked yet.
+            return  # The node is deleted, or the files of its SSH host have not been checked yet.
         pods = list(self._pods[name].values())
-        # The operator's device plugin waits in an init container until the toolkit has run.
+        # The GPU Operator's device plugin waits in an init container until the container toolkit is
+        # ready.
         waits = any(pod.is_toolkit and not pod.ready for pod in pods)
         problem = judge.plugin_message(node, self._is_prepared(node, pods))
         for pod in pods:
@@ -170,7 +172,7 @@ class DevicePlugins:
                 await self._validations.work(node, pod, devices, problem)
 
     def _refusal(self, node: judge.Node, pod: judge.Pod) -> str | None:
-        """Return the configuration error with which a device plugin exits, or None."""
+        """Return the configuration error with which a node's device plugin would exit, or None."""
         file = self._configuration(node, pod) if pod.is_plugin else {}
         return judge.mig_message(node, pod.plugin, file)
 

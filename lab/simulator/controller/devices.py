@@ -26,7 +26,7 @@ UNITS = 100
 
 @dataclass(frozen=True)
 class Device:
-    """Device that a container can get.
+    """Device that the device plugin registers at the kubelet and that a container can get.
 
     Attributes:
         resource: Name of the extended resource.
@@ -65,7 +65,10 @@ def whole(node: str, indexes: Iterable[int], resource: str = marks.GPU) -> list[
 
 
 def strategy_of(file: Json, strategy: str) -> str:
-    """Return the MIG strategy; the environment variable overrides the configuration file."""
+    """Return the MIG strategy.
+
+    The environment variable overrides the plugin's configuration file.
+    """
     return str(strategy or (file.get("flags") or {}).get("migStrategy") or "none")
 
 

@@ -31,10 +31,10 @@ WORKERS = 8
 
 
 class Discovery:
-    """Keep the PCI labels of nodes consistent with the running worker pods."""
+    """Keep the PCI labels of nodes consistent with the running Node Feature Discovery workers."""
 
     def __init__(self, api: Api) -> None:
-        """Prepare empty tables of nodes, workers and operators."""
+        """Start without any known nodes, worker pods and operator pods."""
         self._api = api
         self._nodes: dict[str, bool] = {}
         self._seen: set[str] = set()
@@ -45,7 +45,7 @@ class Discovery:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run the simulation until cancelled."""
+        """Watch objects and process nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             for path, labels, changed, gone in (
@@ -72,7 +72,7 @@ class Discovery:
             self._queue.add(item["metadata"]["name"])
 
     def node_gone(self, item: Json) -> None:
-        """Forget a deleted node."""
+        """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _pod_changed(self, item: Json) -> None:
@@ -121,4 +121,4 @@ class Discovery:
 
 
 def _nothing(_: Json) -> None:
-    """Ignore a deleted worker pod, since the node keeps its labels."""
+    """Do nothing when a worker pod is deleted, because its node keeps the labels."""

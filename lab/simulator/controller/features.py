@@ -29,7 +29,7 @@ _PCI = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:([0-9a-f]{4})_)?([0-9a-
 
 
 def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
-    """Return the hardware features that a node's labels imply."""
+    """Return the hardware features that are derived from a node's labels."""
     devices = [
         {"vendor": match[2], **({"class": match[1]} if match[1] else {})}
         for key in labels
@@ -39,7 +39,7 @@ def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
 
 
 def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
-    """Check that a node with these features meets all terms of a rule."""
+    """Check that a node with these features meets all terms of a NodeFeatureRule's rule."""
     return all(
         any(
             all(
@@ -53,7 +53,7 @@ def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
 
 
 def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
-    """Return the labels and taints that a node gets from the rules."""
+    """Return the labels and taints that a node gets from NodeFeatureRules."""
     known = features(labels)
     result: Json = {"labels": {}, "taints": []}
     for item in sorted(rules, key=lambda item: str(item["metadata"]["name"])):
@@ -67,7 +67,7 @@ def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
 
 
 def _takes(key: str) -> bool:
-    """Check that a rule may set a label or taint key.
+    """Check that a NodeFeatureRule may set a label or taint with this key.
 
     The key needs a prefix, and the prefix must not be one of Kubernetes' own.
     """
@@ -77,7 +77,7 @@ def _takes(key: str) -> bool:
 
 
 def patch(node: Json, rules: list[Json]) -> Json | None:
-    """Return the merge patch that applies the rules' labels and taints to a node.
+    """Return the merge patch that gives a node the labels and taints of the NodeFeatureRules.
 
     Return None if the node is already up to date.
     """
@@ -100,7 +100,7 @@ class Features:
     """Keep the labels and taints of nodes consistent with the cluster's NodeFeatureRules."""
 
     def __init__(self, api: Api) -> None:
-        """Prepare empty tables of nodes and rules."""
+        """Start without any known nodes and NodeFeatureRules."""
         self._api = api
         self._nodes: dict[str, Json] = {}
         self._rules: dict[str, Json] = {}
@@ -109,7 +109,7 @@ class Features:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run the simulation until cancelled."""
+        """Watch objects and process nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             source = self.sources.source()
@@ -127,7 +127,7 @@ class Features:
                 self._queue.add(item["metadata"]["name"])
 
     def node_gone(self, item: Json) -> None:
-        """Forget a deleted node."""
+        """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _rule_changed(self, item: Json) -> None:

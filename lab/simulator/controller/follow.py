@@ -1,4 +1,4 @@
-"""Follow a collection of the API server: list, watch, and list again after a gap."""
+"""Follow the objects of an API path: list, watch, and list again after the watch has a gap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.simulator.api import Api, ApiError, Json
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the next attempt if the API server could not be reached.
+#: Seconds to wait before the next attempt if the API server can't be reached.
 RETRY = 0.5
 
 Seen = Callable[[Json], None]
@@ -28,8 +28,8 @@ async def follow(
 ) -> None:
     """Call `changed` for each existing or changed object, and `gone` for each deleted object.
 
-    Run until cancelled, and call `listed` after each list request. If the API server doesn't know
-    the resource, such as that of a missing CRD, the collection counts as empty.
+    Run until cancelled. Call `listed` after each list request. If the API server doesn't know the
+    resource, for example because its CRD is missing, there are no objects.
     """
     known: dict[str, Json] = {}
     while True:
@@ -65,16 +65,19 @@ async def follow(
 
 
 class Sources:
-    """Wait until several collections are listed; no decision may be made before that."""
+    """Wait until all watched collections have been listed once.
+
+    Before that, the controller must not decide anything, because it doesn't know all objects.
+    """
 
     def __init__(self, count: int) -> None:
-        """Set the number of API resource collections that must be listed first."""
+        """Set the number of collections that must be listed."""
         self._missing = set(range(count))
         self._given = 0
         self.complete = asyncio.Event()
 
     def source(self) -> Callable[[], None]:
-        """Return a function that `follow` calls after it has listed one of the collections."""
+        """Return a function that records that one collection was listed; `follow` calls it."""
         number = self._given
         self._given += 1
 

@@ -1,4 +1,4 @@
-"""Decide the status of a node's pods and GPU resources. All functions are pure."""
+"""Decide which status the pods and GPU resources of a simulated node get. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.simulator.controller.offered import CONFIG_LABEL, Plugin, owned, read_p
 
 @dataclass
 class Node:
-    """Simulated node as stored by the API server at resource version `version`."""
+    """State of a simulated node, from the Node object at resource version `version`."""
 
     version: int = field(compare=False)
     name: str
@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Pod:
-    """Pod of a device plugin, toolkit or validation, as stored at resource version `version`."""
+    """Device plugin, toolkit or validation pod, from the Pod object at version `version`."""
 
     version: int
     uid: str
@@ -54,12 +54,12 @@ class Pod:
 
     @property
     def path(self) -> str:
-        """Return the pod's path on the API server."""
+        """Return the API path of the pod."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
 def read_node(item: Json) -> Node | None:
-    """Return a simulated node from a Node object, or None if the node is not simulated."""
+    """Read the state of a simulated node from a Node object; return None for any other node."""
     notes = item["metadata"].get("annotations") or {}
     if marks.FAKE_NODE not in notes:
         return None
@@ -84,7 +84,7 @@ def _devices(text: str) -> Resources:
 
 
 def read_pod(item: Json) -> Pod:
-    """Return the state of a device plugin, toolkit or validation pod from a Pod object."""
+    """Read the state of a device plugin, toolkit or validation pod from a Pod object."""
     meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     # In the chart, GPU feature discovery and the MPS daemon have the same labels as the device
@@ -111,20 +111,20 @@ def read_pod(item: Json) -> Pod:
 
 
 def plugin_message(node: Node, prepared: bool) -> str | None:
-    """Return why device plugin pods of a node cannot run, or None if they can run."""
+    """Return why the device plugin can't run on a node, or None if it can."""
     if node.faults.plugin_message:
         return node.faults.plugin_message
     return None if prepared else faults.RUNTIME_NOT_CONFIGURED_MESSAGE
 
 
 def mig_message(node: Node, plugin: Plugin, file: Json) -> str | None:
-    """Return why a plugin rejects the MIG partitions of the node's GPUs, else None."""
+    """Return the error of a device plugin that rejects the MIG partitions of its node, or None."""
     unlike = strategy_of(file, plugin.strategy) == "single" and len(node.mig) > 1
     return faults.MIG_UNLIKE_MESSAGE if unlike else None
 
 
 def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources, Resources]:
-    """Return the capacity and the allocatable resources that a node should have.
+    """Return the capacity and the allocatable GPU resources that a node should have.
 
     When the plugin stops, allocatable becomes 0 and capacity stays (kubernetes v1.34,
     pkg/kubelet/cm/devicemanager, stopped endpoints).
@@ -144,16 +144,16 @@ def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources,
 
 
 def seen(node: Node, plugin: Plugin) -> list[int]:
-    """Return the indexes of the GPUs that a plugin sees."""
+    """Return the indexes of the GPUs that a device plugin sees on its node."""
     return [i for i in range(node.gpus) if plugin.visible is None or i in plugin.visible]
 
 
 def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
-    """Return the devices that a plugin reports as healthy.
+    """Return the devices that a device plugin reports as healthy.
 
     A critical XID makes one device of each resource unhealthy: of a GPU's replicas and MIG
-    instances, the plugin remembers only the last (k8s-device-plugin v0.19.3, internal/rm/health.go,
-    `parentToDeviceMap`).
+    instances, the device plugin remembers only the last (k8s-device-plugin v0.19.3,
+    internal/rm/health.go, `parentToDeviceMap`).
     """
     indexes = seen(node, plugin)
     registered = devices(node.name, indexes, file, plugin.strategy, node.mig)
@@ -170,14 +170,14 @@ def node_message(node: Node, problem: str | None) -> str:
 
 
 def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
-    """Return the outcome and the error message of a pod with the plugin's labels."""
+    """Return the outcome and the error message of a pod that has the device plugin's labels."""
     if problem and pod.is_plugin:
         return stages.CRASHING, problem
     return stages.RUNNING, ""
 
 
 def kernel_log(node: Node, problem: str | None, used: tuple[Device, ...]) -> str:
-    """Return the result of a test program that ran in a container, as a key of `logs.RUNS`."""
+    """Return the result of a CUDA test in a container, as a key of `logs.RUNS`."""
     is_broken = any(device.index == node.faults.kernel_fails for device in used)
     if problem or node.faults.validation_fails or not used or is_broken:
         return logs.FAILED

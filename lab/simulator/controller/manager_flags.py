@@ -14,14 +14,14 @@ import re
 
 from lab.simulator.api import Json
 
-#: First version that supports CRI; earlier versions support Docker only.
+#: First version of gpu-manager that supports CRI; earlier versions support Docker only.
 CRI = (1, 1, 0)
 COMMON = frozenset(
     {
         "allocation-check-period", "checkpoint-path", "device-plugin-path", "driver",
         "extra-config", "hostname-override", "kubeconfig", "node-labels", "query-addr",
         "query-port", "sample-period", "share-mode", "virtual-manager-path", "volume-config",
-        # Flags of the logging library glog.
+        # Flags that the logging library glog adds to a program.
         "alsologtostderr", "log-backtrace-at", "log-dir", "logtostderr", "stderrthreshold", "v",
         "version", "vmodule",
     }
@@ -60,7 +60,7 @@ def refusal(pod: Json) -> str:
     (container, *_) = pod["spec"]["containers"]
     tag = _TAG.search(container["image"])
     if tag is None:
-        return ""  # The flags of a user-built image are unknown.
+        return ""  # The image was built by the user, so its flags are unknown and not checked.
     old = tuple(map(int, tag.groups())) < CRI
     flags = _flags(container)
     known = COMMON | (BEFORE if old else SINCE)

@@ -37,7 +37,7 @@ FINISHED = ("Succeeded", "Failed")
 
 @dataclass
 class _Manager:
-    """Running MIG manager pod: its mounted ConfigMap, and the label value that was applied last."""
+    """State of a running MIG manager pod: its ConfigMap, and the layout that it applied last."""
 
     uid: str
     config_map: str
@@ -69,7 +69,7 @@ class MigManagers:
     """Simulate the MIG managers of all nodes."""
 
     def __init__(self, api: Api) -> None:
-        """Prepare empty tables of nodes and MIG manager pods."""
+        """Start without any known nodes and MIG manager pods."""
         self._api = api
         self._nodes: dict[str, tuple[str, str]] = {}
         self._managers: dict[str, _Manager] = {}
@@ -78,7 +78,7 @@ class MigManagers:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run the simulation until cancelled."""
+        """Watch objects and process nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             source = self.sources.source()
@@ -106,7 +106,7 @@ class MigManagers:
             self._queue.add(meta["name"])
 
     def node_gone(self, item: Json) -> None:
-        """Forget a deleted node."""
+        """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _pod_changed(self, item: Json) -> None:
@@ -116,9 +116,10 @@ class MigManagers:
             known and known.uid == meta["uid"]
         ):
             return
-        # The pod's volumes are the layouts and the GPU clients, in this order (`operand_objects`).
+        # The MIG manager's pod mounts two ConfigMaps: first the layouts, then the list of GPU
+        # clients (`operand_objects`).
         name = item["spec"]["volumes"][0]["configMap"]["name"]
-        # The real operator generates this ConfigMap for the hardware.
+        # This ConfigMap doesn't exist here; the real operator generates it for the node's hardware.
         made = name == operand_objects.MIG_LAYOUTS
         path = "" if made else f"/api/v1/namespaces/{meta['namespace']}/configmaps/{name}"
         self._managers[node] = _Manager(meta["uid"], path)
@@ -161,7 +162,10 @@ class MigManagers:
             manager.read = now
 
     async def _in_use(self, name: str) -> bool:
-        """Check that a pod uses GPUs of the node, which nvidia-mig-parted then cannot partition."""
+        """Check that a pod uses a GPU of the node.
+
+        Nvidia-mig-parted then can't partition the GPUs.
+        """
         selector = f"spec.nodeName={name}"
         pods, _ = await self._api.list("/api/v1/pods", fieldSelector=selector)
         return any(

@@ -1,7 +1,7 @@
-"""Read the settings of a device plugin pod, and find the plugin's resources. Pure functions.
+"""Settings of a device plugin pod, and the configuration that the plugin has loaded.
 
-Source: NVIDIA/k8s-device-plugin v0.20.0: api/config/v1 (configuration file), internal/rm
-(resources).
+All functions are pure. Source: NVIDIA/k8s-device-plugin v0.20.0: api/config/v1 (configuration
+file), internal/rm (resources).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Plugin:
 
 
 def read_plugin(item: Json) -> Plugin:
-    """Return the settings of a device plugin pod, from its container and volumes."""
+    """Read the settings of a device plugin pod from its container and volumes."""
     spec = item["spec"]
     containers = {container["name"]: container for container in spec["containers"]}
     own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin")
     if own is None:
-        return Plugin()  # A toolkit pod has no device plugin container.
+        return Plugin()  # A container toolkit pod has no device plugin container.
     environment = {
         variable["name"]: variable.get("value", "")
         for container in (own, *containers.values())
@@ -53,7 +53,7 @@ def read_plugin(item: Json) -> Plugin:
     maps = [
         volume["configMap"]["name"]
         for volume in spec.get("volumes") or []
-        # The operator also mounts an entrypoint script from a ConfigMap
+        # Skip the entrypoint script, which the GPU Operator also mounts from a ConfigMap
         # (assets/state-device-plugin).
         if "configMap" in volume and not volume["configMap"]["name"].endswith("-entrypoint")
     ]
@@ -67,14 +67,17 @@ def read_plugin(item: Json) -> Plugin:
 
 
 def _visible(listed: str) -> tuple[int, ...] | None:
-    """Return the indexes of the GPUs that a container sees; `void` and `none` mean no GPU."""
+    """Return the indexes of the GPUs that a container sees; None means all GPUs.
+
+    The values `void` and `none` mean no GPU.
+    """
     if listed == "all":
         return None
     return tuple(int(name) for name in listed.split(",") if name.isdigit())
 
 
 def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
-    """Return the plugin configuration of a node; empty if the configuration is invalid.
+    """Return the device plugin configuration of a node; {} if the configuration is invalid.
 
     If the label names an unknown configuration, the default applies (config-manager keeps the
     current configuration).
@@ -85,23 +88,24 @@ def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
 
 
 class Configurations:
-    """Configurations that the plugins have loaded; a changed ConfigMap has no effect by itself.
+    """Configurations that running device plugins have loaded, by pod UID.
 
-    The plugin reads its file when it starts. config-manager restarts the plugin if the node's label
-    changes, but not if the content changes (k8s-device-plugin v0.19.3, cmd/config-manager/main.go,
-    continuouslySyncConfigChanges and updateSymlink).
+    A changed ConfigMap has no effect by itself: the plugin reads its file when it starts.
+    config-manager restarts the plugin if the node's label changes, but not if the content changes
+    (k8s-device-plugin v0.19.3, cmd/config-manager/main.go, continuouslySyncConfigChanges and
+    updateSymlink).
     """
 
     def __init__(self) -> None:
-        """Start without any loaded configuration."""
+        """Start without any loaded configurations."""
         self._read: dict[str, tuple[str, Json]] = {}
 
     def of(self, uid: str, plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
-        """Return the configuration that a plugin has loaded.
+        """Return the configuration that a device plugin pod has loaded.
 
         Args:
             uid: UID of the plugin's pod.
-            plugin: Settings of the pod.
+            plugin: Settings of that pod.
             label: Value of the node's label, which names a configuration.
             data: Current content of the ConfigMap; empty if the ConfigMap isn't known yet.
         """
@@ -111,12 +115,12 @@ class Configurations:
         return known[1] if known else {}
 
     def forget(self, uid: str) -> None:
-        """Forget the configuration of a deleted pod."""
+        """Forget the loaded configuration of a deleted pod."""
         self._read.pop(uid, None)
 
 
 def owned(resources: Mapping[str, Any] | None) -> Resources:
-    """Return the resources of a node that NVIDIA's device plugin advertises."""
+    """Return those resources of a node that NVIDIA's device plugin advertises."""
     return {
         name: int(value)
         for name, value in (resources or {}).items()

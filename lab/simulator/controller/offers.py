@@ -23,7 +23,7 @@ Cards = tuple[dict[str, str], dict[str, str]]
 
 @dataclass
 class Node:
-    """Simulated node as stored by the API server at resource version `version`."""
+    """State of a simulated node, from the Node object at resource version `version`."""
 
     version: int = field(compare=False)
     name: str
@@ -36,7 +36,7 @@ class Node:
 
 
 def read_node(item: Json) -> Node | None:
-    """Return a simulated node from a Node object.
+    """Read the state of a simulated node from a Node object.
 
     Return None if the node is not simulated or has no GPUs.
     """
@@ -61,7 +61,7 @@ def read_node(item: Json) -> Node | None:
 
 
 def outcome(node: Node, kind: str) -> tuple[str, str]:
-    """Return the outcome and error message of a gpu-manager, DRA driver or installer pod."""
+    """Return the outcome and the error message of a gpu-manager, DRA driver or installer pod."""
     if kind == "installer":
         loaded = node.faults.driver_already_loaded
         message = faults.ALREADY_LOADED_MESSAGE if loaded else ""
@@ -71,7 +71,7 @@ def outcome(node: Node, kind: str) -> tuple[str, str]:
 
 
 def cards(node: Node, advertised: bool) -> Cards:
-    """Return the capacity and allocatable card resources of a node.
+    """Return the capacity and allocatable amounts of a node's gpu-manager resources.
 
     When gpu-manager stops, allocatable becomes 0 and capacity stays.
     """
@@ -86,12 +86,15 @@ def cards(node: Node, advertised: bool) -> Cards:
 
 
 def slice_name(node: Node) -> str:
-    """Return the name of a node's ResourceSlice; the real driver's name ends in random letters."""
+    """Return the name of a node's ResourceSlice.
+
+    It is fixed, while the real DRA driver's name ends in random letters.
+    """
     return f"{node.name}-{DRIVER}-simulated"
 
 
 def resource_slice(node: Node, count: int) -> Json:
-    """Return the ResourceSlice of a node with `count` GPUs."""
+    """Return the ResourceSlice of a node that publishes `count` GPUs."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",

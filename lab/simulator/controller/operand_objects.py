@@ -1,8 +1,8 @@
 """Objects that the GPU Operator creates for its operands. All functions are pure.
 
 Source: NVIDIA/gpu-operator v24.3.0 and v26.7.0, controllers/object_controls.go and assets/*. `make
-test-real` compares them with the objects that the real operator v24.3.0 creates from the same
-policy.
+test-real` compares these objects with the objects that the real operator v24.3.0 creates from the
+same policy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lab.simulator.api import Json
 from lab.simulator.controller.operands import API_VERSION, MANAGED_BY, Operand
 
 _PLUGIN, _STRATEGY = "nvidia-device-plugin-daemonset", "DEVICE_LIST_STRATEGY"
-#: Operands that read the device plugin's configuration (object_controls.go,
+#: Operands that read the device plugin's configuration (gpu-operator, object_controls.go,
 #: handleDevicePluginConfig).
 CONFIGURED = (
     _PLUGIN,
@@ -21,7 +21,7 @@ CONFIGURED = (
 )
 #: Names of ConfigMaps in the operator's own manifests (assets/state-mig-manager).
 MIG_LAYOUTS, MIG_CLIENTS = "default-mig-parted-config", "default-gpu-clients"
-#: Additional RuntimeClasses if CDI is enabled (assets/pre-requisites).
+#: Additional RuntimeClasses that the operator creates if CDI is enabled (assets/pre-requisites).
 CDI_CLASSES = ("nvidia-cdi", "nvidia-legacy")
 
 
@@ -50,7 +50,7 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
     common, section = spec.get("daemonsets") or {}, spec.get(operand.key) or {}
     own = operand.selector | operand.labels
     given = common.get("labels") or {}
-    # Selectors are immutable, so the policy's labels must not override the selector's labels.
+    # A DaemonSet's selector is immutable, so labels in the policy must not override its labels.
     kept = {key: value for key, value in given.items() if key not in operand.selector}
     notes = dict(common.get("annotations") or {})
     return {
@@ -120,11 +120,12 @@ def _containers(operand: Operand, spec: Json, section: Json) -> list[Json]:
 
 
 def _environment(operand: Operand, spec: Json, section: Json) -> list[Json]:
-    """Return an operand's environment: the policy's variables and those of the operator."""
-    # The MPS daemon uses the plugin's section of the policy, but doesn't get its variables.
+    """Return the environment of an operand: variables of the ClusterPolicy and of the operator."""
+    # The MPS daemon uses the device plugin's section of the policy, but doesn't get the variables
+    # in that section.
     given = [] if operand.also else section.get("env") or []
     values = {item["name"]: item for item in given}
-    # The policy's own value overrides this default (v26.7.0, TransformDevicePlugin).
+    # A value in the policy overrides this default (v26.7.0, TransformDevicePlugin).
     if operand.name == _PLUGIN:
         cdi = (spec.get("cdi") or {}).get("enabled", True)
         default = "cdi-annotations,cdi-cri" if cdi else "envvar"

@@ -44,7 +44,7 @@ STATE_LABELS = tuple(
 
 @dataclass(frozen=True)
 class Operand:
-    """DaemonSet of the GPU Operator, an operand.
+    """DaemonSet that the GPU Operator creates, called an operand.
 
     Attributes:
         name: Name of the DaemonSet.
@@ -134,7 +134,7 @@ OPERANDS = (
 
 
 def enabled(policy: Json) -> tuple[Operand, ...]:
-    """Return the operands that a policy enables; the validator is always enabled."""
+    """Return the operands that a ClusterPolicy enables; the validator is always enabled."""
     spec = policy.get("spec") or {}
     return tuple(
         operand

@@ -29,10 +29,10 @@ _NOTES = (operator_nodes.UPGRADE,)
 
 
 class Operator:
-    """Keep operands, RuntimeClasses, node labels and the policy's status consistent."""
+    """Simulated GPU Operator: keeps operands, RuntimeClasses, node labels and status up to date."""
 
     def __init__(self, api: Api) -> None:
-        """Prepare empty tables of nodes, pods and DaemonSets."""
+        """Start without any known nodes, pods and DaemonSets."""
         self._api = api
         self._policy: Json | None = None
         self._pods: dict[str, str] = {}
@@ -45,7 +45,7 @@ class Operator:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run the simulation until cancelled."""
+        """Watch objects and process the ClusterPolicy until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             policies = follow(
@@ -97,7 +97,7 @@ class Operator:
             self._queue.add(operands.POLICY)
 
     def node_gone(self, item: Json) -> None:
-        """Forget a deleted node."""
+        """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
         self._divided.discard(item["metadata"]["name"])
 
@@ -134,7 +134,8 @@ class Operator:
             self._queue.add(operands.POLICY)
 
     async def _work(self, _: str) -> None:
-        # The policy may be deleted during each await below; its deletion then queues the key again.
+        # While an await below waits, the policy may be deleted. The deletion adds the key to the
+        # queue again.
         policy = self._policy
         if policy is None:
             await self._clean()
@@ -183,7 +184,10 @@ class Operator:
                 raise
 
     async def _own(self, policy: Json) -> None:
-        """Create RuntimeClasses and overwrite existing RuntimeClasses, like the real operator."""
+        """Create the operator's RuntimeClasses.
+
+        Overwrite existing ones as the real operator does.
+        """
         wanted = {
             body["metadata"]["name"]: body for body in operand_objects.runtime_classes(policy)
         }
@@ -213,9 +217,9 @@ class Operator:
         return any(operator_nodes.has_gpus(node["labels"]) for node in self._nodes.values())
 
     async def _clean(self) -> None:
-        """Delete the objects of a deleted policy.
+        """Delete the operands and RuntimeClasses of a deleted ClusterPolicy.
 
-        The garbage collector would need up to a minute.
+        Kubernetes' garbage collector would need up to a minute.
         """
         if self._applied or self._daemon_sets:
             await self._disown()

@@ -9,13 +9,14 @@ from __future__ import annotations
 from lab.simulator.api import Json
 from lab.simulator.controller import operands
 
-#: Labels that mark a node with GPUs; one of them is enough (state_manager.go, gpuNodeLabels).
+#: Labels by which the operator recognises a node with GPUs; one label is enough (state_manager.go,
+#: gpuNodeLabels).
 GPU_LABELS = tuple(
     f"feature.node.kubernetes.io/pci-{device}.present"
     for device in ("10de", "0302_10de", "0300_10de")
 )
 UPGRADE = "nvidia.com/gpu-driver-upgrade-enabled"
-#: Label of a node whose driver is up to date (k8s-operator-libs, pkg/upgrade/consts.go). The
+#: Label with the state of a node's driver upgrade (k8s-operator-libs, pkg/upgrade/consts.go). The
 #: operator's upgrade controller sets the label, and removes it if driver upgrades are disabled.
 UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
 MIG_CAPABLE = "nvidia.com/mig.capable"
@@ -36,7 +37,7 @@ def has_gpus(labels: dict[str, str]) -> bool:
 
 
 def patch(metadata: Json, policy: Json, driver_runs: bool = False) -> Json | None:
-    """Return the merge patch of a node's metadata; None if no change is needed.
+    """Return the merge patch for a node's labels and annotations; None if nothing must change.
 
     Args:
         metadata: Current labels and annotations of the node.
@@ -66,8 +67,8 @@ def _labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
     changed: dict[str, str | None] = {} if is_present(labels) else {operands.PRESENT: "true"}
     if labels.get(operands.OPERANDS_OFF) == "false":
         return changed | gone
-    # An existing value, such as "false", was set by a user and is kept. An empty value is replaced,
-    # because k8s-driver-manager writes empty values for operands that never ran.
+    # A value that exists, such as "false", was set by a user and is kept. An empty value is
+    # replaced, because k8s-driver-manager writes empty values for operands that never ran.
     changed |= {key: "true" for key in operands.STATE_LABELS if not labels.get(key)}
     if is_divisible(labels):
         if _MIG_MANAGER not in labels:

@@ -1,7 +1,7 @@
 """Simulate gpu-manager, NVIDIA's DRA driver and the driver installer on simulated nodes.
 
-gpu-manager adds the extended resources of shared cards, the DRA driver adds ResourceSlices, and the
-installer loads a driver. All of these are marked as simulated.
+gpu-manager advertises shared cards as extended resources, the DRA driver publishes ResourceSlices,
+and the installer loads a driver. Annotations mark the results as simulated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Pod:
 
 
 def read_pod(kind: str, item: Json) -> Pod:
-    """Return the state of a pod from a Pod object."""
+    """Read the state of a gpu-manager, DRA driver or installer pod from a Pod object."""
     meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
     notes = meta.get("annotations") or {}
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
@@ -71,7 +71,7 @@ def read_pod(kind: str, item: Json) -> Pod:
 
 
 def _outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
-    """Return the outcome and error message of a pod.
+    """Return the outcome and the error message of a gpu-manager, DRA driver or installer pod.
 
     A pod whose flags are invalid crashes on every node.
     """
@@ -79,13 +79,13 @@ def _outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
 
 
 class Platforms:
-    """Keep the resources that nodes advertise consistent with their pods.
+    """Keep the GPU resources of nodes consistent with the pods that advertise them.
 
     The pods are those of gpu-manager, the DRA driver and the driver installer.
     """
 
     def __init__(self, api: Api) -> None:
-        """Prepare empty tables of nodes, pods and ResourceSlices."""
+        """Start without any known nodes, pods and ResourceSlices."""
         self._api = api
         self._nodes: dict[str, offers.Node] = {}
         self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)
@@ -95,7 +95,7 @@ class Platforms:
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
-        """Run the simulation until cancelled."""
+        """Watch objects and process nodes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             slices = follow(
@@ -137,7 +137,7 @@ class Platforms:
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:
-        """Forget a deleted node."""
+        """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _slice_changed(self, item: Json) -> None:
@@ -161,7 +161,8 @@ class Platforms:
         )
         if installed and node.driver_loaded != installed:
             await self._note(name, {marks.DRIVER_LOADED: installed})
-            return  # The change of the node queues the node again.
+            # The annotation changes the node object, so the watch adds the node to the queue again.
+            return
         working = {pod.kind for pod in pods if pod.ready and _outcome(node, pod)[1] == ""}
         await self._set_cards(node, "manager" in working)
         await self._set_slice(node, "dra" in working)

@@ -1,4 +1,4 @@
-"""Check that an SSH host is prepared: read the containerd drop-in from the host's own files."""
+"""Check that an SSH host is prepared: its containerd drop-in must define the runtime `nvidia`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 #: Path to which `nvidia-ctk runtime configure` writes (NVIDIA Container Toolkit 1.18.1 and later).
 DROP_IN = Path("etc/containerd/conf.d/99-nvidia.toml")
 
-#: Seconds for which the result of a search for a host's root folder is cached, if found and if
-#: missing. The search inspects every process of the machine.
+#: Seconds for which the result of a search for a host's root folder is cached: if the folder was
+#: found, and if it wasn't. The search inspects every process of the machine.
 ROOT_SECONDS = 5.0
 MISSING_SECONDS = 1.0
 
@@ -35,13 +35,13 @@ class Preparation:
     """Cached preparation state of each host; a file is read again only after it has changed."""
 
     def __init__(self, root: Root) -> None:
-        """Store the function that finds a host's root folder."""
+        """Store the function that returns the root folder of a host's file system."""
         self._root = root
         self._roots: dict[str, tuple[float, Path | None]] = {}
         self._known: dict[str, tuple[tuple[int, int, int] | None, bool]] = {}
 
     def look(self, host: str) -> bool:
-        """Check that `host` is prepared now."""
+        """Check that the host's container runtime is prepared at this moment."""
         root = self._root_of(host)
         path = root / DROP_IN if root else None
         try:

@@ -20,14 +20,14 @@ class Queue:
     """Queue of keys, processed in the order in which they were added."""
 
     def __init__(self, work: Callable[[str], Awaitable[None]]) -> None:
-        """Store the function that processes a key."""
+        """Store the function that processes one key."""
         self._work = work
         self._asked: dict[str, None] = {}
         self._busy: set[str] = set()
         self._ready: asyncio.Queue[str] = asyncio.Queue()
 
     def add(self, key: str) -> None:
-        """Add `key` to the queue."""
+        """Add a key to the queue, unless it already waits there."""
         if key not in self._asked:
             self._asked[key] = None
             if key not in self._busy:

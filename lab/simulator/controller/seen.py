@@ -21,7 +21,8 @@ V = TypeVar("V", bound=Versioned)
 def is_changed(seen: dict[str, V], item: V) -> bool:
     """Record an object unless a newer version is known; return True if the object has changed.
 
-    The response to a request can arrive after the watch has reported a newer version.
+    The response to a request can arrive after the watch has already reported a newer version of the
+    object.
     """
     known = seen.get(item.name)
     if known and known.version >= item.version:

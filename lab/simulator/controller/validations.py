@@ -1,4 +1,4 @@
-"""End validation pods: set each container's result and log according to its devices."""
+"""Simulate validation pods: end each container with a result and a log that fit its devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.simulator.controller import allocation, devices, judge
 from lab.simulator.controller.allocation import Given
 from lab.simulator.controller.devices import CORE, Device
 
-#: Seconds in which kwok must serve a pod's logs before the pod ends.
+#: Timeout in seconds for kwok to serve a pod's logs.
 LOG_SECONDS = 10.0
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 ENDED = ("Succeeded", "Failed")
@@ -29,7 +29,7 @@ class Validations:
         Args:
             api: Client of the API server.
             log_folder: Folder of the simulated logs.
-            again: Function that queues a node again.
+            again: Function that adds a node to the queue again.
         """
         self._api = api
         self._log_folder = log_folder
@@ -47,11 +47,11 @@ class Validations:
             node: The pod's node.
             pod: A validation pod.
             offered: Devices that the device plugin has registered on the node.
-            problem: Why no CUDA kernel can run, or None.
+            problem: Reason why no CUDA kernel can run on the node, or None.
         """
         statuses = pod.object["status"]["containerStatuses"]
         if any("terminated" in status["state"] for status in statuses):
-            # The pod's tests have already ended; only containers without a device still run.
+            # The tests in this pod have already ended. Only containers without a device still run.
             return
         try:
             given = await self._devices(node, pod, offered)
@@ -66,8 +66,8 @@ class Validations:
             return
         self._since.pop(pod.uid)
         is_test = marks.TEST in (pod.object["metadata"].get("annotations") or {})
-        # A kernel runs on its first visible device, CUDA's default; a performance test uses all
-        # devices.
+        # A kernel of a validation container runs only on the first visible device, CUDA's default.
+        # A performance test uses all devices.
         used = {name: own if is_test else own[:1] for name, own in given.items()}
         ran = {name: judge.kernel_log(node, problem, own) for name, own in used.items()}
         figure = node.faults.figure if is_test else None
@@ -98,8 +98,8 @@ class Validations:
         given = {uid: known[uid] for pod in living if (uid := pod["metadata"]["uid"]) in known}
         self._given[node.name] = given
         resources = {device.resource for device in offered}
-        # Older pods get their devices first. The current pod is the last among pods without
-        # devices.
+        # Pods get their devices in the order of their creation. The current pod gets its devices
+        # after all other pods.
         rest = [i for i in living if i["metadata"]["uid"] not in {*given, pod.uid}]
         for item in [item for item in rest if marks.VALIDATION not in _labels(item)]:
             given[item["metadata"]["uid"]] = self._admit(offered, given, item, resources)
@@ -122,7 +122,7 @@ class Validations:
 
     def _file(self, given: tuple[Device, ...], ran: str, figure: int | None) -> Path:
         name = "-".join(device.id.replace("::", "-") for device in given[:2])
-        # A failed test prints no measured value.
+        # A performance test that failed prints no measured value.
         measured = logs.of_test(figure) if figure is not None and ran != logs.FAILED else ()
         end = f"-{figure}" if figure is not None else ""
         path = self._log_folder / f"{name}-{len(given)}-{ran}{end}.log"
@@ -130,7 +130,10 @@ class Validations:
         return path
 
     async def _give_logs(self, pod: judge.Pod, files: dict[str, Path]) -> None:
-        """Set a pod's logs, and wait until kwok serves the logs, so that the pod may end."""
+        """Set a pod's logs and wait until kwok serves them.
+
+        The pod may end only after that, because its logs are read then.
+        """
         if not files:
             return
         path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{pod.namespace}/logs"

@@ -9,7 +9,7 @@ from lab.simulator.hosts.lifecycle import down, status
 
 
 def main() -> None:
-    """Run the command `pubkey`, `status` or `down` of the command line."""
+    """Run the command that the command line names: `pubkey`, `status` or `down`."""
     parser = argparse.ArgumentParser(prog="python -m lab.simulator.hosts", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, what in (

@@ -25,7 +25,7 @@ GRAPHS = {"debian": "debian12", "ubuntu": "ubuntu24.04", "rocky": "rhel"}
 
 
 def _texts(folder: str, version: str) -> dict[str, str]:
-    """Return the files below `fakes/<folder>/usr`, by their path on a host."""
+    """Return the files below `fakes/<folder>/usr`, by their path on a simulated host."""
     base = contents.TEXTS / folder
     paths = [str(path.relative_to(base)) for path in sorted((base / "usr").rglob("*"))]
     held = [
@@ -57,7 +57,7 @@ def dkms(system: str = "debian") -> list[Package]:
 def fabric_tools(system: str) -> list[Package]:
     """Return the distribution's InfiniBand packages.
 
-    Hosts whose NVSwitches are behind InfiniBand devices need them.
+    The driver needs them on hosts whose NVSwitches are attached over InfiniBand.
     """
     repository = "base" if system == "rocky" else "archive"
     packages = package_graph.load(GRAPHS[system]).packages(repository)
@@ -65,13 +65,13 @@ def fabric_tools(system: str) -> list[Package]:
 
 
 def headers_apt(release: str = KERNEL_APT) -> list[Package]:
-    """Return the package with the build files of a Debian kernel."""
+    """Return the package with the files for building modules for a Debian kernel."""
     version = release.rsplit("-", 1)[0] + "-1"
     return [Package(f"linux-headers-{release}", version, contents.build_files(release))]
 
 
 def headers_dnf(release: str = KERNEL_DNF, flavor: str = "kernel") -> list[Package]:
-    """Return the packages with the build files of an RPM kernel."""
+    """Return the packages with the files for building modules for an RPM kernel."""
     version = release.rsplit(".", 1)[0]
     return [
         Package(f"{flavor}-devel", version, contents.build_files(release)),
@@ -80,9 +80,9 @@ def headers_dnf(release: str = KERNEL_DNF, flavor: str = "kernel") -> list[Packa
 
 
 def kernel_apt(release: str) -> list[Package]:
-    """Return the packages of a Debian kernel.
+    """Return the packages of a Debian kernel: image, headers and metapackage.
 
-    They include its headers and the metapackage for the newest kernel, which depends on the image.
+    The metapackage `linux-image-amd64` depends on the image of the newest kernel.
     """
     version = release.rsplit("-", 1)[0] + "-1"
     image = {f"/boot/vmlinuz-{release}": "simulated kernel image\n"}
@@ -95,7 +95,7 @@ def kernel_apt(release: str) -> list[Package]:
 
 
 def kernel_dnf(release: str, flavor: str = "kernel") -> list[Package]:
-    """Return the packages of an RPM kernel with its build files.
+    """Return the packages of an RPM kernel, including the files for building modules.
 
     `flavor` is `kernel` for the distribution's kernel, or `kernel-lt` for the kernel of elrepo.
     """
@@ -105,7 +105,7 @@ def kernel_dnf(release: str, flavor: str = "kernel") -> list[Package]:
 
 
 def driver(*versions: str, system: str = "debian") -> list[Package]:
-    """Return the packages of NVIDIA's repository for a system, with these driver versions."""
+    """Return the packages of NVIDIA's repository for a distribution, for these driver versions."""
     return package_graph.load(GRAPHS[system]).packages("cuda", versions)
 
 
@@ -116,7 +116,7 @@ def debians_driver() -> list[Package]:
 
 
 def modules(*versions: str) -> str:
-    """Return `modules.yaml` of NVIDIA's dnf repository for these driver versions."""
+    """Return the text of `modules.yaml` in NVIDIA's dnf repository, for these driver versions."""
     return package_graph.load(GRAPHS["rocky"]).modules(versions)
 
 
@@ -127,7 +127,7 @@ def cuda(version: str) -> list[Package]:
 
 
 def kubernetes(*versions: str) -> list[Package]:
-    """Return the packages of the Kubernetes repository for these versions."""
+    """Return the packages of the Kubernetes apt or dnf repository for these versions."""
     return package_graph.load("kubernetes").packages("kubernetes", versions)
 
 
@@ -163,7 +163,7 @@ def _packed(root: Path, name: str) -> dict[str, str | Path]:
 
 
 def driver_runfile(version: str) -> bytes:
-    """Return a self-extracting driver installer with the options and errors of NVIDIA's."""
+    """Return a self-extracting driver installer with options and errors of NVIDIA's installer."""
     files = _texts("driver", version) | contents.source(version, "proprietary")
     files = {path: text for path, text in files.items() if "/systemd/" not in path}
     head = (contents.TEXTS / "driver/installer").read_text().replace("@VERSION@", version)

@@ -25,7 +25,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "kubelet": ("kubernetes/usr/bin/kubelet", "kubernetes/usr/lib/systemd/system/kubelet.service"),
     "kubeadm": ("kubernetes/usr/bin/kubeadm",),
     "kubectl": ("kubernetes/usr/bin/kubectl",),
-    "nvidia-ctk": (),  # The tests install the real nvidia-ctk.
+    "nvidia-ctk": (),  # This package has no fake program: the tests install the real nvidia-ctk.
 }
 """Files in `fakes/` by the program name that a package graph uses."""
 DEBIANS_MODULES = ("nvidia-current", "nvidia-current-open", "nvidia-tesla-535")
@@ -38,7 +38,11 @@ configuration file is a link of the selected alternative; here it is a plain fil
 
 @dataclass(frozen=True)
 class Held:
-    """Files of a package by their path on a host, and its install and removal scripts."""
+    """Contents of a simulated package.
+
+    `files` has texts by their path on a host; `installed` and `removed` are the scripts that run
+    after installation and before removal.
+    """
 
     files: Mapping[str, str]
     installed: str = ""
@@ -46,16 +50,17 @@ class Held:
 
 
 def texts(path: str, version: str) -> dict[str, str]:
-    """Return one file of `fakes/` by its path on a host, with `@VERSION@` replaced."""
+    """Return the path on a host and the text of one file in `fakes/`, with `@VERSION@` replaced."""
     text = (TEXTS / path).read_text().replace("@VERSION@", version)
     return {f"/{path.partition('/')[2]}": text}
 
 
 def of(holds: Sequence[str], module: str, built: str, words: Mapping[str, str]) -> Held:
-    """Return the files and scripts of one package.
+    """Return the files and scripts of one simulated package.
 
     Args:
-        holds: Keys of `PROGRAMS`, or `kernel` for an image, or `headers` for its build files.
+        holds: What the package contains: keys of `PROGRAMS`, `kernel` for a kernel image, or
+            `headers` for the files to build modules.
         module: `open` or `proprietary` if DKMS builds that kind of kernel module; for Debian's
             module name, `open as nvidia-current-open`.
         built: `open` or `proprietary` if the package contains a prebuilt module for one kernel.
@@ -87,12 +92,12 @@ def of(holds: Sequence[str], module: str, built: str, words: Mapping[str, str]) 
 
 
 def build_files(release: str) -> dict[str, str]:
-    """Return the files with which modules for a kernel release are built."""
+    """Return the files that are needed to build modules for a kernel release."""
     return {f"/usr/lib/modules/{release}/build/Makefile": "# simulated by gpu-cluster\n"}
 
 
 def source(version: str, kind: str, name: str = "nvidia") -> dict[str, str]:
-    """Return the module's source files for DKMS."""
+    """Return the source files from which DKMS builds the NVIDIA kernel module."""
     license_ = "Dual MIT/GPL" if kind == "open" else "NVIDIA"
     lines = f"PACKAGE_NAME={name}\nPACKAGE_VERSION={version}\nLICENSE={license_}\n"
     # Source: NVIDIA/debian-packaging-nvidia-driver dbb36ab4, debian/nvidia-kernel-dkms.dkms.in.
@@ -101,6 +106,6 @@ def source(version: str, kind: str, name: str = "nvidia") -> dict[str, str]:
 
 
 def module_text(version: str, kind: str) -> str:
-    """Return the content of a built module, in the format of the fake modinfo and modprobe."""
+    """Return the content of a built kernel module, which the fake modinfo and modprobe read."""
     license_ = "Dual MIT/GPL" if kind == "open" else "NVIDIA"
     return f"version: {version}\nlicense: {license_}\nsimulated by gpu-cluster\n"

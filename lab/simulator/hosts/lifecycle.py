@@ -127,7 +127,7 @@ def _layers(layer: str, system: str) -> str:
 
 
 def _start(folder: Path, spec: Spec, running: bool) -> bool:
-    """Start a host unless it runs as declared; return True if it was started."""
+    """Start a host unless it already runs as declared; return True if it was started."""
     previous = Spec.load(folder)
     if previous == spec and running and _banner(spec):
         return False

@@ -1,4 +1,4 @@
-"""Lock of the files of simulated hosts."""
+"""File lock that protects the files of simulated hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain import flock
 
 @contextlib.contextmanager
 def locked(path: Path, limit: float) -> Iterator[int]:
-    """Hold a lock as `toolchain.flock.locked` does.
+    """Lock a file while the context lasts, as `toolchain.flock.locked` does.
 
     Raises:
         HostError: Another process held the lock for longer than `limit`.

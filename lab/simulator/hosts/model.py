@@ -24,7 +24,10 @@ class HostError(RuntimeError):
 
 
 class SimulatedHost(Protocol):
-    """Fields of `components.settings.hosts.Host` that the simulated hosts use."""
+    """Declared host that can be simulated.
+
+    It has fields of `components.settings.hosts.Host`.
+    """
 
     @property
     def name(self) -> str:
@@ -54,13 +57,14 @@ class SimulatedHost(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class HostSettings:
-    """Simulated hardware and system of the hosts.
+    """Simulated hardware and operating system of SSH hosts.
 
     Attributes:
         gpus: Number of NVIDIA PCI devices on each GPU host, for all hosts or by host name.
         driver: Version of the loaded NVIDIA kernel driver on GPU hosts, None for no driver; for all
             hosts or by host name.
-        mode: `namespaces` or `plain`; None for namespaces if the machine supports them.
+        mode: How hosts are simulated, `namespaces` or `plain`; None means namespaces if the machine
+            supports them.
         system: `debian`, `rocky` for an RPM host (only with namespaces), or `docker` for Debian
             with Docker; for all hosts or by host name.
     """
@@ -90,7 +94,7 @@ class HostSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Everything that a running host depends on; the host is restarted if a field changes."""
+    """All settings of a running host; if one of them changes, the host is restarted."""
 
     name: str
     address: str
@@ -120,7 +124,10 @@ class Spec:
 
 @dataclasses.dataclass(frozen=True)
 class HostStatus:
-    """Current status of one simulated host; `root` is its file system as seen from this machine."""
+    """Current status of one simulated host.
+
+    `root` is the folder of its file system as seen from this machine.
+    """
 
     name: str
     address: str
@@ -132,7 +139,7 @@ class HostStatus:
 
 
 def cluster_dir(name: str) -> Path:
-    """Return the folder of one embedded cluster in the cache, with its keys and hosts."""
+    """Return the folder of one embedded cluster in the cache, with its SSH keys and hosts."""
     check_name("cluster", name)
     return cache_dir() / "embedded" / name
 
@@ -143,7 +150,7 @@ def hosts_dir(name: str) -> Path:
 
 
 def check_name(what: str, name: str) -> None:
-    """Check that a name is valid as a host name and as a folder name.
+    """Check that a string can be used as host name and as folder name.
 
     Raises:
         HostError: The name is invalid.
@@ -155,7 +162,9 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_loopback(host: SimulatedHost) -> None:
-    """Check that a host's address is a loopback address, because the host keys are public.
+    """Check that a host's address is a loopback address.
+
+    Other machines must not reach the host, because its private host key is public.
 
     Raises:
         HostError: The address is not a loopback address.

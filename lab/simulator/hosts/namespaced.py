@@ -35,9 +35,9 @@ _PROBE = 'mount -t tmpfs t "$0" && mkdir "$0/l" "$0/u" "$0/m" && mount -t overla
 
 
 def reason_against(cluster: str) -> str | None:
-    """Return why hosts in namespaces can't run on this machine, or None.
+    """Return why this machine can't run hosts in namespaces, or None.
 
-    A trial mount in new namespaces tests this.
+    The function tries a mount in new namespaces.
     """
     if sys.platform != "linux":
         return "not Linux"
@@ -72,11 +72,12 @@ def reason_against(cluster: str) -> str | None:
 
 @dataclass(frozen=True)
 class Equipment:
-    """Extension of a simulated host, such as a real container runtime.
+    """Extension that starts more in a simulated host, such as a real container runtime.
 
     Attributes:
         script: Shell script that `boot.sh` sources before it switches to the host's root.
-        around: Command prefix that runs its arguments, for example in further namespaces.
+        around: Command prefix for the host's first process, for example to put it in further
+            namespaces.
     """
 
     script: Path
@@ -84,7 +85,7 @@ class Equipment:
 
 
 def start(folder: Path, spec: Spec, equipment: Equipment | None = None) -> None:
-    """Boot the host in `folder`; its sshd responds some tenths of a second later."""
+    """Boot the host in `folder`; its SSH server responds only some tenths of a second later."""
     for name in ("upper", "merged", "power"):
         (folder / name).mkdir(exist_ok=True)
     work = folder / "work"
@@ -108,7 +109,10 @@ def start(folder: Path, spec: Spec, equipment: Equipment | None = None) -> None:
 
 
 def sshd_config(spec: Spec) -> str:
-    """Return a host's sshd configuration (sshd_config(5)): key login only, one address, no PAM."""
+    """Return a host's sshd configuration (sshd_config(5)).
+
+    sshd listens on one address and accepts only keys, without PAM.
+    """
     address = f"[{spec.address}]" if ":" in spec.address else spec.address
     lines = (
         f"ListenAddress {address}:{spec.port}",

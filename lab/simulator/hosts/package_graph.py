@@ -1,8 +1,8 @@
 """Packages of real repositories as graphs: names, versions, relations, streams and sources.
 
-A graph is one file in `package_graphs/`. Its rows use patterns for driver versions, kernels and
-distributions, so a package is written once for all versions. On a simulated host the files of a
-package are fakes; its name, version and relations are those of the real package.
+A graph is one file in `package_graphs/`. Its rows have patterns for driver versions, kernels and
+distributions, so that a package is written once for all versions. On a simulated host the files of
+a package are fakes; its name, version and relations are those of the real package.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ No other package may depend on it.
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a graph: one package for each version that its pattern matches."""
+    """Row of a package graph: one package for each version that the row's pattern matches."""
 
     repository: str
     name: str
@@ -48,10 +48,10 @@ class Row:
     streams: tuple[str, ...] = ()
 
     def has(self, driver: str) -> bool:
-        """Check that the package exists for a driver version.
+        """Check that the row's package exists for a driver version.
 
-        A row applies to a range of driver branches (`560..580`, `590..`), or to listed drivers
-        only.
+        A row is valid for a range of driver branches (`560..580`, `590..`), or only for the listed
+        driver versions.
         """
         if self.drivers:
             return driver in self.drivers
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Graph:
-    """Repositories of one distribution, or of one vendor for all distributions."""
+    """Package graph: repositories of one distribution, or of one vendor for all distributions."""
 
     name: str
     form: str
@@ -104,7 +104,7 @@ class Graph:
         return list(packages.values())
 
     def modules(self, versions: Sequence[str] = (), dist: str = "el9") -> str:
-        """Return the text of the repository's `modules.yaml`.
+        """Return the text of the repository's `modules.yaml`, with the module streams.
 
         The streams are those of NVIDIA's genmodules.py.
         """
@@ -151,7 +151,7 @@ class Graph:
 
 
 def _kernel_version(kernel: str) -> str:
-    """Return the package version of a kernel release.
+    """Return the version of the package that contains a kernel release.
 
     `6.8.0-71-generic` is packaged as 6.8.0-71.71, `6.1.0-40-amd64` as 6.1.0-40-1.
     """

@@ -1,8 +1,9 @@
 """Build small .deb and .rpm packages, in repositories with signed metadata.
 
-They imitate packages of distributions, NVIDIA and Kubernetes on simulated hosts, so that the real
-package managers do the work: resolve, verify, unpack, run maintainer scripts. The build runs in a
-cached root that has the tools, from files in this folder. Nothing is downloaded or committed.
+The packages imitate those of distributions, NVIDIA and Kubernetes on simulated hosts, so that the
+real package managers do the work: resolve, verify, unpack, run maintainer scripts. The build runs
+in a cached root file system that has the build tools, with files in this folder. Nothing is
+downloaded or committed.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ The shell of a simulated RPM host is Debian's, which the rpm database doesn't li
 
 @dataclasses.dataclass(frozen=True)
 class PackageRepository:
-    """Built package repository: its folder on this machine, and the armored public key."""
+    """Built package repository: its folder on this machine, and its public signing key."""
 
     folder: Path
     key: str
@@ -83,7 +84,7 @@ class PackageRepository:
 def build(
     form: Format, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
 ) -> PackageRepository:
-    """Build a repository with exactly `packages`, or return it from the cache.
+    """Build a repository that contains exactly `packages`, or return it from the cache.
 
     The metadata is signed, and with `dnf` also each package. `modules` is the text of dnf's
     `modules.yaml`.
@@ -148,7 +149,7 @@ def _parts(packages: Sequence[Package]) -> list[dict[str, object]]:
 def _lay_out(
     draft: Path, parts: Sequence[Mapping[str, object]], packages: Sequence[Package]
 ) -> None:
-    """Write one folder per package, with `tree` (its files), `control`, `spec` and scripts."""
+    """Write a source folder for each package: its files, control and spec file, and scripts."""
     for package in packages:
         folder = draft / "packages" / f"{package.name}_{package.version.replace(':', '%3a')}"
         tree = folder / "tree"
@@ -164,7 +165,7 @@ def _lay_out(
         debian = tree / "DEBIAN"
         debian.mkdir()
         (debian / "control").write_text(_control(package))
-        # Like dh_installdeb(1), mark files in /etc as configuration files: a purge removes them,
+        # Mark files in /etc as configuration files, as dh_installdeb(1) does: a purge removes them,
         # and an upgrade prompts before it changes them.
         if conffiles := sorted(path for path in package.files if path.startswith("/etc/")):
             (debian / "conffiles").write_text("".join(f"{path}\n" for path in conffiles))
@@ -237,15 +238,16 @@ def _spec(package: Package) -> str:
 
 
 def _run(root: Path, home: Path, arguments: str) -> None:
-    """Run the build script in its root, in namespaces that end with the script.
+    """Run the build script in the root with the build tools, in its own namespaces.
 
-    So no mount and no gpg-agent remains.
+    The namespaces end with the script, so that no mount and no gpg-agent remains.
     """
     (root / "mnt/repositories").mkdir(parents=True, exist_ok=True)
     (home / "build.sh").write_text(BUILDER.read_text())
     inner = (
         'mount --bind "$2" "$1/mnt/repositories" && mount -t proc proc "$1/proc" && '
-        # Use an empty environment because the caller's TMPDIR doesn't exist in the root.
+        # Use an empty environment, because the folder in the caller's TMPDIR doesn't exist in the
+        # root.
         "exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "
         f'chroot "$1" sh /mnt/repositories/build.sh {arguments}'
     )

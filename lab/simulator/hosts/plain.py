@@ -1,8 +1,8 @@
 """Simulated host without namespaces: an AsyncSSH server with a scratch folder as its root.
 
-For users without root rights and for systems other than Linux. Commands run as this machine's user
-with `GPU_CLUSTER_ROOT=<scratch folder>` and fakes first on PATH. Commands must change files only
-below that folder, as the scripts in `components/hosts/steps` do.
+It is used without root rights, and on systems other than Linux. Commands run as this machine's user
+with `GPU_CLUSTER_ROOT=<scratch folder>` and the fakes first on PATH. Commands must change only
+files below that folder, as the scripts in `components/hosts/steps` do.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def start(folder: Path, spec: Spec) -> None:
 
 
 def _link_programs(folder: Path) -> None:
-    """Fill a folder with links to this machine's programs, except those in `SOFTWARE`."""
+    """Fill a folder with links to this machine's programs, except the programs in `SOFTWARE`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for directory in os.get_exec_path():
@@ -64,12 +64,12 @@ def _link_programs(folder: Path) -> None:
 
 
 def root(folder: Path) -> Path | None:
-    """Return the scratch root while the host runs."""
+    """Return the host's scratch root, or None if the host doesn't run."""
     return folder / "root" if processes.find(folder) else None
 
 
 def _make_root(root: Path, spec: Spec) -> None:
-    """Create the files that scripts read on a real host, as on a simulated Debian host."""
+    """Create the host's scratch root with the files that scripts read on a Debian host."""
     texts = {
         "etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian 12 (simulated)"\n',
         "etc/fstab": (Path(spec.layer) / "etc/fstab").read_text(),

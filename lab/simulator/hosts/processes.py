@@ -33,10 +33,10 @@ def find(folder: Path) -> list[int]:
 def find_each(folders: Iterable[Path]) -> dict[Path, list[int]]:
     """Return the pids of all processes of each host, by the host's folder.
 
-    One scan of all processes finds them. On Linux the kernel's information identifies a process:
-    the marker or the scratch root in its environment, or the host's overlay in its mount namespace.
-    So the result does not depend on pid files. On other systems the recorded pid is used if that
-    process is still the host's server.
+    All processes of the machine are scanned once. On Linux a process belongs to a host if its
+    environment in /proc has the host's marker or scratch root, or if its mount namespace has the
+    host's overlay. So the result does not depend on pid files. On other systems the pid file is
+    used, if its pid is still that of the host's server.
     """
     found: dict[Path, list[int]] = {folder: [] for folder in folders}
     if not _PROC.exists():
@@ -56,7 +56,7 @@ def find_each(folders: Iterable[Path]) -> dict[Path, list[int]]:
 
 
 def lives(folder: Path) -> bool:
-    """Check that the host's first process runs; it runs as long as the host does."""
+    """Check that a host's first process runs; this process runs as long as the host does."""
     if not _PROC.exists():
         return bool(_recorded(folder))
     written = _written(folder)
@@ -68,7 +68,7 @@ _OVERLAY = re.compile(rb"upperdir=([^,]*)/upper,")
 
 
 def _names(pid: int) -> set[bytes]:
-    """Return the folders of the hosts to which a process belongs, by the kernel's information."""
+    """Return the folders of the hosts to which a process belongs, from its files in /proc."""
     entry = Path(f"/proc/{pid}")
     try:
         texts = (
@@ -81,7 +81,7 @@ def _names(pid: int) -> set[bytes]:
 
 
 def _is_of(pid: int, folder: Path) -> bool:
-    """Check that a process belongs to the host, by the kernel's information."""
+    """Check that a process belongs to the host in `folder`, by its files in /proc."""
     return os.fsencode(folder) in _names(pid) or (pid, started(pid)) == _written(folder)
 
 
@@ -99,7 +99,7 @@ def started(pid: int) -> int:
 
 
 def _written(folder: Path) -> tuple[int, int] | None:
-    """Return the pid and start time of the host's first process, as recorded by `spawn`."""
+    """Return the pid and start time of a host's first process from the file that `spawn` wrote."""
     try:
         pid, start = (folder / "pid").read_text().split()
         return int(pid), int(start)
@@ -130,8 +130,8 @@ def end(*folders: Path, limit: float = 10.0) -> None:
     there = [folder for folder in folders if folder.is_dir()]
     for folder in there:
         with locked(folder / _LOCK, limit=limit):
-            # A killed run may have just started a process. When the lock is free, that process has
-            # called exec, so that it can be found, or it has ended.
+            # A killed run may have started a process just before. Once the lock is free, that
+            # process has either called exec, so that it can be found, or has ended.
             pass
     deadline = time.monotonic() + limit
     while left := {folder: pids for folder, pids in find_each(there).items() if pids}:
@@ -146,7 +146,10 @@ def end(*folders: Path, limit: float = 10.0) -> None:
 
 
 def _reap() -> None:
-    """Reap ended child processes, which would otherwise be found again as zombies."""
+    """Reap ended child processes.
+
+    Otherwise the search for a host's processes would find zombies.
+    """
     for child in list(_CHILDREN):
         if child.poll() is not None:
             _CHILDREN.remove(child)
@@ -155,8 +158,9 @@ def _reap() -> None:
 _CHILDREN: list[subprocess.Popen[bytes]] = []
 
 
-#: Shell command that waits for the start signal while it holds the lock on standard error; the exec
-#: releases the lock.
+#: Shell command that waits for a start signal before it executes the host's first process.
+#: Meanwhile it holds the lock, which is its standard error; the exec redirects standard error and
+#: so releases the lock.
 _GATE = 'read -r go && exec "$@" </dev/null 2>&1'
 
 
@@ -182,7 +186,8 @@ def spawn(command: list[str], folder: Path, environment: dict[str, str]) -> None
         )
         _CHILDREN.append(child)
         (folder / "pid").write_text(f"{child.pid} {started(child.pid)}\n")
-        # If the child has already ended, the wait for its SSH banner reports the error.
+        # If the child process has already ended, the later wait for the host's SSH banner reports
+        # the error.
         with contextlib.suppress(BrokenPipeError), child.stdin or contextlib.nullcontext() as gate:
             if gate is not None:
                 gate.write(b"go\n")

@@ -53,11 +53,11 @@ Progress = Callable[[str], None]
 
 
 class NoDebootstrap(HostError):
-    """This machine has no debootstrap and cannot install it."""
+    """Error: this machine has no debootstrap and cannot install it."""
 
 
 def reason_against() -> str | None:
-    """Return why the Debian root can't be created here; None if it exists or can be created."""
+    """Return why the Debian root can't be created on this machine; None if it can or exists."""
     if _place("debian", PACKAGES).is_dir():
         return None
     if shutil.which("debootstrap") or shutil.which("apt-get"):
@@ -114,14 +114,17 @@ def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
 
 
 def fixture_layer() -> Path:
-    """Return the layer for the Debian root, with the fakes and the real `nvidia-ctk`."""
+    """Return the overlay layer on top of the Debian root: the fakes and the real `nvidia-ctk`."""
     ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
     stamp = f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}"
     return _layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
 
 
 def rpm_layer() -> Path:
-    """Return the additional layer of an RPM host: Rocky Linux's names, and apt hidden."""
+    """Return the additional overlay layer of an RPM host.
+
+    It has Rocky Linux's program names and hides apt.
+    """
     copies = {"usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig"}
     stamp = "".join(path.read_text() for path in copies.values())
     return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
@@ -130,7 +133,7 @@ def rpm_layer() -> Path:
 def _layer(
     name: str, fixtures: Path, stamp: str, copies: Mapping[str, Path], hidden: Sequence[str]
 ) -> Path:
-    """Return a layer folder with the files of `fixtures` and `copies`.
+    """Return an overlay layer's folder with the files of `fixtures` and `copies`.
 
     Overlay whiteouts hide the paths in `hidden`.
     """
@@ -168,7 +171,10 @@ def _stamp(path: Path) -> str:
 
 
 def _sweep(roots: Path) -> None:
-    """Remove incomplete roots of a killed run; the caller must hold the lock."""
+    """Remove incomplete folders that a killed run left.
+
+    The caller must hold the lock of the roots.
+    """
     for draft in roots.glob("draft-*"):
         if draft.is_dir():
             shutil.rmtree(draft)
@@ -197,7 +203,7 @@ def _ensure_debootstrap(progress: Progress) -> None:
 
 
 def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
-    """Run debootstrap in its own mount namespace, so that no mount remains after a kill."""
+    """Run debootstrap in its own mount namespace, so that no mount remains if it is killed."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
     command += ["--variant=minbase", f"--include={','.join(packages)}", SUITE, str(draft)]
     log = draft.with_suffix(".log")

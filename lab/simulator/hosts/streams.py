@@ -25,7 +25,7 @@ DEFAULT = "latest-dkms"
 
 
 def document(members: Sequence[Member]) -> str:
-    """Return the text of `modules.yaml`."""
+    """Return the text of a repository's `modules.yaml` for these packages."""
     documents = [_stream(*stream, members) for stream in _streams(members)]
     profiles = {document["data"]["stream"]: ["default"] for document in documents}
     documents.append(
@@ -39,7 +39,7 @@ def document(members: Sequence[Member]) -> str:
 
 
 def _streams(members: Sequence[Member]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, kind and driver branch of each stream."""
+    """Yield the name, kind and driver branch of each module stream."""
     branches = sorted({version.split(".")[0] for _, _, version in members}, key=int)
     newest = branches[-1]
     for name, kind in (("latest", "precompiled"), (DEFAULT, "dkms"), ("open-dkms", "open")):

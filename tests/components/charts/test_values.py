@@ -142,6 +142,7 @@ def test_a_setting_that_decides_a_value_is_there(chart: str, series: str) -> Non
         ("resources", [{"limits": {"cpu": 1}}], [{"cpu": 1}, {"limit": {}}]),
         ("tolerations", [[{"operator": "Exists"}]], [[{"operators": "Exists"}], {}]),
         ("probe", [{"periodSeconds": 1}], [{"period": 1}]),
+        ("nothing", [[]], [{}, ["a"]]),
         ("null", [None], [0, ""]),
     ],
 )

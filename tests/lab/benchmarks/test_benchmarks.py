@@ -1,4 +1,4 @@
-"""Evaluation of measured times, and the comparison programs of the benchmarks."""
+"""Tests of the benchmarks: evaluation of times, and programs that imitate this project's."""
 
 from __future__ import annotations
 

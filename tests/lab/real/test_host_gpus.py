@@ -1,4 +1,4 @@
-"""A machine's own GPUs, and the image in which its driver's programs run."""
+"""Tests of finding this machine's GPUs, and of the container image for the driver's programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UUID = "GPU-ab11e44d-0c3e-d6b4-36dc-999d9fd9c41a"
 
 
 def nvidia_smi(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put an `nvidia-smi` that prints a text on PATH; return its path."""
+    """Put a fake `nvidia-smi` on PATH that prints `text`; return its path."""
     program = folder / "nvidia-smi"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
     program.chmod(0o755)
@@ -27,7 +27,7 @@ def nvidia_smi(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path
 def test_each_gpu_that_the_driver_lists_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The line that driver 580.159.04 printed on a host with one H100.
+    # Line that `nvidia-smi` of driver 580.159.04 printed on a host with one H100.
     program = nvidia_smi(tmp_path, f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUID})", monkeypatch)
     assert HostGpus.find() == HostGpus(program, (UUID,))
 
@@ -41,7 +41,10 @@ def test_a_driver_that_lists_no_gpu_is_no_gpu(
 
 
 def test_the_image_has_the_c_libraries_of_the_drivers_program() -> None:
-    """A driver's library for NVML needs them; the image holds no others."""
+    """The image must contain the C libraries that `nvidia-smi` needs.
+
+    The driver's NVML library needs the same C libraries, and the image has no others.
+    """
     needed = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
     libraries = {line.split()[0] for line in needed.splitlines() if "=>" in line}
     layer = image.parts({"probe": Path("/bin/true"), image.DRIVER_PROGRAM: Path("/bin/bash")})

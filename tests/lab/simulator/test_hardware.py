@@ -1,4 +1,7 @@
-"""The simulated hardware file: all its errors are reported, and a stack can generate it."""
+"""Tests of the hardware file of the simulator.
+
+All errors in the file are reported, and the file can be generated from a stack.
+"""
 
 from __future__ import annotations
 

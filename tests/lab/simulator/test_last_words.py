@@ -1,4 +1,4 @@
-"""The line of a log that is quoted after a program has ended unexpectedly."""
+"""Tests of the choice of the log line that an error quotes after a program ended unexpectedly."""
 
 from __future__ import annotations
 

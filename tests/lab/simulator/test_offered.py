@@ -1,4 +1,4 @@
-"""Resources that a simulated device plugin advertises by its configuration, without a cluster."""
+"""Resources that a simulated device plugin advertises, depending on its configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ MIG = {"1g.5gb": 2, "2g.10gb+me": 1}
         ({"flags": {"migStrategy": "single"}}, "", {"1g.5gb": 7}, {"nvidia.com/gpu": 56}),
         ({}, "none", MIG, {"nvidia.com/gpu": 8}),
         ({}, "mixed", MIG, {"nvidia.com/mig-1g.5gb": 16, "nvidia.com/mig-2g.10gb.me": 8}),
-        # An environment variable takes precedence over the configuration file.
+        # The environment variable with the MIG strategy takes precedence over the configuration
+        # file.
         ({"flags": {"migStrategy": "mixed"}}, "single", {"1g.5gb": 7}, {"nvidia.com/gpu": 56}),
         (
             {"sharing": {"mps": {**SLICED["sharing"]["timeSlicing"], "renameByDefault": True}}},
@@ -62,7 +63,8 @@ def test_a_changed_file_reaches_a_plugin_by_a_new_pod_or_a_new_label() -> None:
     plugin, before = Plugin(file="config"), {"config": "version: v1", "sliced": "sharing: {}"}
     after = {**before, "config": "version: v1\nflags: {}"}
     configurations = Configurations()
-    assert configurations.of("a", plugin, "", {}) == {}  # The plugin's ConfigMap is created later.
+    # At first the plugin's ConfigMap doesn't exist; it is created later.
+    assert configurations.of("a", plugin, "", {}) == {}
     assert configurations.of("a", plugin, "", before) == {"version": "v1"}
     assert configurations.of("a", plugin, "", after) == {"version": "v1"}
     assert configurations.of("b", plugin, "", after) == {"version": "v1", "flags": {}}

@@ -1,8 +1,8 @@
 """Labels and annotations that the simulated GPU Operator writes on nodes.
 
 Each case follows NVIDIA/gpu-operator v24.3.0, controllers/state_manager.go, and v26.7.0,
-controllers/nodelabeling_controller.go. `make test-real` compares the same with the real operator of
-v24.3.0.
+controllers/nodelabeling_controller.go. `make test-real` compares the same labels and annotations
+with those of the real operator v24.3.0.
 """
 
 from __future__ import annotations

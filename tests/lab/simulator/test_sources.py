@@ -15,13 +15,14 @@ FAKES = (
     "lab/simulator/hosts/fixtures_plain",
     "tests/proofs/hosts/fake_programs",
 )
-# A source with a release or commit; or a page about a program without public sources.
+# Pattern of a cited source: a repository with a release or commit, or a page about a program that
+# has no public source code.
 SOURCE = re.compile(r"\bSources?(?: \([^)]*\))?: .*?\d", re.DOTALL)
 UNVERIFIED = re.compile(r"\bUnverified: ")
 
 
 def is_fake(path: Path) -> bool:
-    """Return whether a file is a fake program or a systemd unit; plain settings are neither."""
+    """Check that a file is a fake program or a systemd unit; other files are plain settings."""
     return path.suffix == ".service" or path.read_bytes().startswith(b"#!")
 
 

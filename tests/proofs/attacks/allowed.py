@@ -1,4 +1,4 @@
-"""Decide requests by a role, as the API server does."""
+"""Decide whether an RBAC role allows a request, as the API server does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from commands.roles import Json, Request
 
 
 def allows(declared: Json, asked: Request) -> bool:
-    """Check whether a role allows a request, as the API server decides (RBAC, plugin/pkg/auth)."""
+    """Check whether an RBAC role allows a request, by the API server's rules (plugin/pkg/auth)."""
     return any(_matches(rule, asked) for rule in declared["rules"])
 
 

@@ -1,4 +1,4 @@
-"""Searches processes and files for test secrets ("canaries") that must not appear there."""
+"""Search processes and files for test secrets ("canaries") that must not appear there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHORTEST = 12
 
 
 def forms(part: bytes) -> Iterator[bytes]:
-    """Yield the encodings of a secret's part to search for: plain, hexadecimal and base64.
+    """Yield the byte patterns under which a part of a secret may appear: plain, hex and base64.
 
     In base64 the text depends on the part's offset modulo 3 and on the bytes around the part, so
     all three offsets are encoded and the ends are cut off.
@@ -37,7 +37,7 @@ def forms(part: bytes) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Canaries:
-    """Named secrets and the pattern that finds any of them.
+    """Named secrets, and a pattern that matches any of them.
 
     Attributes:
         parts: The byte strings to search for, by the secret's name; each has at least `SHORTEST`
@@ -64,7 +64,7 @@ class Canaries:
 
 
 def key_parts(text: str) -> tuple[bytes, ...]:
-    """Return the parts of a PEM key to search for: the second half of its lines.
+    """Return the parts of a PEM private key to search for: the second half of its lines.
 
     The first half of the lines is public. A key in OpenSSH's format is also searched for as PKCS#8,
     because the Pulumi state and plugin use that format. There the Ed25519 secret shares a line with
@@ -101,7 +101,7 @@ class Watch:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Watch:
-        # Files that exist before the run are not temporary files of the run.
+        # Ignore files that existed before the run: they are not temporary files of the run.
         for folder in self.folders:
             for path in _entries(folder):
                 self._known[str(path), 0] = _stamp(path)
@@ -131,8 +131,8 @@ class Watch:
         try:
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
             if not arguments or self._known.get((pid, 1)) == arguments:
-                # Kernel threads have no arguments; unchanged arguments mean that the program was
-                # scanned before.
+                # Skip kernel threads, which have no arguments, and processes whose arguments are
+                # unchanged since the last scan.
                 return
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
@@ -184,7 +184,7 @@ def _content(path: Path) -> bytes:
 def in_files(
     canaries: Canaries, folders: Iterable[Path], own: Iterable[Path]
 ) -> tuple[int, set[str]]:
-    """Return how many files in the folders were read, and descriptions of those with a secret.
+    """Search files for secrets; return the number of files and descriptions of the findings.
 
     Args:
         canaries: The secrets to search for.

@@ -24,13 +24,16 @@ COUNTED = ("inputs", "canaries", "searches", "role rules", "role rules used")
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
-    """Start a real API server and controller manager without nodes; yield an HTTP client."""
+    """Start a real API server and controller manager without nodes.
+
+    Yield a client with admin rights.
+    """
     with running("attacks", controllers=True) as server:
         yield server.client
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Count the results of tests, including those that ran in other pytest-xdist processes."""
+    """Record the outcomes of attack tests, including those in other pytest-xdist processes."""
     if not report.nodeid.startswith(ATTACKS):
         return
     if report.when == "call" or report.outcome != "passed":
@@ -43,7 +46,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def last_line() -> str:
-    """Return the summary line of `make test-attacks`, with the numbers of the tests that ran."""
+    """Return the summary line of `make test-attacks`, which counts refused attacks and searches."""
     skipped = sum(outcome == "skipped" for outcome in _results.values())
     static = sum(_results[name] == "passed" for name in _static)
     tried = len(_results) - skipped - len(_static)
@@ -58,7 +61,7 @@ def last_line() -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Print the summary line after pytest's own, if any attack test ran."""
+    """Print the summary line of `make test-attacks` after pytest's own, if an attack test ran."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and _results and not hasattr(config, "workerinput"):
         reporter.write_line(last_line())

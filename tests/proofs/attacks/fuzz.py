@@ -1,4 +1,4 @@
-"""`make fuzz`: tests the parsers of outside input with a million randomly changed values.
+"""Fuzzer (`make fuzz`): call the parsers of outside input with a million changed values.
 
 The corpus files `corpus/<target>.json` have typical values and each value that once caused a fault.
 `test_fuzz.py` generates values by structure with Hypothesis; this program needs no library and is
@@ -41,7 +41,7 @@ NASTY = (
     *("H4sIAAAA", "=ok", "end=ok", "Test PASSED", "UUID: GPU-1"),
 )
 NUMBERS = (0, 1, -1, 2, 255, 2**31, 2**63, -(2**63) - 1, 10**400)
-# Objects whose keys users choose, and fields that may be missing.
+# Fields with objects whose keys users choose (FREE), and fields that may be missing (OPTIONAL).
 FREE = frozenset({"labels", "annotations", "allocatable", "capacity", "limits", "requests"})
 OPTIONAL = FREE | {"taints", "value", "resources", "nodeName", "reason", "message", "terminated",
                    "waiting", "containerStatuses", "ownerReferences", "controller"}  # fmt: skip
@@ -122,7 +122,7 @@ class Changer:
 
 
 def corpus() -> dict[str, list[Any]]:
-    """Return the corpus: the values to change, by name of the target."""
+    """Return the values of the corpus that the fuzzer changes, by target name."""
     return {name: json.loads((CORPUS / f"{name}.json").read_text()) for name in TARGETS}
 
 
@@ -137,7 +137,7 @@ def strings(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """An input that a target doesn't handle correctly, with the traceback."""
+    """Input that a target doesn't handle correctly, with the traceback of the exception."""
 
     target: str
     value: Any
@@ -175,7 +175,7 @@ def run(
 
 
 def judge(name: str, value: Any) -> Fault | None:
-    """Return the fault that a value causes in a target, or None."""
+    """Call a target with a value; return the fault if the target raises an exception, else None."""
     try:
         TARGETS[name].check(value)
     except Exception:

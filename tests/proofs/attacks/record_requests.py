@@ -1,4 +1,4 @@
-"""`make roles`: records the program's requests to an API server and generates the RBAC roles.
+"""`make roles`: record the program's requests to an API server, and generate RBAC roles from them.
 
 Each platform is previewed, deployed, previewed again and destroyed on an embedded cluster whose API
 server writes an audit log; one platform also gets all optional settings. The generated files are
@@ -44,7 +44,8 @@ HEAD = {
 
 
 HOSTS, CHANGES = "hosts", "changes"
-# Optional settings that cause further requests to the API server, by way of deploying.
+# Optional settings that cause further requests to the API server, for each way of deploying GPU
+# software.
 BESIDE: dict[str, dict[str, Any]] = {
     "device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}},
     "device-plugin": {
@@ -62,7 +63,7 @@ BESIDE: dict[str, dict[str, Any]] = {
         ],
     },
 }
-# Custom resources of the Prometheus Operator that the section `monitoring` creates.
+# Kinds of the Prometheus Operator's custom resources that the section `monitoring` creates.
 KINDS = tuple(
     definition("monitoring.coreos.com", "v1", kind, "Namespaced")
     for kind in ("ServiceMonitor", "PrometheusRule")
@@ -100,7 +101,7 @@ Logs of containers may hold secrets, so the role of previews does not read them.
 
 @dataclass
 class Recording:
-    """The requests of previews and deployments, read from one API server's audit log."""
+    """Recorded requests of previews and deployments, read from one API server's audit log."""
 
     project: Project
     result: dict[str, set[Request]]
@@ -118,9 +119,9 @@ class Recording:
             self.result[PHASES[command]] |= requests(file.read().decode().splitlines())
 
     def reboot(self) -> None:
-        """Reboot hosts that require a reboot and roll out a change while pods must be evicted."""
+        """Reboot hosts, and roll out a change that must evict pods; record the requests."""
         project = self.project
-        # With this default runtime, GPU pods need a RuntimeClass.
+        # If the default runtime is `runc`, GPU pods need a RuntimeClass.
         runtime = {"defaultRuntime": "runc"}
         project.write(project.declared() | {"reboot": {"when": "required"}, "runtime": runtime})
         self.run(HOSTS, "up")
@@ -143,7 +144,10 @@ class Recording:
         self.run(HOSTS, "destroy")
 
     def change(self) -> None:
-        """Change the MIG layout, then the platform; the new one takes over the RuntimeClass."""
+        """Change the MIG layout, then the platform; record the requests.
+
+        The new platform takes over the RuntimeClass of the old platform.
+        """
         project = self.project
         way, runtime = "gpu-operator-driver", {"defaultRuntime": "runc"}
         project.write(ways.declared(project.stack, way, runtime=runtime, **BESIDE[way]))
@@ -159,7 +163,10 @@ class Recording:
 
 
 def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
-    """Return the requests of previews and deployments for the chosen ways of deploying."""
+    """Preview, deploy and destroy stacks; return the recorded requests of previews and deployments.
+
+    Each stack deploys GPU software in one of the chosen ways.
+    """
     result: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
         project = Project.make(Path(folder), f"roles-{os.getpid()}")
@@ -176,20 +183,20 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
             if CHANGES in chosen:
                 recording.change()
     result["preview"] |= EXPLAINING
-    # A deployment also runs the inspection, so it needs the requests of a preview.
+    # A deployment also inspects the cluster, so it needs the requests of a preview too.
     result["deploy"] |= result["preview"]
     return result
 
 
 def releases_role(namespace: str, asked: Iterable[Request]) -> Json:
-    """Return the Role that reads Helm's release records in a release's namespace."""
+    """Return the Role that allows reading Helm's release records in a release's namespace."""
     declared = role("preview-releases", asked)
     declared["metadata"]["namespace"] = namespace
     return {**declared, "kind": "Role"}
 
 
 def preview_roles(asked: Iterable[Request], namespaces: Iterable[str]) -> list[Json]:
-    """Return a preview's roles: a ClusterRole without Secrets, and a Role for each release.
+    """Return the roles for previews: a ClusterRole without Secrets, and a Role per Helm release.
 
     A preview reads Secrets only for Helm's release records, which are in the release's namespace.
     """
@@ -229,7 +236,7 @@ def write(found: dict[str, set[Request]]) -> None:
 
 
 def recorded() -> dict[str, set[Request]]:
-    """Return the requests that an earlier run recorded."""
+    """Return the recorded requests that an earlier run has written."""
     kept = json.loads(FILE.read_text())
     return {name: {Request(**request) for request in asked} for name, asked in kept.items()}
 
@@ -237,7 +244,8 @@ def recorded() -> dict[str, set[Request]]:
 def main() -> None:
     """Record the requests and write the roles.
 
-    Arguments choose ways of deploying, whose requests are added.
+    Arguments name ways of deploying; then only their requests are recorded and added to the earlier
+    ones.
     """
     os.environ[AUDIT] = "1"
     chosen = sys.argv[1:]

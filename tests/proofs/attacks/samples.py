@@ -1,4 +1,4 @@
-"""Test data of several attacks: a cluster's configuration, and a check of text for a terminal."""
+"""Test data of several attack tests: a cluster's configuration, and a check of terminal output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cluster() -> Cluster:
 
 
 def is_safe(text: str) -> bool:
-    """Return whether every line is printable and none is a GitHub Actions workflow command."""
+    """Check that every line is printable and that none is a GitHub Actions workflow command."""
     return all(
         line.isprintable() and not line.lstrip().startswith("::") and "##[" not in line
         for line in text.split("\n")

@@ -62,7 +62,7 @@ CANARY = "canary5f1d0c2bb7"
 
 
 def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
-    """Return the text of the expected exception, or an empty string if nothing was raised.
+    """Call `act` and return the text of the expected exception; "" if nothing was raised.
 
     Any other exception counts as a fault of the parser.
     """
@@ -86,9 +86,9 @@ WRITTEN = frozenset(
 
 
 def channel(name: str) -> Callable[[str], None]:
-    """Return a check of a channel, which is a parser of host output.
+    """Return a fuzz check of one channel, which is a parser for one kind of host output.
 
-    Any output must give a printable value or a one-line error.
+    Whatever the output is, the parser must return a printable value or raise a one-line error.
     """
     read = CHANNELS[name].read
 
@@ -107,7 +107,7 @@ def channel(name: str) -> Callable[[str], None]:
 
 
 def probed(text: str) -> None:
-    """Check that any output of the probe gives facts that can be evaluated, or an error."""
+    """Check that any output of the host probe gives facts that can be evaluated, or an error."""
     said = refusal(lambda: PROBE.read(text), ValueError)
     assert said.isprintable()
     assert len(said) < 1000
@@ -140,17 +140,17 @@ def errors(text: str) -> None:
     assert len(lines) <= 8
     for line in lines:
         assert samples.is_safe(line)
-        # Each character may become an escape sequence such as `\U0001f600`.
+        # Escaping can turn each character into up to ten, such as `\U0001f600`.
         assert len(line) < 11_000
 
 
 def answer(lines: list[str]) -> None:
-    """Check that any output of the probe gives printable facts and findings."""
+    """Check that any output of the host probe gives printable facts and findings."""
     facts = parse(lines, 0.0)
     for value in vars(facts).values():
         for text in (value,) if isinstance(value, str) else ():
             assert text.isprintable()
-            # Each character may become an escape sequence such as `\U0001f600`.
+            # Escaping can turn each character into up to ten, such as `\U0001f600`.
             assert len(text) <= 10 * LONGEST + 40
     result = judged(resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
@@ -162,8 +162,8 @@ def secret(given: Json) -> None:
     """Check that any Secret of Helm gives a release record, or an error.
 
     Args:
-        given: An object with the record's content (`text`), whether gzip compresses the content
-            (`packed`), and whether the last bytes are missing (`cut`).
+        given: Object with three fields: the record's content (`text`), whether the content is
+            compressed with gzip (`packed`), and whether its last bytes are missing (`cut`).
     """
     content = given["text"].encode("utf-8", "surrogatepass")
     content = gzip.compress(content, 1) if given["packed"] else content
@@ -233,13 +233,13 @@ def nodes(listed: list[Json]) -> None:
 
 
 def cluster(given: Json) -> None:
-    """Check that `components.adoption` proposes settings for a cluster, or rejects an object of it.
+    """Check that `components.adoption` proposes settings for a cluster, or gives an error.
 
-    The error of a rejected object must name the object.
+    An error must name the Kubernetes object that was rejected.
 
     Args:
-        given: A Node (`node`), a DaemonSet (`set`), and a release's record (`release`) with the
-            manifest of that DaemonSet.
+        given: Object with three fields: a Node (`node`), a DaemonSet (`set`), and a Helm release
+            record (`release`) whose manifest is that DaemonSet.
     """
     item, recorded = given["set"], given["release"]
     owners = Deliverers(applications=(), helm_releases=(), addon_manager=True)
@@ -289,7 +289,7 @@ def amount(value: Any) -> None:
 
 
 def hidden(given: Json) -> None:
-    """Check that a secret is removed from every text about a document, whatever its format."""
+    """Check that a secret is removed from error messages about a document, whatever its format."""
     before, after, name = given["before"], given["after"], given["name"]
     plain = json.dumps({"a": before, name: CANARY, "z": after})
     held = {
@@ -305,7 +305,7 @@ def hidden(given: Json) -> None:
 
 
 def shown(text: str) -> None:
-    """Check that any text becomes printable, as one line or line by line."""
+    """Check that any text can be made printable, as one line or line by line."""
     for line in (printable(text), *printable_lines(text).split("\n")):
         assert samples.is_safe(line)
     assert printable(printable(text[:200])) == printable(text[:200])
@@ -314,7 +314,10 @@ def shown(text: str) -> None:
 
 
 def change(value: Any) -> None:
-    """Read a change document, as the artifact of a pull request has it, and write its comment."""
+    """Check that any change document is rejected or gives a bounded, safe pull request comment.
+
+    A change document is the artifact that a preview of a pull request uploads.
+    """
     text = json.dumps(value)
     if refusal(lambda: Document.read(text), ValueError):
         return
@@ -335,13 +338,13 @@ def change(value: Any) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """One parser to fuzz.
+    """Parser of outside input that is fuzzed.
 
     Attributes:
         check: Function that raises an exception if the input causes a fault.
-        typed: Whether changes keep the form that the API server or the test guarantees: strings
-            stay strings, and objects keep their fields.
-        fixed: Fields with a fixed set of values, which changes leave alone.
+        typed: True if the fuzzer must keep the form that the API server or the test guarantees:
+            strings stay strings, and objects keep their fields.
+        fixed: Fields with a fixed set of values, which the fuzzer doesn't change.
     """
 
     check: Callable[[Any], None]

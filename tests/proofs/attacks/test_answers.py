@@ -1,4 +1,4 @@
-"""Attack: output of a compromised host or node must not stop the inspection of the others."""
+"""Attack: the output of a compromised host must not stop the inspection of the other hosts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ async def _serve(answer: bytes, endless: bool) -> tuple[asyncssh.SSHAcceptor, st
 
 @contextlib.asynccontextmanager
 async def hosts(*answers: tuple[bytes, bool]) -> AsyncIterator[list[Any]]:
-    """Start SSH servers on loopback whose probe output is the given bytes, once or endlessly."""
+    """Start SSH servers on loopback that answer the host probe with the given bytes.
+
+    If the flag is set, a server repeats its bytes endlessly.
+    """
     servers, declared = [], []
     for number, (answer, endless) in enumerate(answers):
         server, key = await _serve(answer, endless)
@@ -108,7 +111,8 @@ def test_an_endless_answer_ends_at_its_bound_and_names_the_host() -> None:
     result, seconds = asyncio.run(run())
     assert f"the host answered more than {ANSWER} bytes (127.0.0.1:" in result["gpu-0"].error
     assert result["gpu-1"].nvidia_devices == 8
-    assert seconds < LIMIT  # The size limit ended the inspection, not the time limit.
+    # The inspection ended because of the size limit, not because of the time limit.
+    assert seconds < LIMIT
 
 
 def test_what_a_host_says_reaches_no_terminal_as_an_instruction() -> None:

@@ -1,4 +1,4 @@
-"""The documentation page about attacks lists all attack tests, and only existing ones."""
+"""The documentation page about attacks lists all attack tests, and no test that doesn't exist."""
 
 from __future__ import annotations
 

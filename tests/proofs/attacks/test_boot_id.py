@@ -1,4 +1,4 @@
-"""Attack: a host whose boot id contains shell commands or is endless."""
+"""Attack: a host returns a boot id that contains shell commands or never ends."""
 
 from __future__ import annotations
 
@@ -44,5 +44,6 @@ def test_a_boot_id_is_compared_and_never_run(user: str, boot_id: str, tmp_path: 
     assert not (tmp_path / "rebooted").exists()
     run(boot_id.rstrip("\n"))
     assert not (tmp_path / "owned").exists()
-    # The shell drops trailing newlines of command output, so such a boot id never matches.
+    # The shell drops trailing newlines of a command's output, so a boot id that ends in a newline
+    # never matches.
     assert (tmp_path / "rebooted").exists() is not boot_id.endswith("\n")

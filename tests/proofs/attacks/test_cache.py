@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def entry(store: Store) -> Path:
-    """Return the cache folder of a published tool that has a second program file."""
+    """Return the cache entry of a published tool that consists of two programs."""
     entry = store.entry("tool", "1.0.0", "key")
     with store.lock(print):
         staged = store.stage()
@@ -38,7 +38,7 @@ def entry(store: Store) -> Path:
 @pytest.mark.parametrize("name", ["tool", "companion"])
 def test_a_planted_tool_of_the_same_size_is_refused(store: Store, entry: Path, name: str) -> None:
     before = (entry / name).stat()
-    (entry / name).write_text(EVIL)  # The harmful file has the same size as the original.
+    (entry / name).write_text(EVIL)  # The harmful program has the same size as the original.
     os.utime(entry / name, ns=(before.st_atime_ns, before.st_mtime_ns))
     for _ in range(2):
         with pytest.raises(ToolchainError, match=f"found other files than were made .{name}"):
@@ -113,8 +113,7 @@ def test_forged_times_don_t_spare_the_comparison(store: Store, entry: Path) -> N
     compared = store.root / "compared.json"
     stamps = json.loads(compared.read_text())
     (entry / "tool").write_text(EVIL)
-    # An attacker can restore size and modification time; only the inode's change time (ctime)
-    # differs.
+    # An attacker can restore a file's size and modification time, but not its change time (ctime).
     assert json.loads(compared.read_text()) == stamps
     with pytest.raises(ToolchainError):
         store.read(entry)

@@ -1,8 +1,8 @@
-"""Attack: a search for secrets in state, logs, processes, temporary files and output.
+"""Attack: secrets in the state, logs, processes, temporary files and output of a whole stack.
 
-A stack with every kind of secret is deployed and destroyed with the real Pulumi and real `sshd`; on
-the way commands are refused, time out and are killed. The test runs with a passphrase and with a
-key in a HashiCorp Vault as the secrets provider.
+A stack with every kind of secret is deployed and destroyed with the real Pulumi and a real `sshd`,
+while the test searches for the secrets. On the way commands are refused, time out and are killed.
+The test runs with two secrets providers: a passphrase, and a key in a HashiCorp Vault.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ from tests.proofs.hosts import software
 PROVIDERS = ("passphrase", "hashivault")
 HOSTS = ("gpu-1", "gpu-2")
 KUBEADM = "run/simulated-kubeadm"
-# Files that are meant to contain a secret.
+# Names of files that are meant to contain a secret.
 OWN = ("id_ed25519", "kubeconfig", "kubeconfig.yaml", "passphrase")
 
 
 def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
-    """The search in the next tests is only meaningful if it finds secrets that exist."""
+    """The search finds secrets that exist.
+
+    Otherwise finding none in the other tests proves nothing.
+    """
     secret = secrets.token_hex(12)
     canaries = Canaries({"token": (secret.encode(),)})
     folder = tmp_path / "scratch"
@@ -52,7 +55,7 @@ def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
     with Watch(canaries, (folder,)) as watch:
         command = ["sh", "-c", "echo $1 >$2; sleep 1; rm $2", "sh", secret, str(folder / "left")]
         subprocess.run(command, env={**os.environ, "TOKEN": secret}, check=True, timeout=30)
-    # `rm` runs so briefly that the scan may miss it.
+    # The scan may miss `rm`, because this process runs only briefly.
     assert watch.hits - {"token: environment of rm, TOKEN"} == {
         "token: arguments of sh",
         "token: environment of sh, TOKEN",
@@ -69,7 +72,7 @@ def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
 
 @dataclass
 class Guarded:
-    """A project that is searched for secrets while its commands run, and the commands' output."""
+    """Project that is searched for secrets while its commands run; keeps the commands' output."""
 
     project: Project
     canaries: Canaries
@@ -82,7 +85,7 @@ class Guarded:
         return done
 
     def pulumi(self, *arguments: str, text: str = "", fails: bool = False) -> str:
-        """Run pulumi directly and return its output; `text` is sent to standard input."""
+        """Run `pulumi` directly and return its output; `text` is sent to its standard input."""
         done = subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.project.root,
@@ -199,7 +202,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]
 
 @contextmanager
 def stopped(stack: str, host: str) -> Iterator[None]:
-    """Stop all processes of a host with SIGSTOP, so that the host doesn't respond."""
+    """Stop all processes of a host with SIGSTOP, so that the host no longer responds."""
     pids = processes.find(hosts_dir(stack) / host)
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -212,7 +215,7 @@ def stopped(stack: str, host: str) -> Iterator[None]:
 
 
 def refused_and_timed_out(guarded: Guarded) -> None:
-    """Run `up` while kubeadm refuses the token or hangs, then while a host doesn't respond."""
+    """Run `up` while kubeadm rejects or hangs on the token, then while a host doesn't respond."""
     for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
         folder = guarded.root(host) / KUBEADM
         folder.mkdir()
@@ -223,23 +226,23 @@ def refused_and_timed_out(guarded: Guarded) -> None:
     assert "kubeadm join failed" in failed.stdout
     for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
         (guarded.root(host) / KUBEADM / how).unlink()
-    # `make up` would restart the stopped host, so plain pulumi runs here.
+    # Run `pulumi` directly here, because `make up` would restart the stopped host.
     with stopped(guarded.project.stack, "gpu-2"):
         silent = guarded.pulumi("up", "--yes", "--skip-preview", fails=True)
     assert "host gpu-2: found no connection" in silent, silent
 
 
 def lived(guarded: Guarded) -> None:
-    """Preview, deploy and show the stack; on the way commands are refused, time out and are killed.
+    """Preview, deploy and show the stack, with refusals, timeouts and a kill on the way.
 
-    Refusals and timeouts run with one provider only; the provider matters wherever state is
-    written.
+    Refusals and timeouts run with one secrets provider only, because the provider only matters
+    where state is written.
     """
     if guarded.provider == "passphrase":
         preview = guarded.command("preview", JSON="1")
         assert preview.returncode == 0, preview.stdout
         refused_and_timed_out(guarded)
-    # At this moment the bootstrap token is being sent to the host.
+    # Kill `up` while the bootstrap token is being sent to the host.
     killed = guarded.project.kill_during("up", "gpu-cluster-host-preparation-gpu-2 creating")
     guarded.printed.append(killed)
     done = guarded.command("up", VERBOSE="1")
@@ -251,7 +254,7 @@ def lived(guarded: Guarded) -> None:
 
 
 def places(project: Project) -> tuple[list[Path], list[Path]]:
-    """Return the folders to search, and the files and folders in them that may contain a secret.
+    """Return the folders to search, and the paths in them that may contain a secret.
 
     etcd stores Secrets, and the fake kubeadm stores its arguments.
     """
@@ -282,7 +285,7 @@ def test_no_secret_of_a_stack_is_anywhere_but_where_it_belongs(
     left, kept = in_files(guarded.canaries, [project.root, project.state], [project.root / "venv"])
     said = "\n".join(guarded.printed).encode()
     hits |= watch.hits | kept | {f"{name}: output" for name in guarded.canaries.found(said)}
-    # Pulumi passes the environment, with the Vault token, to all programs that it starts.
+    # Pulumi passes its environment, which contains the Vault token, to all programs that it starts.
     hits = {hit for hit in hits if not hit.endswith(", VAULT_SERVER_TOKEN")}
     record_property("canaries", len(hits))
     record_property("searches", 1)

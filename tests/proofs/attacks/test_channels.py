@@ -1,4 +1,4 @@
-"""Each kind of host output has a parser (a channel), and the fuzzer tests every channel."""
+"""Each kind of host output is read by a parser (a channel), and the fuzzer tests every channel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ HARMLESS = {
     *("generate_private_key", "read_private_key", "import_public_key"),
 }
 """Names in asyncssh that open no connection."""
-# Modules outside the channels that read standard output, and which program's output they read.
+# Modules that read the output of programs without a channel, and the programs whose output they
+# read.
 OUTPUTS = {
     "components/hosts/command.py": "a host's, by a channel",
     "components/ssh/client.py": "a host's, by a channel",

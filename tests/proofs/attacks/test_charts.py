@@ -1,8 +1,9 @@
-"""Attack: a Helm chart that was changed in its repository or in a local folder of charts."""
+"""Attack: a Helm chart was changed in its repository or in a local folder of charts."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from components.charts import availability
+from components.charts import availability, contents
+from components.charts.availability import WantedChart
 from components.settings.chart_source import ChartSource
 from components.settings.charts import ChartsSettings
+from tests.fixtures import charts
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
-ARCHIVE = b"an archive of a chart"
+ARCHIVE = charts.packed(CHART, charts.files(CHART, VERSION))
 LIMIT = 20
 
 
@@ -27,8 +30,14 @@ def sha256(content: bytes) -> str:
 DIGEST = sha256(ARCHIVE)
 
 
+def refused(place: str, digest: str) -> str:
+    """Return why a chart at a place is refused; empty if it is accepted."""
+    wanted = WantedChart(place=place, chart=CHART, version=VERSION, digest=digest)
+    return asyncio.run(availability.fetched(wanted)).problem
+
+
 class Repository:
-    """A chart repository on loopback; a test sets its files."""
+    """Helm chart repository on loopback, whose files the test sets."""
 
     def __init__(self) -> None:
         files: dict[str, bytes] = {}
@@ -49,13 +58,16 @@ class Repository:
         self.publish(ARCHIVE)
 
     def publish(self, archive: bytes, url: str = "charts/a.tgz") -> None:
-        """Publish an archive, with an index that always has the digest of the original archive."""
+        """Publish a chart archive.
+
+        The repository's index always has the original archive's digest.
+        """
         entry = f"{{version: {VERSION}, digest: {DIGEST[7:]}, urls: ['{url}']}}"
         self.files["/index.yaml"] = f"entries:\n  {CHART}: [{entry}]\n".encode()
         self.files["/charts/a.tgz"] = archive
 
     def refusal(self, digest: str = DIGEST) -> str:
-        return asyncio.run(availability.unreachable(self.address, CHART, VERSION, digest))
+        return refused(self.address, digest)
 
 
 @pytest.fixture
@@ -119,25 +131,47 @@ def test_an_archive_in_a_folder_is_compared_with_what_is_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
-    charts = ChartsSettings(directory=str(tmp_path), digests={CHART: DIGEST})
-    source = ChartSource(charts, CHART, "https://example.com/charts", VERSION)
+    settings = ChartsSettings(directory=str(tmp_path), digests={CHART: DIGEST})
+    source = ChartSource(settings, CHART, "https://example.com/charts", VERSION)
     place, digest = source.location, source.digest
     assert (place, digest) == (f"{tmp_path}/{CHART}-{VERSION}.tgz", DIGEST)
-    for content, refused in ((None, True), (b"another", True), (ARCHIVE, False)):
+    for content, expected in ((None, True), (b"another", True), (ARCHIVE, False)):
         if content is not None:
             Path(place).write_bytes(content)
-        assert bool(asyncio.run(availability.unreachable(place, CHART, VERSION, digest))) is refused
+        assert bool(refused(place, digest)) is expected
 
 
 def test_a_registry_is_asked_for_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
-    charts = ChartsSettings(oci="oci://example.com/charts", digests={CHART: DIGEST})
-    source = ChartSource(charts, CHART, "https://example.com/charts", VERSION)
+    settings = ChartsSettings(oci="oci://example.com/charts", digests={CHART: DIGEST})
+    source = ChartSource(settings, CHART, "https://example.com/charts", VERSION)
     assert source.location == f"oci://example.com/charts/{CHART}@{DIGEST}"
 
 
 def test_what_makers_publish_holds_for_their_own_repository_alone() -> None:
     own = "https://nvidia.github.io/k8s-device-plugin"
     assert ChartSource(ChartsSettings(), CHART, own, VERSION).digest.startswith("sha256:8f0106")
-    charts = ChartsSettings(oci="oci://example.com/charts")
-    assert ChartSource(charts, CHART, own, VERSION).digest == ""
+    settings = ChartsSettings(oci="oci://example.com/charts")
+    assert ChartSource(settings, CHART, own, VERSION).digest == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x1f\x8b" + b"\0" * 100,
+        charts.packed(CHART, {"values.yaml": "a: 1"}),
+        charts.packed(CHART, charts.files(CHART, VERSION, values_yaml="[" * 500)),
+        charts.packed(CHART, charts.files(CHART, VERSION, values_schema_json="{")),
+        charts.packed(CHART, {f"templates/{n}": "" for n in range(contents.FILES + 1)}),
+    ],
+)
+def test_an_archive_that_is_no_chart_is_refused_in_words(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        contents.of_archive(content)
+
+
+def test_a_chart_that_unpacks_without_end_is_refused() -> None:
+    bomb = gzip.compress(b"\0" * (contents.ALL_BYTES + 1))
+    with pytest.raises(ValueError, match="more than"):
+        contents.of_archive(bomb)

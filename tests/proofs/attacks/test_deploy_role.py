@@ -28,7 +28,7 @@ USER = "system:serviceaccount:default:default"
 
 @dataclass
 class Deployment:
-    """A stack's project, and the kubeconfig of the user that deploys."""
+    """Project of a stack, and the kubeconfig of the user that deploys the stack."""
 
     project: Project
     kubeconfig: Path
@@ -39,7 +39,7 @@ class Deployment:
         return done.stdout
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the audit events of the deploying user's requests to the API server."""
+        """Return the API server's audit events of requests by the user that deploys."""
         lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
         events = map(json.loads, lines)
         return [event for event in events if event["user"]["username"] == USER]
@@ -50,7 +50,10 @@ def role() -> dict[str, Any]:
 
 
 def grant(project: Project) -> dict[str, Any]:
-    """Bind the role to a service account and return the account's credentials for a kubeconfig."""
+    """Bind the role to a new service account.
+
+    Return this account's credentials for a kubeconfig.
+    """
     declared = role()
     name = declared["metadata"]["name"]
     binding = {

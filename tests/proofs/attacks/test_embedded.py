@@ -15,13 +15,13 @@ import toolchain
 from lab.simulator.control_plane import TOOLS, ControlPlane
 from tests.toolchain.plugins.rig import LIMIT
 
-# Request for all keys, in the JSON form of etcd's HTTP gateway.
+# Request for all keys in etcd, in the JSON form of etcd's HTTP gateway.
 RANGE = json.dumps({"key": "AA==", "range_end": "AA=="})
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Start a control plane with a separate cache folder."""
+    """Start an embedded control plane in a separate cache folder."""
     folders = {str(tool.path.parent) for tool in toolchain.ensure(*TOOLS).values()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", os.pathsep.join([*sorted(folders), os.environ["PATH"]]))
@@ -41,7 +41,7 @@ def ports(plane: ControlPlane) -> dict[str, int]:
 
 
 def ask(port: int, context: ssl.SSLContext | None, method: str, path: str, body: str = "") -> int:
-    """Send one HTTP request, over TLS if there is a context, and return the status code."""
+    """Send one HTTP request and return the status code; use TLS if `context` is given."""
     connection = (
         http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
         if context is None
@@ -89,7 +89,7 @@ def test_the_api_server_shows_objects_to_nobody_without_credentials(plane: Contr
 
 
 def test_the_cluster_s_keys_are_its_owner_s(plane: ControlPlane) -> None:
-    """The file's permissions, or those of a parent folder, keep other users out."""
+    """Other users can't read the cluster's keys: file or folder permissions prevent this."""
     keys = [*plane.directory.rglob("*.key"), plane.kubeconfig]
     assert len(keys) >= 3
     for key in keys:

@@ -1,7 +1,8 @@
 """Attack: shell commands in an object's name or in a path on a host.
 
-Anyone who can write a Secret in the platform's namespace, name an object, or control a host's
-output controls part of the findings. That text must never run on the engineer's machine.
+Anyone who can write a Secret in the platform's namespace, name a Kubernetes object, or control a
+host's output controls a part of the findings. That text must never be executed on the engineer's
+machine.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from tests.toolchain.plugins.rig import LIMIT, Failed, Plugin
 pytestmark = pytest.mark.usefixtures("no_hooks")
 
 MARK = "owned"
-# Texts that end a comment, a word or a quotation in different ways and then create the file `MARK`.
+# Texts that end a shell comment, a word or a quotation in different ways and then create the file
+# `MARK`.
 HOSTILE = (
     f"missing: ConfigMap x\ntouch {MARK}\n# (12:00)",
     f"missing: ConfigMap x\rtouch {MARK}\r",
@@ -46,12 +48,12 @@ HOSTILE = (
 
 
 def drifted(text: str) -> Finding:
-    """Return a drift finding in which the given text is the value of every field."""
+    """Return a drift finding in which `text` is the value of every field."""
     return Finding(kind=Kind.DRIFT, subject=Subject.NODE, name=text, what=text, was=text, now=text)
 
 
 def commands(finding: str | None) -> list[Recorded]:
-    """Return the Commands of a stack in which every inspection reports the given finding."""
+    """Return the Command resources of a stack in which every inspection reports `finding`."""
 
     def program() -> None:
         GpuCluster(
@@ -82,7 +84,7 @@ def plugin() -> Iterator[Plugin]:
 
 
 def texts(recorded: Recorded) -> list[str]:
-    """Return the parts of a Command that a local shell executes."""
+    """Return those parts of a Command resource that a local shell executes."""
     return [
         recorded.inputs[key] for key in ("create", "update", "delete") if key in recorded.inputs
     ]
@@ -122,8 +124,8 @@ def test_the_command_plugin_runs_nothing_of_a_finding(plugin: Plugin, tmp_path: 
             if command.token != "command:local:Command":
                 continue
             inputs: dict[str, Any] = {k: v for k, v in command.inputs.items() if k in taken}
-            # This folder has no components/run.sh, so only a command inside a finding could
-            # succeed.
+            # components/run.sh doesn't exist in this folder. So only a shell command inside a
+            # finding could create a file.
             with contextlib.suppress(Failed):
                 plugin.update(command.token, inputs, **inputs, dir=str(tmp_path))
     assert list(tmp_path.iterdir()) == []

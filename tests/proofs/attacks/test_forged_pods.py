@@ -1,6 +1,7 @@
-"""Attack: a forged validation pod, whose log must not count as proof of working GPUs.
+"""Attack: the log of a forged validation pod must not count as proof of working GPUs.
 
-The test replaces the API server's responses. A pod counts by its creator and creation time.
+The test replaces the API server's responses. Whether a pod is genuine is decided by its creator and
+creation time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NAME = cluster().pools[0].node_names[0]
 
 
 class Api:
-    """Fake API client that lists pods and records the requests."""
+    """Fake API client that returns the given pods and records all requests."""
 
     def __init__(self, *pods: Json) -> None:
         self.pods = pods
@@ -36,7 +37,7 @@ class Api:
 
 
 def passed(name: str, uid: str) -> Json:
-    """Return a pod whose containers have all exited with status 0."""
+    """Return a pod all of whose containers have exited with status 0."""
     ended = {"name": "gpu-0", "state": {"terminated": {"exitCode": 0}}}
     return {
         "metadata": {

@@ -14,7 +14,7 @@ GOOD, EVIL = b"#!/bin/sh\necho installed\n", b"#!/bin/sh\necho owned\n"
 
 
 def run(root: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """Run shell text after the scripts' common functions; the host's files are below `root`."""
+    """Run shell text with the common functions of the host scripts; the host's root is `root`."""
     parts = [(SCRIPTS / name).read_text() for name in ("base.sh", "runfile.sh")]
     program = "set -u\nGC_PHASE=prepare GC_LOCK_LIMIT=5\n" + "\n".join([*parts, text])
     return subprocess.run(
@@ -35,7 +35,8 @@ def test_a_runfile_that_is_swapped_after_its_check_is_not_what_runs(tmp_path: Pa
     evil = tmp_path / "evil"
     evil.write_bytes(EVIL)
     wanted = hashlib.sha256(GOOD).hexdigest()
-    # The attacker can write the declared path, waits for the hash, and then replaces the file.
+    # The attacker can write to the declared path. He waits until the script has computed the hash,
+    # and then replaces the file.
     done = run(
         tmp_path,
         f"""
@@ -63,7 +64,7 @@ def test_a_file_with_another_sum_is_neither_run_nor_kept(tmp_path: Path) -> None
 
 def test_no_other_user_of_a_host_can_hold_the_lock(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    # An earlier version created the lock file with this mode.
+    # An earlier version of the scripts created the lock file with this mode.
     (tmp_path / "run/gpu-cluster.lock").touch(0o644)
     for _ in range(2):
         done = run(tmp_path, "lock")

@@ -1,4 +1,4 @@
-"""Attack: a tenant's resource amounts or claims that bypass GPU limits or break the policies."""
+"""Attack: a tenant's GPU amounts or claims bypass GPU limits or break the policies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["
 
 @pytest.fixture(scope="module")
 def limited(api: httpx.Client) -> httpx.Client:
-    """Create a namespace in which the admission policies deny violations, and a DeviceClass."""
+    """Create a namespace whose admission policies deny violations, and a DeviceClass."""
     install(api, SPACE, CONTEXT, DENY)
     install(api, BY_CLAIMS, replace(CONTEXT, platform="dra"), DENY)
     made = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": CLASS}}
@@ -74,7 +74,7 @@ def template(count: int) -> Json:
 
 
 def claiming() -> Json:
-    """Return a pod with a resource claim for its GPUs, as in the documentation of DRA."""
+    """Return a pod that requests its GPUs by a ResourceClaim, as in the documentation of DRA."""
     made = pod({}, resourceClaims=[{"name": "gpus", "resourceClaimName": "devices"}])
     made["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpus"}]
     return made

@@ -1,4 +1,4 @@
-"""Attack: another user of the engineer's machine calls the local plugins."""
+"""Attack: another user of the engineer's machine calls the project's Pulumi plugins."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def served(name: str) -> Iterator[int]:
 
 @contextmanager
 def dialled_by_a_stranger(port: int) -> Iterator[int]:
-    """Yield a port whose connections are relayed to `port` by a process of another user."""
+    """Yield a port on which a process of another user relays connections to `port`."""
     if os.geteuid() != 0:
         pytest.skip("not root: no second user to call as")
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
@@ -77,7 +77,7 @@ def dialled_by_a_stranger(port: int) -> Iterator[int]:
 
 
 def create(port: int, mark: Path) -> Any:
-    """Create a `command:local:Command` by the plugin at the given port; return the response."""
+    """Ask the plugin at `port` to create a `command:local:Command`; return the response."""
     request = provider_pb2.CreateRequest(
         urn="urn:pulumi:test::project::command:local:Command::it",
         properties=values.encode({"create": f"touch {mark}"}),
@@ -94,7 +94,7 @@ def test_the_command_plugin_runs_nothing_for_another_user(tmp_path: Path) -> Non
         assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
         assert f"found a call by user {STRANGER}" in error.value.details()
         assert not mark.exists()
-        create(port, mark)  # A call by the plugin's own user is allowed.
+        create(port, mark)  # The plugin accepts a call by its own user.
         assert mark.exists()
 
 
@@ -130,7 +130,7 @@ LINE = "   0: 0100007F:{0:04X} 0100007F:{1:04X} {2} 0:0 00:0 0 {3:5d} 0 {4} 1 0 
     [
         ("01", os.geteuid(), 77, True),
         ("01", os.geteuid() + 1, 77, False),
-        # A socket that its process has closed is listed with the user root.
+        # The kernel lists a socket that its process has closed under the user root.
         ("01", os.geteuid(), 0, False),
         ("06", os.geteuid(), 0, False),  # Socket state TIME_WAIT.
         ("08", os.geteuid(), 77, False),
@@ -157,7 +157,7 @@ def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "tcp"
-    # The table has no sockets, so the user can only be found through netlink.
+    # The socket table is empty, so the caller's user can only be found through netlink.
     table.write_text(HEAD)
     monkeypatch.setattr(local_caller, "TABLES", {table: "", tmp_path / "none": "0"})
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -174,6 +174,6 @@ def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
                 with monkeypatch.context() as strange:
                     strange.setattr(os, "geteuid", lambda: STRANGER)
                     assert "found a call by user" in local_caller.refusal(name, port)
-            # The caller has closed its socket.
+            # Now the caller has closed its socket, so its user is unknown.
             assert "unknown" in local_caller.refusal(name, port)
             taken.close()

@@ -1,4 +1,4 @@
-"""Process ids that the kernel has reused, or that belong to another container."""
+"""Attack: process ids that the kernel has reused, or that belong to another container."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sleeping(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def gone() -> int:
-    """Return the pid of a process that has ended."""
+    """Return the pid of a process that has already ended."""
     with subprocess.Popen(["true"]) as process:
         process.wait(LIMIT)
     return process.pid
@@ -50,7 +50,7 @@ def test_a_process_that_is_another_by_now_is_not_signalled() -> None:
 
 
 def test_a_pid_is_held_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a process ends between check and signal, no new process with that pid gets the signal."""
+    """If a process ends between check and signal, a new process with its pid gets no signal."""
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
     with sleeping() as process:
@@ -64,7 +64,8 @@ def test_a_pid_is_held_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         fd = os.pidfd_open(process.pid)
         processes.send(process.pid, signal.SIGKILL, ends)
         os.close(fd)
-    assert killed == []  # No process was signalled by its number; a pidfd was used.
+    # The test sees no `os.kill`: the process was signalled through a pidfd, not by its pid.
+    assert killed == []
 
 
 def test_an_orphan_is_asked_again_before_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ def test_an_orphan_is_asked_again_before_it_is_ended(monkeypatch: pytest.MonkeyP
 
 
 class Backend:
-    """Folder of a local Pulumi backend with one lock file, in Pulumi's format."""
+    """Folder of a local Pulumi backend with one lock file in Pulumi's format."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,7 +112,7 @@ NOW = datetime.now(UTC)
 
 
 def test_the_lock_of_a_process_that_is_gone_is_abandoned(backend: Backend) -> None:
-    assert not backend.abandoned  # The backend has no lock yet.
+    assert not backend.abandoned  # The backend has no lock at first.
     backend.lock(gone(), NOW)
     assert backend.abandoned
 
@@ -156,11 +157,11 @@ def test_a_clock_that_was_set_frees_no_lock_of_a_living_engine(
 def test_a_lock_of_another_container_is_never_dropped(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In the other container this pid belongs to a running Pulumi; here no process has it.
+    # In another container this pid belongs to a running Pulumi; in this one no process has the pid.
     backend.lock(gone(), NOW)
     monkeypatch.setattr(lock, "pids_of", lambda: "another container")
     assert not backend.abandoned
-    # The function writes nothing while another run's lock exists.
+    # `note_pids` writes nothing while the lock of another run exists.
     lock.note_pids(backend.folder, STACK)
     monkeypatch.undo()
     assert backend.abandoned

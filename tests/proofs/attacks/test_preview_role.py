@@ -1,7 +1,7 @@
 """Attack: preview credentials with more rights than a preview needs.
 
-An administrator deploys a stack; the real Pulumi previews it as a user with only the committed
-roles. The API server's audit log shows refusals.
+An administrator deploys a stack. The real Pulumi then previews the stack as a user who has only the
+committed roles. The API server's audit log shows rejected requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RELEASE = "nvidia-device-plugin"
 
 @dataclass
 class Previewing:
-    """A stack's project, and the kubeconfig of the user that previews."""
+    """Project of a stack, and the kubeconfig of the user that previews the stack."""
 
     project: Project
     kubeconfig: Path
@@ -42,7 +42,7 @@ class Previewing:
         return done.stdout
 
     def refused(self) -> set[str]:
-        """Return the user's refused requests, except server-side dry runs."""
+        """Return the previewing user's rejected requests, except server-side dry runs."""
         lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
         events = [event for event in map(json.loads, lines) if event["user"]["username"] == USER]
         assert len(events) > 10
@@ -53,16 +53,16 @@ class Previewing:
         }
 
     def status(self, path: str) -> int:
-        """Return the status code of the API server's response to a request of that user."""
+        """Return the status code of the API server's response to a GET request of that user."""
         document = yaml.safe_load(self.kubeconfig.read_text())
         headers = {"Authorization": f"Bearer {document['users'][0]['user']['token']}"}
         server = document["clusters"][0]["cluster"]["server"]
-        # This check doesn't depend on the server's certificate.
+        # The server's certificate isn't verified, because only the status code matters here.
         return httpx.get(f"{server}/api/v1/{path}", headers=headers, verify=False).status_code  # noqa: S501
 
 
 def bind(project: Project, declared: dict[str, Any]) -> None:
-    """Create a role and its binding."""
+    """Create a role and a binding of this role to the previewing user."""
     kind, meta = declared["kind"], declared["metadata"]
     place = f"namespaces/{meta['namespace']}/" if kind == "Role" else ""
     binding = {

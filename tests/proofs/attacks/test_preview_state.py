@@ -1,4 +1,4 @@
-"""Attack: a preview runs a branch's code, which must not get secrets of the deployed stack."""
+"""Attack: a preview runs the code of a branch, which must not get the deployed stack's secrets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def shown(state: dict[str, Any], name: str = "secret0", part: str = "inputs") ->
 
 @dataclass(frozen=True)
 class Held:
-    """Random secrets of a stack; each has the same length in every instance."""
+    """Random secrets of a stack.
+
+    Each secret has the same length in every instance, so that states can be compared.
+    """
 
     key: str = field(default_factory=lambda: base64.b64encode(secrets.token_bytes(90)).decode())
     token: str = field(default_factory=lambda: f"{secrets.token_hex(3)}.{secrets.token_hex(8)}")
@@ -94,7 +97,7 @@ def coded(text: str, coding: str) -> str:
     return codecs.encode(text.encode(), coding).decode()
 
 
-# Forms in which a secret value of the state may contain the key, token or login.
+# Forms in which a secret value in the state may contain the private key, the token or the password.
 SPELLINGS: dict[str, Callable[[Held], Any]] = {
     "alone": lambda held: held.pem,
     "in an object": lambda held: {"privateKey": held.pem, "port": 22},
@@ -144,7 +147,7 @@ SPELLINGS: dict[str, Callable[[Held], Any]] = {
 def test_a_secret_in_any_spelling_changes_nothing_in_the_state_of_previews(
     spelled: Callable[[Held], Any],
 ) -> None:
-    """Two stacks that differ only in their secrets must have identical copies for previews."""
+    """The copies for previews of two stacks are equal if only the stacks' secrets differ."""
     states = [
         state_of(spelled(held), outputs={"stdout": wrapped(spelled(held)), "code": 0})
         for held in (Held(), Held())
@@ -181,7 +184,10 @@ def test_a_placeholder_is_what_the_program_declares_there() -> None:
 
 
 def test_what_the_state_publishes_itself_is_kept() -> None:
-    """Pulumi marks all outputs of a Command as secret if one input is secret."""
+    """A secret input makes all outputs of a Command secret.
+
+    The copy must keep the others usable.
+    """
     held = Held()
     printed = json.dumps({"nodes": [{"name": "gpu-1", "gpus": 8, "token": held.token}]})
     published = {"nodes": {"name": "gpu-1", "gpus": 8}}
@@ -199,7 +205,7 @@ def test_a_secret_without_a_mark_stops_the_copy_and_is_not_repeated() -> None:
 
 
 def new_cluster(held: Held, **more: str) -> str:
-    """Return the stored output of `kubeadm init`: token, hash and the admin kubeconfig."""
+    """Return the output of `kubeadm init` in the state: token, hash and admin kubeconfig."""
     certificate = "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"
     public = base64.b64encode(certificate.encode()).decode()
     user = {"client-certificate-data": public, "client-key-data": coded(held.pem, "base64"), **more}
@@ -276,7 +282,7 @@ def test_the_stack_file_of_a_preview_holds_nothing_that_deployments_encrypted() 
 
 
 def give(project: Project, name: str, text: str) -> None:
-    """Set a secret of the stack, passed by standard input."""
+    """Set a secret in the stack's configuration; the value is passed by standard input."""
     subprocess.run(
         ["pulumi", "config", "set", "--secret", name],
         cwd=project.root,
@@ -340,7 +346,8 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
             give(project, f"gpu-cluster:{name}", text)
         assert figures(project.up())[:2] == (32, 32)
         named = {"PREVIEW_BACKEND_URL": local_backend(backend), "PREVIEW_PASSPHRASE": "previews"}
-        for _ in range(3):  # Each deployment replaces the copy for previews.
+        # Repeat the command: each deployment replaces the state's copy for previews.
+        for _ in range(3):
             done = project.command("preview_state", **named)
             last = done.stdout.strip().splitlines()[-1]
             assert last.startswith("preview-state: 2 secrets replaced"), done.stdout
@@ -351,7 +358,7 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
             "GPU_CLUSTER_PROBE_KEY_FILE": str(probe),
         }
         deployed = project.file.read_text()
-        # Preview with the deployments' stack file, which previews can't decrypt.
+        # Run a preview with the stack file of deployments, which previews can't decrypt.
         refused = project.pulumi("preview")
         assert refused.returncode != 0
         made = project.command("preview_secrets")

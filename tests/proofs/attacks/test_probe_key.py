@@ -1,4 +1,4 @@
-"""Attack: code of a pull request uses a preview's SSH key for more than inspecting hosts."""
+"""Attack: code of a pull request uses the SSH key of previews for more than inspecting hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def declared(host: RigHost) -> Any:
 
 @pytest.fixture
 def key(host: RigHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Install a probe key, which can only run the inspection, on a host; return the key."""
+    """Install a probe key on a host and return the key.
+
+    The host only lets this SSH key run the inspection.
+    """
     place = host.folder / "probe.sh"
     place.write_text(probe())
     monkeypatch.setattr(probe_key, "PLACE", str(place))

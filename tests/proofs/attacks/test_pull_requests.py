@@ -1,4 +1,7 @@
-"""Attack: a pull request from a fork or a branch; static checks of the GitHub workflows."""
+"""Attack: a pull request from a fork or a branch.
+
+Only the text of the GitHub workflows is checked.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,8 @@ def test_a_preview_against_a_real_stack_is_off_until_somebody_turns_it_on() -> N
     job = PREVIEW["jobs"]["preview"]
     assert "vars.PREVIEW == 'true'" in job["if"]
     assert job["environment"] == "preview-${{ matrix.stack }}"
-    assert "SSH_PRIVATE_KEY" not in str(job)  # Previews log in to hosts only with the probe key.
+    # Previews log in to hosts only with the probe key, which can only run the inspection.
+    assert "SSH_PRIVATE_KEY" not in str(job)
     assert "secrets.PROBE_KEY" in str(job)
 
 
@@ -70,7 +74,8 @@ def names(job: dict[str, Any], kind: str) -> set[str]:
 def test_a_preview_holds_nothing_that_opens_what_deployments_encrypt() -> None:
     preview, deploy = PREVIEW["jobs"]["preview"], DEPLOY["jobs"]["deploy"]
     assert names(preview, "secrets") == {"PREVIEW_PASSPHRASE", "PROBE_KEY", "KUBECONFIG"}
-    # KUBECONFIG belongs to a GitHub environment, and each job has a different environment.
+    # Both jobs have a secret KUBECONFIG, but from different GitHub environments, so its values
+    # differ.
     assert names(preview, "secrets") & names(deploy, "secrets") == {
         "PREVIEW_PASSPHRASE",
         "KUBECONFIG",
@@ -98,7 +103,10 @@ def test_every_pull_request_is_previewed_without_a_secret() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_no_condition_rests_on_who_pushed_last(file: Path) -> None:
-    """`github.actor` is the user of the last event, who may not have opened the pull request."""
+    """Workflows must not decide by `github.actor`.
+
+    This is the user of the last event, who may not have opened the pull request.
+    """
     text = file.read_text()
     assert "github.actor" not in text
     assert "github.triggering_actor" not in text

@@ -1,4 +1,4 @@
-"""Attack: a forged Helm release record that would be restored with the engineer's rights."""
+"""Attack: a forged Helm release record is restored with the engineer's rights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def record(manifest: Any, revision: int = 1, kind: str = TYPE) -> Json:
 
 
 class Cluster:
-    """Fake API server behind the program's real API client."""
+    """Fake API server for the program's real API client."""
 
     def __init__(self, *secrets: Json) -> None:
         self.secrets = list(secrets)
@@ -89,7 +89,8 @@ class Cluster:
             answer = json.loads(request.content)
             self.objects[f"{url}/{answer['metadata']['name']}"] = answer
         elif request.method == "PATCH":
-            answer = json.loads(request.content)  # The program adds a note to the release record.
+            # The program marks the release record with an annotation.
+            answer = json.loads(request.content)
         elif url in self.objects:
             answer = self.objects[url]
         else:
@@ -111,7 +112,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def installed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the program once after Helm created the objects, so that the state has its output."""
+    """Run the program once after Helm has created the objects.
+
+    Its output is then in the Pulumi state, for the next run.
+    """
     cluster.objects[f"namespaces/{SPACE}/configmaps/settings"] = {}
     said = asyncio.run(presence.check(WANTED))
     monkeypatch.setenv(PREVIOUS, write(said))

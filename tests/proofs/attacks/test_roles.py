@@ -1,7 +1,7 @@
-"""Attack: preview or deploy credentials that are used for other purposes; checked offline.
+"""Attack: preview or deploy credentials are used for other purposes; checked without a cluster.
 
 `requests.json` has the program's requests to an API server, taken from the audit log while a stack
-was previewed, deployed, previewed again and destroyed.
+was previewed, deployed, previewed again and destroyed. The committed roles are compared with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def recorded(name: str) -> set[Request]:
 
 
 def roles(name: str) -> list[dict[str, Any]]:
-    """Return the ClusterRole of a committed file, followed by its namespaced Roles."""
+    """Return the ClusterRole in a committed file, followed by its namespaced Roles."""
     return list(yaml.safe_load_all((ROOT / "policies" / "roles" / f"{name}.yaml").read_text()))
 
 
@@ -38,7 +38,7 @@ def committed(name: str) -> dict[str, Any]:
 
 
 def everywhere(name: str) -> set[Request]:
-    """Return the recorded requests that the ClusterRole must allow."""
+    """Return those recorded requests that the ClusterRole must allow."""
     secret = name == "preview"
     return {asked for asked in recorded(name) if not (secret and asked.resource == "secrets")}
 

@@ -1,4 +1,4 @@
-"""Attack: a search for secrets in stack files, Pulumi state, diffs, logs and error messages."""
+"""Attack: secrets in stack files, Pulumi state, diffs, logs or error messages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_addresses_without_a_user_are_taken() -> None:
     for text in ("https://mirror.example.org/a@b", "oci://ghcr.io/nvidia/chart", "user@host"):
         document = {**DOCUMENT, "pools": [{**DOCUMENT["pools"][0], "labels": {"a": text}}]}
         with pytest.raises(ConfigError) as error:
-            load(document)  # The text is no valid label value, but no secret either.
+            load(document)  # The text is invalid as a label value, but it is no secret.
         assert "(not repeated here)" not in str(error.value)
 
 
@@ -110,12 +110,13 @@ def test_a_stack_file_keeps_the_salt_that_its_own_secrets_need(
     text = yaml.safe_dump({"config": {"gpu-cluster:cluster": declared, **token}})
     own.file.write_text(salt + text)
     with own.unsalted():
-        own.file.write_text(salt + text)  # Pulumi writes the salt into the stack file again.
+        # Pulumi writes the encryption salt into the stack file again.
+        own.file.write_text(salt + text)
     assert own.file.read_text() == (salt if held else "") + text
 
 
 class Silent:
-    """A log that discards its lines."""
+    """Log that discards all lines."""
 
     def status(self, line: str) -> None: ...
     def warning(self, text: str) -> None: ...

@@ -1,4 +1,4 @@
-"""`make images` verifies signatures that the real cosign made in a registry on loopback.
+"""`make images` verifies image signatures that the real cosign wrote to a registry on loopback.
 
 The tests need cosign v3, on PATH or named by the variable `COSIGN`. Build it from its Go module:
 `go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3` (1,700 packages).
@@ -49,7 +49,7 @@ class Registry:
         return digest
 
     def image(self, name: str, text: str) -> str:
-        """Store an image with one layer under the tag v1 and return the image's digest."""
+        """Store an image with one layer under the tag v1; return the image's digest."""
         described = []
         for kind, content in (("config.v1+json", b"{}"), ("layer.v1.tar", text.encode())):
             media = f"application/vnd.oci.image.{kind}"
@@ -119,7 +119,7 @@ class Registry:
                 return parts
 
             def log_message(self, format: str, *args: object) -> None:
-                """Print nothing."""
+                """Discard the HTTP server's access log."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = server.server_port
@@ -160,7 +160,7 @@ class Signer:
         return self.folder / f"{name}.pub"
 
     def sign(self, reference: str, key: Path) -> None:
-        """Sign an image as NVIDIA does: with a key, without an entry in a transparency log."""
+        """Sign an image as NVIDIA does: with a key, and without an entry in a transparency log."""
         self.run(
             "sign", f"--key={key.with_suffix('.key')}", "--use-signing-config=false",
             "--tlog-upload=false", "--yes", reference,
@@ -202,7 +202,7 @@ def test_a_real_signature_is_verified_by_its_key_alone(
         assert check.refused, (name, check)
         assert f"# signature {place}/{name}:v1: NOT verified: " in check.text
 
-    # Push another image under the same tag and attach the first image's signatures to it.
+    # Push another image under the same tag, and attach the signatures of the first image to it.
     old = hashlib.sha256(registry.blobs["signed:v1"][0]).hexdigest()
     new = registry.image("signed", "tampered").removeprefix("sha256:")
     for tag, content in list(registry.blobs.items()):

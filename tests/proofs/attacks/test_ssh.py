@@ -1,4 +1,4 @@
-"""Attack: a host or a network attacker that wants SSH keys or a weak SSH connection."""
+"""Attack: a host or a network attacker tries to get SSH keys or a weak SSH connection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ async def _run(process: asyncssh.SSHServerProcess[str]) -> None:
 
 @asynccontextmanager
 async def served(signs_by: bytes = b"", **options: Any) -> AsyncIterator[dict[str, Any]]:
-    """Start an SSH server that accepts one key; yield how to connect, and the offered keys."""
+    """Start an SSH server that accepts one key.
+
+    Yield how to connect, and the keys offered to it.
+    """
     own = asyncssh.generate_private_key("ssh-rsa" if signs_by else "ssh-ed25519")
     user = asyncssh.generate_private_key("ssh-ed25519")
     (pair,) = asyncssh.load_keypairs([own])
@@ -86,8 +89,8 @@ async def agent() -> AsyncIterator[Path]:
             await writer.drain()
         writer.close()
 
-    # A socket path has at most 108 characters (unix(7)), and pytest's temporary folder may be too
-    # deep.
+    # A socket path has at most 108 characters (unix(7)), and pytest's temporary folder may have a
+    # longer path.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder) / "agent"
         async with await asyncio.start_unix_server(serve, path):
@@ -120,7 +123,7 @@ def by_plugin(socket: Path | None) -> Callable[[dict[str, Any]], Awaitable[None]
 
 
 async def by_inspection(server: dict[str, Any]) -> None:
-    """Log in to the server in the same way as the inspection."""
+    """Log in to the server with the same client code as the inspection."""
     fields = {"name": "gpu-1", "address": "127.0.0.1", "user": "root", "bastion": None}
     host = type("Host", (), {**fields, "port": server["port"], "host_key": server["host_key"]})
     facts = await inspect.observe_hosts([host], server["private_key"])  # type: ignore[list-item]
@@ -132,7 +135,8 @@ def test_a_host_is_shown_no_key_that_was_not_declared_for_it() -> None:
     async def run() -> None:
         async with agent() as socket, served() as server:
             await by_plugin(socket)(server)
-            # The server accepts no key, so the client would offer every key that it has.
+            # The server accepts no key, so that a careless client would offer every key that it
+            # has.
             server["server"].taken = "none"
             with pytest.raises(Failed, match="no connection"):
                 await by_plugin(socket)(server)

@@ -1,7 +1,7 @@
 """Attack: a tenant bypasses admission policies through subresources or managedFields.
 
-The tenant has all rights in one namespace. The policies read the date of a change from an object's
-managedFields, which the tenant tries to forge.
+The tenant has all rights in one namespace. Exemptions from policies expire by date; the policies
+read the date of a change from an object's managedFields, which the tenant tries to forge.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _bound(kind: str, user: str, role: str, **metadata: str) -> Json:
 
 @pytest.fixture(scope="module")
 def lodging(api: httpx.Client) -> Iterator[httpx.Client]:
-    """Install policies that deny violations; give the tenant all rights in one namespace only."""
+    """Install policies that deny violations, and give the tenant all rights in one namespace."""
     install(api, SPACE, CONTEXT, DENY)
     apply(api, _bound("RoleBinding", TENANT, "cluster-admin", namespace=SPACE))
     apply(api, _bound("ClusterRoleBinding", OWN_SCHEDULER, "system:kube-scheduler"))
@@ -216,8 +216,8 @@ def test_a_tenant_gives_his_claim_no_devices(lodging: httpx.Client) -> None:
     wanted = claim("wanted")
     assert create(lodging, wanted, dry=False, user=TENANT).taken
     said = edit(lodging, wanted, allocate, subresource="/status", user=TENANT)
-    # From 1.36 on the API server itself requires this permission besides the right to update the
-    # status.
+    # From Kubernetes 1.36 on, the API server itself requires this permission in addition to the
+    # right to update the status.
     by_itself = numbers(KUBERNETES) >= (1, 36, 0)
     assert (said.status, BINDING in said.text) == ((422, True) if by_itself else (403, False))
     assert edit(lodging, wanted, allocate, subresource="/status", user=SCHEDULER).taken
@@ -279,7 +279,7 @@ def _all_old(live: Json) -> list[Json]:
 def _without_times(live: Json) -> list[Json]:
     listed = copy.deepcopy(live["metadata"]["managedFields"])
     for each in listed:
-        # The API server adds no time to an entry that was written without one.
+        # The API server adds no time to a managedFields entry that was written without a time.
         each.pop("time", None)
     return [each for each in listed if isinstance(each, dict)]
 
@@ -300,7 +300,7 @@ FORGERIES: dict[str, Callable[[Json], list[Json]]] = {
 
 
 def _twice(live: Json) -> None:
-    """Set one environment variable twice, which makes a list that managedFields can't describe."""
+    """Set an environment variable twice: managedFields can't describe lists with equal keys."""
     live["spec"]["template"]["spec"]["containers"][0]["env"] = 2 * [{"name": "A", "value": "1"}]
 
 
@@ -333,7 +333,7 @@ def deployment(name: str, **annotations: str) -> Json:
 
 @pytest.fixture(scope="module")
 def dated(lodging: httpx.Client) -> Iterator[httpx.Client]:
-    """Install a policy whose warning shows the date with which exemptions are compared."""
+    """Install a policy whose warning shows the date that the policies compare exemptions with."""
     group = "admissionregistration.k8s.io/v1"
     rule = {
         "apiGroups": ["apps"],
@@ -401,7 +401,7 @@ def test_what_a_user_writes_into_managed_fields_moves_no_date(
         CHANGES[change](live)
         _image(live)
 
-    # The second update starts from the managedFields that the first update left.
+    # Update twice: the second update starts from the managedFields that the first update has left.
     for _ in range(2):
         before = day()
         seen = day_seen(edit(dated, made, forge, subresource="?fieldManager=forger", user=TENANT))

@@ -157,7 +157,10 @@ def test_licence_and_security_policy_are_there() -> None:
 
 
 class Origin(BaseHTTPRequestHandler):
-    """A compromised download server: the harmful file matches the published checksum list."""
+    """A compromised download server serves a harmful file and a checksum list that matches it.
+
+    The pinned checksum must reject the file.
+    """
 
     body = b"#!/bin/sh\necho owned\n"
 
@@ -170,7 +173,7 @@ class Origin(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing."""
+        """Discard the HTTP server's access log."""
 
 
 def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None
             with pytest.raises(ReleaseError, match=f"wanted {SUMS[item.file_name]}: refused"):
                 Downloads().fetch(item, listed, tmp_path / "tool")
             assert not (tmp_path / "tool").exists()
-            # Without pinned checksums the manipulated download would be accepted.
+            # Without the pinned checksum, the manipulated download would be accepted.
             Downloads(pinned={}).fetch(item, listed, tmp_path / "tool")
         finally:
             server.shutdown()
@@ -210,8 +213,8 @@ LISTED = (
     Image("docker.io/c/d:v1", "docker.io/c/d:v1", ""),
     Image("nvcr.io/nvidia/e", "nvcr.io/nvidia/e", "", "<driver>-<system>"),
 )
-# Fake cosign that rejects invalid arguments of `verify` (sigstore/cosign v3 doc/cosign_verify.md)
-# and images without the publisher's key. Its error messages are those of cosign.
+# Fake cosign that rejects invalid arguments of `verify` (sigstore/cosign v3 doc/cosign_verify.md),
+# and images that aren't signed with the publisher's key. It prints cosign's own error messages.
 COSIGN = """#!/bin/sh
 [ "$1" = verify ] || exit 64
 shift

@@ -83,7 +83,10 @@ MAY_GRANT = {
 
 @pytest.fixture(scope="module")
 def tenants(api: httpx.Client) -> Iterator[httpx.Client]:
-    """Install denying policies in the tenant's namespace; let two users edit namespaces."""
+    """Install policies that deny violations in the tenant's namespace.
+
+    Let two users edit namespaces.
+    """
     install(api, SPACE, CONTEXT, DENY)
     for role in (*_role(TENANT, NAMESPACES), *_role(OFFICER, NAMESPACES, MAY_GRANT)):
         apply(api, role)
@@ -146,7 +149,7 @@ def test_an_exemption_holds_where_the_namespace_grants_it_and_no_longer(
     assert annotate(tenants, **{GRANTED: grant}).taken
     wanted = frozenset() if holds else {"GPU032", "GPU062"}
 
-    def said() -> bool:  # The API server's policies see a changed namespace after a short delay.
+    def said() -> bool:  # Admission policies see a changed namespace only after a short delay.
         return create(tenants, tolerant(annotations=EXEMPT)).rules == wanted
 
     try:
@@ -214,7 +217,7 @@ def test_a_pod_is_judged_anew_where_an_update_changes_what_a_rule_reads(
 
 
 def release(api: httpx.Client, manifest: Json) -> None:
-    """Delete the object and remove its finalizers."""
+    """Delete an object for good: also remove its finalizers."""
 
     def free(live: Json) -> None:
         live["metadata"]["finalizers"] = []

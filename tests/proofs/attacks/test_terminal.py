@@ -1,4 +1,4 @@
-"""Attack: names and messages with escape sequences or GitHub workflow commands."""
+"""Attack: names and messages that contain escape sequences or GitHub workflow commands."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ NONCE = 12
 
 
 class Refused(Exception):
-    """A request that Vault refuses, with the HTTP status and the reason."""
+    """Error: Vault would reject the request; it has the HTTP status and the reason."""
 
 
 class Transit:
-    """The transit engine: encryption keys, each with the tokens that may use the key."""
+    """Vault's transit engine: encryption keys, each with the tokens that may use the key."""
 
     def __init__(self, keys: dict[str, set[str]]) -> None:
         self.tokens = keys
@@ -62,7 +62,7 @@ class Transit:
 
 @contextmanager
 def vault(keys: dict[str, set[str]]) -> Iterator[str]:
-    """Start the server and yield its URL.
+    """Start the fake Vault and yield its URL.
 
     Args:
         keys: For each key's name, the tokens that may use the key.
@@ -90,7 +90,7 @@ def vault(keys: dict[str, set[str]]) -> Iterator[str]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Print nothing."""
+            """Discard the HTTP server's access log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

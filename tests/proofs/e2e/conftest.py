@@ -1,4 +1,4 @@
-"""Fixture with one project for all end-to-end tests, whose embedded cluster is started once."""
+"""Fixture with one project for all end-to-end tests; its embedded cluster is started once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.proofs.e2e.project import Project, started
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Start a project's embedded cluster and hosts; its stack is not up yet."""
+    """Start the embedded cluster and the hosts of a project whose stack isn't deployed yet."""
     with started(Project.make(tmp_path_factory.mktemp("e2e"), own_name("e2e"))) as made:
         yield made

@@ -40,12 +40,15 @@ Edit = Callable[[Json], None]
 
 
 def chance(seed: str) -> random.Random:
-    """Return the random number generator for all choices of one run."""
+    """Return the random number generator from which all choices of a run come."""
     return random.Random(seed)  # noqa: S311 - it makes runs repeatable, and nothing secret
 
 
 def edits(number: int) -> tuple[Edit, ...]:
-    """Return edits of a stack, one of which is made before a kill; ``number`` makes them differ."""
+    """Return edits of the stack file, one of which is made before a kill.
+
+    `number` makes the values different from those of earlier edits.
+    """
 
     def label(cluster: Json) -> None:
         cluster["pools"][0]["labels"] = {"example.com/edit": f"e{number}"}
@@ -74,13 +77,13 @@ def edits(number: int) -> tuple[Edit, ...]:
 
 @dataclass
 class Kill:
-    """A kill and the state after it.
+    """Kill of a command, and the faults found afterwards.
 
     Attributes:
         command: The command that was killed.
-        victim: Which of its processes were killed.
-        share: Moment of the kill, as a part of the command's usual duration.
-        edit: Name of the edit before the kill.
+        victim: Kind of the processes that were killed.
+        share: Moment of the kill, as a fraction of the command's usual duration.
+        edit: Name of the edit of the stack file before the kill.
         output: Output of the killed command.
         faults: Faults that were found afterwards; empty if the next `up` repaired everything.
     """
@@ -99,7 +102,7 @@ class Kill:
 
 @dataclass
 class Killer:
-    """Kills commands of a project one after the other, and checks what is left.
+    """Kills commands of a project one after the other, and checks that the next run repairs all.
 
     Attributes:
         project: The project; its stack is up.
@@ -112,7 +115,7 @@ class Killer:
     took: dict[str, float] = field(default_factory=dict)
 
     def kills(self, count: int) -> Iterator[Kill]:
-        """Kill this many commands; yield each kill with the faults after it."""
+        """Kill `count` commands; yield each kill with the faults found after it."""
         for number in range(1, count + 1):
             edit = self.source.choice(edits(number))
             command, victim = self.source.choice(COMMANDS), self.source.choice(VICTIMS)
@@ -121,7 +124,9 @@ class Killer:
             self._until_killed(kill)
             self._heal(kill)
             yield kill
-            if kill.faults:  # The next kill must start with a stack that is up and without faults.
+            # Repair the stack before the next kill, which must start with a deployed stack without
+            # faults.
+            if kill.faults:
                 self.project.command("destroy")
                 self.project.up()
 
@@ -158,7 +163,7 @@ class Killer:
         return process.returncode != 0
 
     def _heal(self, kill: Kill) -> None:
-        """Run `up` twice: the first run repairs the stack, the second must not change anything."""
+        """Run `up` twice: the first run must repair the stack, the second must change nothing."""
         started = time.monotonic()
         healing = self.project.command("up")
         self.took.setdefault("up", time.monotonic() - started)
@@ -184,7 +189,7 @@ class Killer:
         return ""
 
     def _left(self) -> Iterator[str]:
-        """Yield what is unfinished although `up` has succeeded."""
+        """Yield what is still unfinished although `up` has succeeded."""
         if '"pending_operations": [' in self.project.checkpoint():
             yield "the state holds pending operations"
         for secret in self.project.request("GET", "secrets")["items"]:
@@ -198,7 +203,7 @@ class Killer:
 
 
 def _victims(victim: str, command: int, mark: str) -> list[int]:
-    """Return the processes to kill; the command's own process is the last."""
+    """Return the pids of the processes to kill; the pid of the command itself is the last."""
     if victim == "engine":
         return engines(mark) or [command]
     others = [pid for pid in _marked(mark) if pid != command]
@@ -206,7 +211,10 @@ def _victims(victim: str, command: int, mark: str) -> list[int]:
 
 
 def engines(mark: str) -> list[int]:
-    """Return the engines of the command whose processes have this mark."""
+    """Return the pids of the Pulumi engines of the command that was started with this mark.
+
+    The mark is an environment variable, which all processes of the command inherit.
+    """
     return [pid for pid in _marked(mark) if _name(pid) == "pulumi"]
 
 

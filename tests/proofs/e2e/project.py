@@ -1,4 +1,4 @@
-"""A copy of the project with its own stack, embedded cluster and state."""
+"""Copy of the project with its own stack, embedded cluster and state, for end-to-end tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass
 class Project:
-    """A copy of the project, and the commands that a user types in it."""
+    """Copy of the project, with the commands that a user types in it."""
 
     root: Path
     state: Path
@@ -104,10 +104,11 @@ class Project:
         return content
 
     def write(self, cluster: Json, *, hardware: bool = True) -> None:
-        """Write the stack file, and by default a matching hardware file."""
+        """Write the stack file and, by default, a hardware file with the declared machines."""
         self.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": cluster}}))
         if hardware:
-            # Some tests write invalid settings on purpose; the commands must report the faults.
+            # Some tests write an invalid stack file on purpose, whose faults the commands must
+            # report.
             with suppress(ConfigError):
                 write_hardware(self.hardware_file, self.stack, declared_hardware(load(cluster)))
 
@@ -121,7 +122,7 @@ class Project:
         self.write(cluster, hardware=hardware)
 
     def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the command of `make NAME` without make; return its output and exit code."""
+        """Run the program behind `make NAME` directly; return its output and exit code."""
         return subprocess.run(
             [*self.around, "venv/bin/python", "-m", f"commands.{name}"],
             cwd=self.root,
@@ -155,7 +156,7 @@ class Project:
         return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
 
     def pulumi(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run plain pulumi, as a user types it."""
+        """Run `pulumi` directly, as a user types it."""
         return subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.root,
@@ -169,7 +170,7 @@ class Project:
         )
 
     def kill_during(self, command: str, text: str) -> str:
-        """Start a command, and send SIGKILL to its engine as soon as ``text`` is printed."""
+        """Start a command, and kill its engine with SIGKILL as soon as the output has ``text``."""
         process = subprocess.Popen(
             ["venv/bin/python", "-m", f"commands.{command}"],
             cwd=self.root,
@@ -222,9 +223,9 @@ class Project:
 
 
 def figures(line: str) -> tuple[int, ...]:
-    """Return the numbers in the last line of `make up`.
+    """Return the three numbers in the last line of `make up`.
 
-    These are: GPUs simulated, GPUs declared, resources changed.
+    The numbers are the simulated GPUs, the declared GPUs and the changed resources.
     """
     match = LAST.fullmatch(line)
     assert match, line
@@ -233,7 +234,10 @@ def figures(line: str) -> tuple[int, ...]:
 
 @contextmanager
 def started(project: Project) -> Iterator[Project]:
-    """Run a project's embedded cluster and hosts while the block runs; then remove all of it."""
+    """Run a project's embedded cluster and hosts while the context lasts.
+
+    Then remove everything.
+    """
     try:
         done = project.command("start")
         assert done.returncode == 0, done.stdout
@@ -243,7 +247,10 @@ def started(project: Project) -> Iterator[Project]:
 
 
 def _children(parent: int, name: str) -> list[int]:
-    """Return the child processes with this program name; wait up to 10 s for the first."""
+    """Return the child processes of a process that run this program.
+
+    Wait up to 10 s for the first.
+    """
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         children = [

@@ -1,4 +1,4 @@
-"""Start simulated hosts by themselves, without a stack."""
+"""Start simulated SSH hosts without a stack."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lab.simulator import hosts
 
 
 def up(name: str, ports: list[int]) -> list[hosts.HostStatus]:
-    """Start a simulated host for each port."""
+    """Start one simulated host for each port."""
     declared = [
         Host(
             name=(host := f"gpu-{number}"),

@@ -15,21 +15,21 @@ from tests.proofs.e2e.project import Project
 
 Json = dict[str, Any]
 
-# Kinds of objects that the control plane changes without a request.
+# Kinds of objects that the control plane itself creates or changes.
 MOVING = {"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"}
 # Annotation that kube-controller-manager writes on Nodes; its value depends on the number of Nodes
 # (pkg/controller/ttl).
 CLUSTER_SIZE = "node.alpha.kubernetes.io/ttl"
-# Folders of a host that daemons, the kernel or the SSH login itself change.
+# Folders of a host that daemons, the kernel or an SSH login change by themselves.
 ELSEWHERE = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/lib/containerd", "var/cache")
 
 
 def cluster(project: Project) -> dict[str, Json]:
-    """Return all objects in the cluster by path, without what changes continuously.
+    """Return all objects in the cluster by path, without fields that change all the time.
 
-    Left out are the ``status``, which the simulated kubelets keep writing, and the resource
-    versions. Of Nodes, also the simulator's annotations and the annotation that depends on the
-    cluster's size are left out.
+    The ``status``, which the simulated kubelets keep writing, and the resource versions are
+    omitted. Of Nodes, the simulator's annotations and the annotation that depends on the cluster's
+    size are omitted too.
     """
     return project.ask(partial(_objects, moving=MOVING, keep=_kept))
 
@@ -37,8 +37,8 @@ def cluster(project: Project) -> dict[str, Json]:
 def versions(project: Project) -> dict[str, Json]:
     """Return all objects in the cluster by path, with their resource versions.
 
-    Left out are Events and Leases, and of Nodes the version and the status, which heartbeats
-    change.
+    Events and Leases are omitted. Of Nodes, the resource version and the status are omitted,
+    because heartbeats change them.
     """
     return project.ask(partial(_objects, moving={"Event", "Lease"}, keep=_version))
 

@@ -1,4 +1,4 @@
-"""A running cluster is taken over and left without a restart of its pods."""
+"""A stack adopts a running cluster, and later leaves it, without restarting its pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 120
 NAMES = ["gpu-1", "gpu-2", "gpu-3"]
 TAINT = {"key": "gpu-team", "value": "ml", "effect": "NoSchedule"}
 EVERYWHERE = [{"operator": "Exists"}]
-# The plugin's published manifest: NVIDIA/k8s-device-plugin v0.17.1,
+# Source: the device plugin's published manifest, NVIDIA/k8s-device-plugin v0.17.1,
 # deployments/static/nvidia-device-plugin.yml.
 PLUGIN = {
     "apiVersion": "apps/v1",
@@ -71,7 +71,7 @@ def kubeconfig(project: Project) -> Path:
 
 
 def pods(project: Project, *namespaces: str) -> dict[str, tuple[str, str]]:
-    """Return UID and start time of all pods in these namespaces, by namespace and name."""
+    """Return UID and start time of all pods in a namespace, by pod name."""
     found = {}
     for namespace in namespaces:
         for item in project.request("GET", f"namespaces/{namespace}/pods")["items"]:
@@ -110,7 +110,7 @@ def await_gpus(project: Project, names: list[str], gpus: int) -> None:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[Project]:
-    """Yield a project with a running cluster of three GPU nodes, without a stack file."""
+    """Yield a project with a running cluster of three GPU nodes, and without a stack file."""
     project = Project.make(tmp_path, f"adopt-{os.getpid()}")
     project.write(ways.declared(project.stack, "device-plugin"))
     with started(project):
@@ -129,7 +129,7 @@ def adopt(project: Project, **environment: str) -> str:
 def install(
     project: Project, folder: Path, release: str, chart: str, values: Json, namespace: str
 ) -> None:
-    """Install a chart as another person does, with Helm."""
+    """Install a chart with Helm, as a person without this program does."""
     helm = Helm(folder, kubeconfig(project))
     try:
         helm.install(release, CHARTS / chart, values, namespace)
@@ -138,14 +138,14 @@ def install(
 
 
 def generations(project: Project, namespace: str) -> dict[str, int]:
-    """Return how often the specification of each DaemonSet was changed."""
+    """Return each DaemonSet's generation: how often its specification was changed."""
     url = f"namespaces/{namespace}/daemonsets"
     found = project.request("GET", url, base="/apis/apps")["items"]
     return {item["metadata"]["name"]: item["metadata"]["generation"] for item in found}
 
 
 def notes_on_nodes(project: Project) -> set[str]:
-    """Return the annotations and field managers of this program on nodes."""
+    """Return all annotations and field managers that this program has left on nodes."""
     found = set()
     for node in project.request("GET", "nodes")["items"]:
         metadata = node["metadata"]
@@ -163,7 +163,7 @@ def hand_back(project: Project, **part: str) -> str:
 
 
 def taken_over_and_left(project: Project, namespace: str, end: str) -> None:
-    """Take the cluster over, run again, and destroy or leave the stack; nothing of it restarts."""
+    """Adopt the cluster, run `up` twice, and destroy or leave the stack; no pod may restart."""
     await_gpus(project, NAMES, 8)
     before = pods(project, namespace), generations(project, namespace)
     marked = nodes(project)
@@ -231,7 +231,10 @@ def test_an_operator_with_a_generated_name_is_taken_over_in_place(
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Project]:
-    """Yield a project with four GPU nodes in two pools, two of them hosts, that is up."""
+    """Yield a project with four GPU nodes in two pools, two of them hosts.
+
+    Its stack is deployed.
+    """
     project = Project.make(tmp_path, f"leave-{os.getpid()}")
     declared = project.declared()
     declared["pools"] = [

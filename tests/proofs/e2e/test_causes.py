@@ -1,4 +1,4 @@
-"""Tests of error messages: each failure prints its cause, and Ctrl-C prints one line."""
+"""Tests of error messages: each failed command prints the cause, and Ctrl-C prints one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASSPHRASE = {"PULUMI_CONFIG_PASSPHRASE": "right"}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Create a stack on a user's cluster that has a state but does not answer."""
+    """Create a stack with a state, on a user's cluster that doesn't respond."""
     folder = tmp_path_factory.mktemp("causes")
     project = Project.make(folder, "lab")
     document = {**project.declared(), "kubernetes": {"context": "my-cluster"}}
@@ -47,7 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def project(made: Project) -> Iterator[Project]:
-    """Return the stack; restore its file after each test."""
+    """Return the project with the stack; restore the stack file after each test."""
     text = made.file.read_text()
     yield made
     made.file.write_text(text)
@@ -128,7 +128,10 @@ def test_a_broken_part_is_named(project: Project, part: str) -> None:
 
 
 def plainly(project: Project, *arguments: str, **environment: str) -> tuple[int, list[str]]:
-    """Run plain pulumi in a user's shell; return its exit code and the lines of its diagnostics."""
+    """Run `pulumi` directly in a user's shell.
+
+    Return its exit code and the lines of its diagnostics.
+    """
     done = subprocess.run(
         ["bash", "-c", 'pulumi "$@" --non-interactive --color never', "bash", *arguments],
         cwd=project.root,
@@ -147,12 +150,12 @@ def plainly(project: Project, *arguments: str, **environment: str) -> tuple[int,
 
 @pytest.fixture(scope="module")
 def shell(made: Project) -> dict[str, str]:
-    """Return the variables of `eval "$(make env)"`, from before anything was broken."""
+    """Return the variables that `eval "$(make env)"` has set before the test broke anything."""
     return made.shell_environment()
 
 
 def broken_program(project: Project) -> dict[str, str]:
-    """Break the program before it declares anything."""
+    """Make the Pulumi program fail before it declares any resource."""
     file, line = project.root / "__main__.py", "document = settings"
     file.write_text(file.read_text().replace(line, f"{{}}['gone']\n{line}"))
     return PASSPHRASE
@@ -189,7 +192,7 @@ def test_plain_pulumi_names_the_cause_last(
 
 
 def assert_one_cause(done: subprocess.CompletedProcess[str], cause: str) -> None:
-    """Check that the last line contains the cause and that no traceback was printed."""
+    """Check that the last line names the cause, and that no traceback was printed."""
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stdout
     assert re.search(cause, done.stdout.splitlines()[-1]), done.stdout
@@ -211,7 +214,7 @@ def test_a_wrong_context_stops_what_removes(project: Project, command: str) -> N
 
 
 def cache_without(folder: Path, name: str | None = None) -> dict[str, str]:
-    """Make a cache without a certain tool, on a machine that can't download anything."""
+    """Make a tool cache without one tool, on a machine that can't download or build anything."""
     tools = folder / "cache" / "tools"
     tools.mkdir(parents=True, mode=0o700)
     for entry in (toolchain.cache_dir() / "tools" / "store").iterdir():
@@ -286,7 +289,8 @@ DEPLOY = Path(__file__).parents[3] / ".github" / "workflows" / "deploy.yml"
 @pytest.mark.promise("A deployment that fails names the cause on the page of its workflow's run.")
 def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -> None:
     """Run the shell steps of deploy.yml as GitHub's runner does, up to the step that fails."""
-    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    # Because requirements.lock has an old time stamp, `make` does not rebuild the virtual
+    # environment.
     os.utime(project.root / "requirements.lock", (0, 0))
     steps = yaml.safe_load(DEPLOY.read_text())["jobs"]["deploy"]["steps"]
     first, second = [step["run"] for step in steps if "run" in step][:2]
@@ -330,7 +334,7 @@ def step(
 
 
 def started(project: Project, command: str) -> subprocess.Popen[str]:
-    """Start a command in a new process group, as a terminal does."""
+    """Start a command in a process group of its own, as a terminal does."""
     return subprocess.Popen(
         ["venv/bin/python", "-m", f"commands.{command}"],
         cwd=project.root,
@@ -343,7 +347,7 @@ def started(project: Project, command: str) -> subprocess.Popen[str]:
 
 
 def interrupted(project: Project, command: str, times: int, after: float) -> tuple[int, str]:
-    """Run a command and send SIGINT to its process group."""
+    """Run a command and send SIGINT to its process group, as Ctrl-C does."""
     process = started(project, command)
     time.sleep(after)
     for _ in range(times):
@@ -359,11 +363,11 @@ def interrupted(project: Project, command: str, times: int, after: float) -> tup
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("command", ["preview", "up", "destroy"])
 def test_ctrl_c_is_one_line(project: Project, command: str, times: int, first: float) -> None:
-    """A process that SIGINT ended must keep that status, which a shell reports as exit code 130."""
+    """A command that SIGINT ended must report that to its parent: a shell shows exit code 130."""
     for after in (first, first / 2, first / 4, first / 8, first / 16):
         code, output = interrupted(project, command, times, after)
         if code not in (0, 1):
-            break  # The command had not finished before the interrupt.
+            break  # The command was still running when the interrupt came.
     assert "Traceback" not in output
     assert code == -signal.SIGINT, output
     lines = [line for line in output.splitlines() if "interrupt" in line]
@@ -374,7 +378,10 @@ def test_ctrl_c_is_one_line(project: Project, command: str, times: int, first: f
 @pytest.mark.full
 @pytest.mark.promise("Ctrl-C ends a command at once, also while an API server gives no answer.")
 def test_ctrl_c_ends_an_inspection_that_hangs(project: Project) -> None:
-    """Without the interrupt, the inspection would only end at its time limit."""
+    """Ctrl-C ends an inspection of an API server that doesn't respond.
+
+    Otherwise the inspection would only end at its time limit.
+    """
     kubeconfig = Path(project.environment["KUBECONFIG"])
     with socket.socket() as silent:
         silent.settimeout(project.limit)

@@ -1,6 +1,6 @@
 """Tests of a stack that is up, with the real engine, an embedded cluster and real SSH.
 
-The tests share one cluster with a deployed stack. Each test leaves both as they were.
+The tests share one deployed stack, and each test leaves it as it was.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deployed")]
 
 
 @pytest.fixture(scope="module")
-def deployed(project: Project) -> None:
-    """Deploy the stack."""
+def deployed(project: Project) -> Iterator[None]:
+    """Deploy the stack, and destroy it after the tests."""
     assert figures(project.up())[:2] == (32, 32)
+    yield
+    assert project.command("destroy").returncode == 0
 
 
 @pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
 def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
-    """The lines must work in a shell without our variables, after another stack was selected."""
-    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    """The lines `next:` must work in a user's shell, even after another stack was selected."""
+    # Because requirements.lock has an old time stamp, `make` does not rebuild the virtual
+    # environment.
     os.utime(project.root / "requirements.lock", (0, 0))
     done = project.command("up")
     lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
@@ -92,7 +95,8 @@ def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> No
 
 def test_no_temporary_file_outlives_a_run(project: Project) -> None:
     scratch = toolchain.cache_dir() / "tmp" / project.stack
-    before = set(scratch.iterdir())  # Tests that kill an engine leave its temporary files.
+    # Earlier tests that killed an engine have left temporary files of that engine.
+    before = set(scratch.iterdir())
     assert project.command("preview").returncode == 0
     assert project.pulumi("up", "--yes", "--skip-preview").returncode == 0
     assert set(scratch.iterdir()) == before
@@ -116,7 +120,7 @@ ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
 
 @pytest.fixture
 def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
-    """Make a kubeconfig for a user with the committed, read-only roles for previews."""
+    """Create a user with the committed, read-only roles for previews; yield its kubeconfig."""
     made = []
     for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
         namespace = declared["metadata"].get("namespace")

@@ -1,4 +1,4 @@
-"""Tests of the first start of simulated hosts, interrupted by SIGKILL at several points."""
+"""Tests of the first start of simulated hosts, which is killed at several points."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class First:
         return processes.find(hosts_dir(self.name) / host)
 
     def assert_whole(self) -> None:
-        """Check that the next start repairs the hosts and that the one after changes nothing."""
+        """Start the hosts again: the first start repairs them, and the second changes nothing."""
         status = up(self.name, self.ports)
         assert [host.running for host in status] == [True, True]
         assert [host.pid for host in up(self.name, self.ports)] == [host.pid for host in status]

@@ -1,6 +1,6 @@
-"""Tests that `up` verifies GPUs instead of trusting the stack file.
+"""Tests that `up` verifies that GPUs work, instead of trusting the stack file.
 
-Each fault on its own must fail the run, with an error that names the node.
+Each fault alone must make `up` fail with an error that names the node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def stack(project: Project) -> Iterator[None]:
 
 @pytest.fixture
 def healed(project: Project) -> Iterator[None]:
-    """Check that, after a fault is gone, a single run brings all GPUs back."""
+    """Check after the test that one `up` without the fault validates all GPUs again."""
     yield
     validated, declared, _ = figures(project.up())
     assert (validated, declared) == (32, 32)
@@ -53,8 +53,8 @@ def test_one_unhealthy_gpu_fails_the_run(project: Project, healed: None) -> None
 
 def test_a_log_without_test_passed_fails_the_run(project: Project, healed: None) -> None:
     project.fault("gpu-2", "validation-silent")
-    # A node that was validated is only validated again for a reason. A new timeout is not a reason,
-    # but a new image is.
+    # A validated node is only validated again for a reason. A new timeout is no reason, but a new
+    # image is.
     project.edit(lambda cluster: cluster["validation"].update(image="example.com/cuda:vectoradd"))
     try:
         fails(project, "gpu-2", "log has no line 'Test PASSED'")

@@ -35,7 +35,10 @@ FEW, MORE, PARTS = 10, 6, 5
 
 
 def plugins(stack: str) -> set[int]:
-    """Return the plugin processes of this stack's engines; other tests run plugins in parallel."""
+    """Return the pids of plugins of this stack's engines.
+
+    Other tests run plugins of other stacks in parallel.
+    """
     result = set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -51,7 +54,7 @@ def plugins(stack: str) -> set[int]:
 def kill_at_random(
     project: Project, count: int, source: random.Random, note: Callable[[str, object], None]
 ) -> None:
-    """Kill this many runs; fail with all faults that the next `up` did not repair."""
+    """Kill `count` commands; fail with all faults that the next `up` did not repair."""
     declared = project.read()
     try:
         project.up()
@@ -120,8 +123,8 @@ def test_an_upgrade_that_was_killed_is_done_by_the_next_up(project: Project) -> 
     def newest() -> Json:
         return project.ask(lambda client: secrets_of(client, name, space))[-1]
 
-    # Imitate Helm being killed in the middle of an upgrade: the release record exists, but no
-    # object has changed.
+    # Imitate Helm killed in the middle of an upgrade: the new release record exists, but no object
+    # has changed.
     before = newest()
     release = decode_release(before)
     release["version"] += 1
@@ -140,7 +143,7 @@ def test_an_upgrade_that_was_killed_is_done_by_the_next_up(project: Project) -> 
     annotations = {"podAnnotations": {"example.com/edit": "new"}}
     try:
         project.edit(lambda cluster: cluster.update(devicePlugin={"extraValues": annotations}))
-        # A refresh after a killed update reads the values of the pending release record.
+        # After a killed update, Pulumi's refresh reads the values in the pending release record.
         assert project.pulumi("refresh", "--yes", "--skip-preview").returncode == 0
         done = project.command("up")
         assert done.returncode == 0, done.stdout
@@ -169,7 +172,7 @@ def test_a_cluster_made_anew_gets_everything_again(project: Project) -> None:
 
 
 def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Project) -> None:
-    # `destroy` creates the state file that this test needs.
+    # This `destroy` creates the state file that the test needs.
     assert project.command("destroy").returncode == 0
     assert list(project.state.rglob("*.attrs")) == []
     (path,) = (project.state / ".pulumi" / "stacks").rglob(f"{project.stack}.json")
@@ -181,7 +184,7 @@ def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Proje
 
 def test_no_plugin_outlives_its_engine(project: Project) -> None:
     project.kill_during("up", "gpu-cluster-host-preparation-gpu-1 creating")
-    # The plugins of the killed engine wait for an engine that no longer exists.
+    # Plugins of the killed engine still run, because they wait for their engine.
     assert plugins(project.stack)
     assert project.command("up").returncode == 0
     assert project.pulumi("destroy", "--yes", "--skip-preview").returncode == 0

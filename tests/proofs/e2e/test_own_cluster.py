@@ -1,7 +1,7 @@
-"""Test of the section "Your own cluster" in README.md, word for word.
+"""Test that follows the section "Your own cluster" in README.md word for word.
 
-It uses a second kubeconfig and no terminal. Only addresses and host keys are replaced, because no
-example can know them.
+It uses a second kubeconfig and no terminal. Only addresses and host keys are replaced, because
+README.md can't know them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BLOCK = re.compile(r"^ *```(yaml|sh)\n(.*?)^ *```$", re.M | re.S)
 
 
 def section() -> str:
-    """Return the text of the section in README.md."""
+    """Return the text of the section "Your own cluster" in README.md."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return text.partition("## Your own cluster\n")[2].partition("\n## ")[0]
 
 
 def blocks(kind: str) -> list[str]:
-    """Return the section's code blocks of one language, without their indentation."""
+    """Return the section's code blocks in one language, without their indentation."""
     bodies = [body for language, body in BLOCK.findall(section()) if language == kind]
     return [re.sub(r"^ {3}", "", body, flags=re.M) for body in bodies]
 
@@ -46,13 +46,16 @@ OF_MAKE = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 @dataclass
 class Shell:
-    """A user's shell in a copy of the project; variables that a block exports are kept."""
+    """A user's shell in a copy of the project; variables that a code block exports are kept."""
 
     folder: Path
     environment: dict[str, str]
 
     def run(self, script: str) -> str:
-        """Run a script without a terminal; it must succeed. Return its output."""
+        """Run a script without a terminal; return its output.
+
+        The script must succeed.
+        """
         done = subprocess.run(
             ["bash", "-euc", f"{script}\nenv -0 >environment.txt"],
             cwd=self.folder,
@@ -81,7 +84,7 @@ def stack_file(project: Project) -> dict[str, Any]:
 
 
 def home(project: Project, folder: Path) -> Path:
-    """Create a home folder with the SSH key and with a kubeconfig whose context is renamed."""
+    """Create a home folder with the SSH key and a kubeconfig whose context has another name."""
     kubeconfig = toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
     content = yaml.safe_load(kubeconfig.read_text())
     content["contexts"][0]["name"] = content["current-context"] = "my-cluster"
@@ -95,7 +98,7 @@ def home(project: Project, folder: Path) -> Path:
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Start another cluster with four nodes, of which one is a host with SSH."""
+    """Start a second embedded cluster with four nodes, one of which is an SSH host."""
     made = Project.make(tmp_path_factory.mktemp("own"), own_name("own"))
     made.edit(lambda declared: declared.update(hosts=declared["hosts"][:1]))
     with started(made):
@@ -105,10 +108,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture
 def shell(cluster: Project, tmp_path: Path) -> Iterator[Shell]:
     (cluster.root / "Pulumi.lab.yaml").write_text(yaml.safe_dump(stack_file(cluster)))
-    # With an old time stamp of requirements.lock, `make` does not rebuild the virtual environment.
+    # Because requirements.lock has an old time stamp, `make` does not rebuild the virtual
+    # environment.
     os.utime(cluster.root / "requirements.lock", (0, 0))
     environment = {
-        # Variables of an outer make would make the inner make print more; a user's shell has none.
+        # Remove variables that an outer make sets, which would make the inner make print more. A
+        # user's shell has none.
         **{key: text for key, text in cluster.environment.items() if key not in OF_MAKE},
         "HOME": str(home(cluster, tmp_path)),
         "GPU_CLUSTER_CACHE": str(toolchain.cache_dir()),

@@ -27,7 +27,7 @@ HOLDER = "namespaces/default/pods/holder"
 
 
 def everything(project: Project) -> dict[str, Any]:
-    """Return the running processes, all objects of the API server and all files of the hosts."""
+    """Return everything that a preview must not change: processes, API objects and host files."""
     return {
         "processes": simulator.status(project.stack).running,
         "hosts": {host.name: host.pid for host in simulated_hosts.status(project.stack)},
@@ -39,7 +39,7 @@ def everything(project: Project) -> dict[str, Any]:
 
 @contextmanager
 def holder(project: Project, node: str) -> Iterator[None]:
-    """Run a user's pod on a node while the block runs."""
+    """Run a user's pod on a node while the context lasts."""
     body = {
         "metadata": {"name": "holder"},
         "spec": {"nodeName": node, "containers": [{"name": "train", "image": "train"}]},

@@ -49,7 +49,7 @@ UNKNOWN = f"{NAME}: its kubeconfig is known as soon as its cluster exists"
 
 @dataclass
 class Program:
-    """The user's program in a separate folder, with links to the components that it imports."""
+    """A user's own Pulumi program in a separate folder, with links to this project's components."""
 
     folder: Path
     stack: str
@@ -71,7 +71,7 @@ class Program:
         return done.stdout
 
     def declare(self, cluster: Json) -> None:
-        """Write the settings into the stack file; keep what the engine wrote there."""
+        """Write the configuration into the stack file; keep what Pulumi wrote there."""
         file = self.folder / f"Pulumi.{self.stack}.yaml"
         kept = yaml.safe_load(file.read_text()) if file.exists() else {}
         file.write_text(yaml.safe_dump({**(kept or {}), "config": {"site:cluster": cluster}}))
@@ -79,7 +79,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Start an embedded cluster that is in no kubeconfig of this machine."""
+    """Start an embedded cluster whose context is in no kubeconfig of this machine."""
     made = Project.make(tmp_path_factory.mktemp("public"), own_name("public"))
     made.write({**made.declared(), "hosts": []})
     with started(made):
@@ -114,7 +114,7 @@ def kubeconfig(project: Project) -> Path:
 
 
 def secrets_of(path: Path) -> list[str]:
-    """Return the secret values in a kubeconfig."""
+    """Return the secret values in a kubeconfig: keys and tokens."""
     kept = {"client-key-data", "token", "password"}
     users = yaml.safe_load(path.read_text())["users"]
     return [value for user in users for key, value in user["user"].items() if key in kept]

@@ -21,7 +21,7 @@ Before = tuple[dict[str, Json], dict[str, dict[str, str]]]
 
 @pytest.fixture(scope="module")
 def before(project: Project) -> Before:
-    """Return a snapshot of the cluster and the hosts before the first run."""
+    """Return a snapshot of cluster and hosts before the first deployment."""
     hosts = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
     return snapshot.cluster(project), hosts
 
@@ -121,7 +121,7 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
 
 
 def destroy(project: Project, before: Before) -> None:
-    """Destroy the stack; compare all objects and files with those before the first run."""
+    """Destroy the stack; all objects and files must be as before the first deployment."""
     done = project.pulumi("destroy", "--yes", "--skip-preview")
     assert done.returncode == 0, done.stdout
     objects, hosts = before

@@ -1,4 +1,7 @@
-"""Tests of `make up` in unusual shells and folders and on full disks, and of `down` during it."""
+"""Tests of `make up` in unusual surroundings.
+
+The surroundings are shells, folder names and full disks, and `make down` while `up` runs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ NOBODY = "http://127.0.0.1:9"
 
 
 class Surrounded(Project):
-    """The project, with its commands run by `make` in an unusual shell."""
+    """Project whose commands are run by `make` in an unusual shell."""
 
     def make_command(self, name: str, *before: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -41,7 +44,7 @@ class Surrounded(Project):
         )
 
     def comes_up(self, *before: str) -> int:
-        """Run `make up`, which must count all GPUs; return the number of changed resources."""
+        """Run `make up`, which must validate all GPUs; return the number of changed resources."""
         done = self.make_command("up", *before)
         assert done.returncode == 0, done.stdout
         assert "Traceback" not in done.stdout
@@ -50,7 +53,7 @@ class Surrounded(Project):
         return changed
 
     def goes_down(self, *before: str) -> None:
-        """Run `make down` and check that nothing is left running."""
+        """Run `make down` and check that no process is left."""
         done = self.make_command("down", *before)
         assert done.returncode == 0, done.stdout
         assert simulator.status(self.stack).running == {}
@@ -58,7 +61,7 @@ class Surrounded(Project):
 
 @pytest.fixture
 def surrounded(tmp_path: Path) -> Iterator[Surrounded]:
-    """Create a project in a folder whose name has spaces and non-ASCII letters; start nothing."""
+    """Copy the project to a folder whose name has spaces and non-ASCII letters; start nothing."""
     if shutil.which("make") is None:
         pytest.skip("make: not on PATH")
     project = Surrounded.make(tmp_path / "mein Prójekt", own_name("e2e"))
@@ -100,9 +103,10 @@ def test_a_machine_without_a_network(surrounded: Surrounded) -> None:
 @pytest.mark.full
 @pytest.mark.promise("`make up` works while the clock that its programs see jumps by hours.")
 def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
-    """The clock jumps for all dynamically linked programs: language host, plugins and commands.
+    """`make up` works while the clock jumps by hours for all dynamically linked programs.
 
-    The engine is linked statically, so it keeps the real clock.
+    These are the language host, plugins and commands. The engine is linked statically, so it keeps
+    the real clock.
     """
     if (compiler := shutil.which("cc")) is None:
         pytest.skip("no C compiler on PATH")
@@ -120,7 +124,8 @@ def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
         text=True,
     )
     assert seen.stdout == "True\n"
-    # Run without make, which would print a warning about the clock as its last line.
+    # The command is run without make, because make would print a warning about the clock as the
+    # last line.
     assert figures(surrounded.up())[:2] == (32, 32)
 
 
@@ -135,7 +140,7 @@ print(max(seen) - min(seen) > 3000)
 
 
 def own_cache(folder: Path) -> Path:
-    """Create an empty cache that shares the toolchain and root file systems of the real cache."""
+    """Create an empty cache that only shares tools and root file systems with the real cache."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("tools", "roots"):
         (folder / name).symlink_to((toolchain.cache_dir() / name).resolve())

@@ -19,21 +19,22 @@ from tests.proofs.e2e.project import LIMIT, Project, started
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
-# Targets for users, in the order of the test; those that need the stack run while it is up.
+# make targets for users, in the order of the test. Targets that need a deployed stack run while the
+# stack is deployed.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
     *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
     *("why", "adopt", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
-# Targets for developers: tests, and files generated from the project.
+# make targets for developers: tests, and files generated from the project.
 DEVELOPERS = re.compile(
     r"test.*|promises|facts|roles|change-schema|fuzz|check|bench|lock|clean|house"
 )
-# Commands that fail when they are run a second time, with a part of their message.
+# Targets that fail when they are run a second time, with a part of the error message.
 REFUSED = {"forget": "of which the state holds nothing"}
-# Commands that fail each time, with a part of their message: the probe is not on simulated hosts,
-# and no pod is named.
+# Targets that fail each time, with a part of the error message: simulated hosts have no probe
+# installed, and the test names no pod.
 NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD="}
 
 
@@ -68,7 +69,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
         "GOPROXY": "off",
         "GOFLAGS": "-mod=mod",
     }
-    with started(project):  # Whatever fails, the cluster is removed at the end.
+    with started(project):  # Whatever fails in the test, remove the cluster at the end.
         yield project
 
 
@@ -102,7 +103,7 @@ def test_each_command_of_a_user_can_be_run_again(project: Project) -> None:
         if target == "adopt":
             assert "nothing written" in done.stdout
         if target in ("adopt", "preview-secrets"):
-            # Restore the stack file: only a cluster that is taken over keeps what `adopt` writes,
-            # and only the checkout of a preview keeps the placeholders for secrets.
+            # Restore the stack file. `adopt` writes it only in a project that adopts a cluster, and
+            # `preview-secrets` fills in placeholders only in a preview's checkout.
             project.file.write_bytes(stack_file)
         assert project.file.read_bytes() == stack_file, target

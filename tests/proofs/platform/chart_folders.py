@@ -14,7 +14,7 @@ from components.settings.gpu_operator import GpuOperatorSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 FAKE_CHARTS = ROOT / "lab" / "simulator" / "charts"
-CHARTS = ("gpu-operator", "nvidia-device-plugin")
+CHARTS = ("gpu-operator", "nvidia-device-plugin", "dra-driver-nvidia-gpu")
 
 _REAL = os.environ.get("GPU_CHARTS", "")
 # None if `GPU_CHARTS` is empty or names the folder of fakes.

@@ -48,6 +48,8 @@ def test_another_chart_version_is_an_upgrade_in_place(project: Project, tmp_path
     chart = yaml.safe_load(file.read_text())
     chart["version"] = "0.20.99"
     file.write_text(yaml.safe_dump(chart))
+    settings = {**ways.WAYS["device-plugin"].get("devicePlugin", {}), "version": "0.20.99"}
+    project.write(ways.declared(project.stack, "device-plugin", devicePlugin=settings))
     done = project.command("up", GPU_CHARTS=str(newer))
     assert done.returncode == 0, done.stdout
     assert record(project, name, space) == (revision + 1, "0.20.99") != (revision, version)

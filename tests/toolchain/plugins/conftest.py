@@ -31,11 +31,11 @@ def _public(key: asyncssh.SSHKey) -> str:
 
 
 def _sshd(folder: Path) -> list[str]:
-    """Return the command that starts sshd.
+    """Return the command that starts sshd on this machine.
 
-    If this machine has no sshd, the command starts the sshd from the root file system of simulated
-    hosts, with the loader and the libraries of that file system. The unprivileged user that this
-    sshd switches to exists only in a separate mount namespace.
+    If this machine has no sshd, the command starts the sshd in the root file system of simulated
+    hosts, with the loader and libraries of that file system. The unprivileged user to which this
+    sshd switches exists only in a separate mount namespace.
     """
     program = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
     if program is not None:

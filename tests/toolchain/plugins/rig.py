@@ -1,4 +1,4 @@
-"""Helpers: processes of the command plugin, a host with sshd, projects for the real engine."""
+"""Test helpers: processes of the command plugin, a host with sshd, projects for the engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ LIMIT = 30
 
 
 def until(condition: Any, what: str) -> Any:
-    """Wait until `condition()` is true and return its value; fail with the text `what`."""
+    """Wait until `condition()` returns a true value, and return the value.
+
+    Fail with the text `what` if this takes too long.
+    """
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         if result := condition():
@@ -40,7 +43,7 @@ def until(condition: Any, what: str) -> Any:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process is running; a zombie is not."""
+    """Check that a process is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -56,7 +59,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class RigHost:
-    """An sshd on loopback that accepts one key."""
+    """sshd on loopback that accepts one client key."""
 
     port: int
     host_key: str
@@ -76,7 +79,7 @@ class RigHost:
 
 
 class _Engine(engine_pb2_grpc.EngineServicer):
-    """Fake engine that stores the log messages of a plugin."""
+    """Fake engine that stores the log messages that a plugin sends."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -87,12 +90,12 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 
 class Failed(Exception):
-    """An operation of the plugin failed; the text is what the user sees."""
+    """Error: an operation of the plugin failed; the message is what a user would see."""
 
 
 @dataclass
 class Plugin:
-    """A process of the command plugin, called over gRPC as the engine does."""
+    """Process of the command plugin, which is called over gRPC as the engine does."""
 
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -139,7 +142,8 @@ class Plugin:
     def check(self, token: str, **inputs: Any) -> tuple[dict[str, Any], dict[str, str]]:
         request = provider_pb2.CheckRequest(urn=self.urn(token), news=values.encode(inputs))
         answer = self._call("Check", request)
-        # A failure must not name its property in this field, or the engine would print its value.
+        # The field `property` of a failure must stay empty; otherwise the engine would print the
+        # property's value.
         assert not any(failure.property for failure in answer.failures)
         reasons = (failure.reason.split(": ", 1) for failure in answer.failures)
         return values.decode(answer.inputs), {path: reason for path, reason in reasons}
@@ -180,7 +184,7 @@ class Plugin:
 
 
 class Background:
-    """Runs a call in a thread and stores its exception."""
+    """Thread that makes a call and stores the exception of the call."""
 
     def __init__(self, call: Any) -> None:
         self.error: Exception | None = None
@@ -202,7 +206,7 @@ class Background:
 
 @dataclass(frozen=True)
 class Project:
-    """A Pulumi project in a separate folder, run by the real engine."""
+    """Pulumi project in its own folder, which the real engine runs."""
 
     folder: Path
     environment: dict[str, str]

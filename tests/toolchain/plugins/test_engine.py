@@ -227,7 +227,8 @@ def test_a_killed_engine_leaves_no_process(project: Project, tmp_path: Path) -> 
     try:
         until(mark.exists, "the command runs")
         children = _children(engine.pid)
-        # The processes are the language host, the policy pack, the command plugin and the command.
+        # Four processes must have ended: language host, policy pack, command plugin and the
+        # command.
         assert len(children) >= 4
         engine.send_signal(signal.SIGKILL)
         engine.communicate(timeout=LIMIT)

@@ -1,4 +1,4 @@
-"""Tests of the command plugin before it runs anything: checks, defaults, diffs and previews."""
+"""Tests of the command plugin without running commands: checks, defaults, diffs and previews."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tests that the Kubernetes plugin built by the toolchain works like the official one.
+"""Tests that the Kubernetes plugin built by the toolchain works like the official plugin.
 
-The build replaces the SDK's function that registers the objects of a manifest.
+The build replaces the function of the plugin's SDK that registers the objects of a manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.toolchain.plugins.rig import Project
 
 pytestmark = pytest.mark.slow
 
-# Kinds of many API groups, each with the apiVersion of its manifest and the group in its Pulumi
+# Kinds from many API groups. Each has the apiVersion in its manifest and the group in its Pulumi
 # type.
 KINDS = {
     "ConfigMap": ("v1", "core/v1"),

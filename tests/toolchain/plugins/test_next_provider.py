@@ -1,7 +1,7 @@
-"""Tests of recovery with a future Kubernetes plugin, which refuses to create existing objects.
+"""Tests of recovery with a newer Kubernetes plugin, which refuses to create existing objects.
 
-`lab.next_provider` imitates that plugin. A lost state or a killed run leaves objects that are not
-in the state, so recovery must take them over.
+`lab.next_provider` imitates that plugin. After a lost state or a killed run, objects exist that are
+not in the state. The next run must adopt them.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ GPUS = 16
 
 @dataclass
 class Site:
-    """A project whose engine connects to a plugin process of the test.
+    """Project whose Pulumi engine connects to a plugin process that the test started.
 
     Attributes:
-        plugin: `pinned`, `next`, or `named` for the plugin of `NAMED`.
+        plugin: `pinned` for the toolchain's plugin, `next` for the imitated newer plugin, or
+            `named` for the plugin that the environment names (`NAMED`).
         project: The project, with two nodes, guardrails and a quota.
         provider: The plugin process.
     """
@@ -92,7 +93,7 @@ class Site:
         assert figures(self.project.up()) == (GPUS, GPUS, 0)
 
     def killed(self, name: str) -> None:
-        """Kill the engine of an `up` after an object is created, before the engine records it."""
+        """Kill the engine of an `up` after it created an object and before the state records it."""
         if any(self.project.state.rglob(f"{self.project.stack}.json")):
             assert self.project.command("destroy").returncode == 0
         mark = os.urandom(8).hex()
@@ -142,7 +143,7 @@ def killed_at_the_guardrails(site: Site) -> None:
 
 
 HEALS: tuple[Callable[[Site], None], ...] = (
-    # killed_at_the_guardrails must be first, because it needs an empty cluster.
+    # killed_at_the_guardrails must run first, because it needs an empty cluster.
     killed_at_the_guardrails,
     lost_state,
     lost_release,
@@ -164,7 +165,7 @@ HEALS: tuple[Callable[[Site], None], ...] = (
     ]
 )
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """Start a site with the pinned plugin, with the next one, or with the one of `NAMED`."""
+    """Start a project with the pinned plugin, the imitated newer one, or the one in `NAMED`."""
     made = Project.make(tmp_path, own_name("next"))
     declared = made.declared() | {
         "hosts": [],
@@ -220,7 +221,7 @@ def server() -> Iterator[ApiServer]:
 
 @pytest.fixture
 def attached(server: ApiServer, project: rig.Project) -> Iterator[tuple[rig.Project, NextProvider]]:
-    """Return a project whose engine connects to the next plugin."""
+    """Return a project whose engine connects to the imitated newer plugin."""
     executable = toolchain.ensure(PLUGIN)[PLUGIN].path
     context = yaml.safe_load(server.kubeconfig.read_text())["current-context"]
     environment = project.environment
@@ -232,7 +233,7 @@ def attached(server: ApiServer, project: rig.Project) -> Iterator[tuple[rig.Proj
 
 
 def managers(server: ApiServer, path: str) -> set[tuple[str, str]]:
-    """Return the field managers of an object, each with its operation."""
+    """Return the field managers of an object with their operations, from its managedFields."""
     fields = server.client.get(path).json()["metadata"]["managedFields"]
     return {(entry["manager"], entry["operation"]) for entry in fields}
 
@@ -247,7 +248,7 @@ def test_the_next_plugin_refuses_what_exists_and_the_program_takes_it_over(
     project.write(PROGRAM)
     left = {"metadata": {"name": "left"}, "data": {"made": "by hand"}}
     assert server.client.post(MAPS, json=left).status_code == 201
-    # A preview does not find out that the object exists; it shows a creation.
+    # A preview shows a creation, because it doesn't notice that the object exists.
     project.run("preview")
     refused = project.up(succeeds=False)
     assert 'configmaps "left" already exists' in refused

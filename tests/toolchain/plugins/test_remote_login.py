@@ -1,4 +1,4 @@
-"""Tests of SSH logins: host keys, keys, passwords, jump hosts and retry limits."""
+"""Tests of SSH logins: host keys, client keys, passwords, jump hosts and limits of attempts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_encrypted_key_opens_with_its_password_only(
 
 
 class _PasswordServer(asyncssh.SSHServer):
-    """SSH server of AsyncSSH that supports only the given login method."""
+    """AsyncSSH server that supports only one login method."""
 
     def __init__(self, method: str) -> None:
         self._method = method

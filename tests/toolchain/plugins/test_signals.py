@@ -1,6 +1,7 @@
 """Tests that plugins end on a signal.
 
-The engine sends a signal, waits 5 s and then kills the plugin; a user has to wait that long.
+To end a plugin, the engine sends a signal, waits 5 s and then kills the plugin. A user would have
+to wait that long for a plugin that ignores the signal.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ def _send(process: int, thread: int, number: int) -> None:
 def test_a_signal_that_does_not_wake_the_main_thread_ends_a_plugin(
     name: str, number: signal.Signals
 ) -> None:
-    """Send the signal to another thread, which does not wake the main thread.
+    """Send the signal to another thread, so that the waiting main thread isn't woken.
 
-    A signal that arrives just before the main thread waits has the same effect: 1 of 70 runs took 5
-    s longer.
+    A signal that arrives just before the main thread waits has the same effect; it made 1 of 70
+    runs take 5 s longer.
     """
     command = [str(PLUGINS / name), NO_ENGINE]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:  # On exit, Popen waits for the process and closes its pipe.
+    ) as process:  # When the block ends, Popen waits for the process and closes its pipe.
         try:
             assert process.stdout is not None
             assert int(process.stdout.readline()) > 0

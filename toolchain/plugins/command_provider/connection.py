@@ -36,7 +36,7 @@ Dial = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A host to log in to, from the inputs of `connection` or `connection.proxy`."""
+    """Host to log in to, from a command's input `connection` or `connection.proxy`."""
 
     host: str
     port: int
@@ -55,10 +55,11 @@ class Endpoint:
 
 
 def endpoint(connection: Mapping[str, Any]) -> Endpoint:
-    """Return the endpoint for checked inputs, with its login methods.
+    """Return the endpoint that the validated inputs of a connection describe.
 
     Raises:
-        CommandError: The inputs contain no host key (possible in a state from the official plugin).
+        CommandError: The inputs contain no host key (which is possible in a state that the official
+            plugin wrote).
     """
     if not connection.get("hostKey"):
         raise CommandError(f"connection.hostKey: {inputs.missing_host_key(connection)}")
@@ -143,7 +144,8 @@ async def _dial(
                 username=target.user,
                 password=target.password,
                 client_keys=[own_key] if own_key else None,
-                agent_path=None,  # A compromised host would see keys that nobody declared for it.
+                # Use no SSH agent: a compromised host would see keys that nobody declared for it.
+                agent_path=None,
                 known_hosts=([trusted], [], []),
                 tunnel=jump or (),
                 config=None,
@@ -169,14 +171,17 @@ async def _dial(
 
 
 def _modern(trusted: asyncssh.SSHKey) -> dict[str, Any]:
-    """Return the allowed algorithms for a server; an RSA host key must not sign with SHA-1."""
+    """Return the signature algorithms that a server may use; an RSA host key must not use SHA-1."""
     if trusted.get_algorithm() != "ssh-rsa":
         return {**MODERN}
     return {**MODERN, "server_host_key_algs": _RSA}
 
 
 async def _with_retries(target: Endpoint, attempt: Dial, note: Note) -> Any:
-    """Connect until it works or more than `dialErrorLimit` attempts failed (-1: without limit)."""
+    """Try to connect until it succeeds or more than `dialErrorLimit` attempts have failed.
+
+    A limit of -1 means any number of attempts.
+    """
     failed, delay = 0, _FIRST_DELAY
     while True:
         try:

@@ -14,11 +14,11 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Return the changed properties: path to `ADD`, `DELETE` or `UPDATE`; empty if nothing changed.
+    """Return the changed properties as path and kind (`ADD`, `DELETE` or `UPDATE`).
 
-    Paths have the format of the engine's detailed diff: `connection.host`, `triggers[0]`,
-    `environment["a.b"]`. A value that becomes a secret, or stops being a secret, counts as changed,
-    so that the state does not keep the old form.
+    The result is empty if nothing changed. Paths have the format of the engine's detailed diff:
+    `connection.host`, `triggers[0]`, `environment["a.b"]`. A value that becomes a secret, or stops
+    being a secret, counts as changed, so that the state does not keep the old form.
     """
     differences: dict[str, str] = {}
     _compare_maps("", old, new, differences)

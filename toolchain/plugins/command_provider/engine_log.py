@@ -50,7 +50,7 @@ class ResourceLog:
     """
 
     def __init__(self, engine: EngineLog, urn: str) -> None:
-        """Prepare messages for the resource with this URN."""
+        """Prepare a log for messages about the resource with this URN."""
         self._engine = engine
         self._urn = urn
         self._lines: list[str] = []
@@ -58,12 +58,12 @@ class ResourceLog:
         self._warnings: list[str] = []
 
     def status(self, line: str) -> None:
-        """Queue a line of output as a status message."""
+        """Queue a line of a command's output as a status message."""
         self._lines.append(line)
         self._wake()
 
     def warning(self, text: str) -> None:
-        """Queue a warning."""
+        """Queue a warning about the resource."""
         self._warnings.append(text)
         self._wake()
 

@@ -90,7 +90,7 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failures]:
-    """Return a resource's inputs with defaults filled in, and the faults of these inputs.
+    """Return a resource's inputs completed with defaults, and the faults of these inputs.
 
     Inputs that the resource type does not have are dropped, as by the official plugin. A value that
     is not known yet passes the check. The reasons never contain a value, because values can be
@@ -126,10 +126,13 @@ def _check_type(path: str, value: Any, wanted: str) -> Failures:
 
 
 def _check_unserved(path: str, given: Mapping[str, Any]) -> Failures:
-    """Return the inputs that only the official plugin serves, which must not be left out silently.
+    """Return an error for each input that only the official plugin supports.
+
+    Such inputs must not be ignored silently.
 
     Args:
-        path: Path of the inputs, with a dot at its end unless it is empty.
+        path: Path of the section that contains the inputs, ending with a dot; empty for the top
+            level.
         given: The inputs.
     """
     reason = "served by the official plugin only; put it on PATH or leave this input out"
@@ -162,7 +165,7 @@ def _check_connection(path: str, endpoint: Mapping[str, Any]) -> Failures:
 
 
 def missing_host_key(endpoint: Mapping[str, Any]) -> str:
-    """Return the error text for a missing host key."""
+    """Return the error text for a connection without a host key."""
     return (
         "required by this plugin, which the project uses where the official one cannot be had; "
         f"the official one would take any key. {_keyscan(endpoint)}"
@@ -177,7 +180,10 @@ def _keyscan(endpoint: Mapping[str, Any]) -> str:
 
 
 def _is_public_key(line: str) -> bool:
-    """Check that a line is a key type, followed by a base64 blob that starts with the same type."""
+    """Check that a line is an SSH public key: a key type and a base64 blob.
+
+    The blob must begin with the same key type.
+    """
     parts = line.split()
     if len(parts) < 2:
         return False

@@ -76,7 +76,10 @@ async def run(
 
 
 async def _feed(process: asyncio.subprocess.Process, text: str) -> None:
-    """Write standard input to the end; a command that stops reading is not an error."""
+    """Write a text to the command's standard input.
+
+    It is no error if the command stops reading before the end.
+    """
     if process.stdin is None:
         return
     with suppress(BrokenPipeError, ConnectionError):

@@ -18,20 +18,20 @@ Source: MAX_ARG_STRLEN (execve(2)).
 
 
 class Log(Protocol):
-    """Interface for messages to the engine about one resource."""
+    """Interface for sending messages about one resource to the Pulumi engine."""
 
     def status(self, line: str) -> None:
-        """Send a line of output as a status message."""
+        """Send a line of a command's output to the engine as a status message."""
         ...
 
     def warning(self, text: str) -> None:
-        """Send a warning."""
+        """Send a warning to the engine."""
         ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """One execution of a resource's command.
+    """Execution of the command of one resource.
 
     Attributes:
         token: The resource type.
@@ -46,13 +46,13 @@ class Job:
     log: Log
 
     def get(self, name: str) -> Any:
-        """Return an input without its secret marks; None if it is absent."""
+        """Return an input's value without secret marks; None if the input is absent."""
         return values.reveal(self.properties.get(name))
 
     def redactors(self) -> tuple[Redactor, Redactor]:
-        """Return two redactors: for lines of output, and for error texts.
+        """Return a redactor for lines of output, and a redactor for error texts.
 
-        The second also replaces the values of `environment`.
+        The redactor for error texts also replaces the values of `environment`.
         """
         secret = [*_hidden(self.properties), *_hidden(self.previous)]
         return Redactor(secret), Redactor(
@@ -61,7 +61,7 @@ class Job:
 
 
 def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts that no message may show: all secrets of the properties.
+    """Yield the texts that no message may contain: all secret values of the inputs.
 
     The engine marks a whole connection as secret. The addresses and user names in it are not
     hidden, because messages about a host would be useless without them.
@@ -79,7 +79,7 @@ def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
 
 
 def command_of(properties: Mapping[str, Any], step: str) -> str | None:
-    """Return the command of a step (`create`, `update`, `delete`); None if there is none.
+    """Return the command for an operation (`create`, `update`, `delete`), or None.
 
     Without an `update` command, the `create` command is run for an update.
     """
@@ -90,9 +90,9 @@ def command_of(properties: Mapping[str, Any], step: str) -> str | None:
 
 
 async def run_command(job: Job, step: str) -> values.Properties:
-    """Run the command of a step and return its outputs.
+    """Run the command for an operation and return its outputs.
 
-    If the step has no command, return the outputs of the previous run.
+    If the operation has no command, return the outputs of the previous run.
 
     Raises:
         CommandError: The command could not be run, or it failed.

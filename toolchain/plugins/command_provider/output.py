@@ -1,4 +1,4 @@
-"""The output of a command: collected, shown while the command runs, and quoted in errors."""
+"""Output of a command: collect it, show it while the command runs, and quote it in errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Show = Callable[[str], None]
 
 
 class CommandError(Exception):
-    """A command or connection failed; the text is for the user and contains no secret."""
+    """Error: a command or connection failed.
+
+    The message is meant for the user and contains no secret.
+    """
 
 
 _NAMED = re.compile(
@@ -45,9 +48,10 @@ _CONFIDENTIAL = re.compile(r"private_?key|passw|passphrase|token|secret|credenti
 
 
 def _named(text: str) -> Iterator[str]:
-    """Yield the values inside a secret document whose names suggest that they are secret.
+    """Yield the confidential values in a document, such as JSON, that is secret as a whole.
 
-    A command may print such a value without the document, for example only the token.
+    A value is confidential if its key suggests it, for example `token`. A command may print such a
+    value without the rest of the document.
     """
     for pattern in (_NAMED, _ASSIGNED):
         for match in pattern.finditer(text):
@@ -66,7 +70,7 @@ Source: src/Runner.Common/ActionCommand.cs.
 
 
 def visible(line: str) -> str:
-    """Escape a line so that neither a terminal nor a workflow executes it as a command."""
+    """Escape a line, so that neither a terminal nor a GitHub workflow executes it as a command."""
 
     def escaped(match: re.Match[str]) -> str:
         return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
@@ -81,14 +85,14 @@ def visible(line: str) -> str:
 
 
 class Redactor:
-    """Replacement of secret values in texts.
+    """Replaces secret values in texts by ``[secret]``.
 
-    A value of several lines is replaced line by line. If a value is a document, such as JSON, the
-    members with secret names are also replaced on their own.
+    A value of several lines is replaced line by line. If a value is a document, such as JSON, its
+    confidential values are also replaced individually.
     """
 
     def __init__(self, hidden: Iterable[str]) -> None:
-        """Prepare the replacement of these secret values."""
+        """Store the secret values that will be replaced."""
         texts = [part for value in hidden for part in (value, *_named(value))]
         lines = {line.strip() for text in texts for line in text.splitlines()}
         self._hidden = sorted(
@@ -103,7 +107,7 @@ class Redactor:
 
 
 class _Lines:
-    """Splitter of a byte stream into lines, with limited memory for a line of any length."""
+    """Splits a byte stream into lines, and limits the memory for a line of any length."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
@@ -134,15 +138,15 @@ class _Lines:
 
 
 class Output:
-    """Standard output and standard error of one command."""
+    """Collects standard output and standard error of one command."""
 
     def __init__(self, logging: str | None, show: Show, redact: Redactor) -> None:
-        """Prepare the collection of a command's output.
+        """Start with empty output.
 
         Args:
             logging: The input `logging`, which selects the streams to show; by default both.
             show: Function that shows one line.
-            redact: Replaces secrets in shown lines.
+            redact: Function that replaces secrets in shown lines.
         """
 
         def shown(line: str) -> None:
@@ -160,7 +164,7 @@ class Output:
         self._tail = bytearray()
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Add data of a stream, ``stdout`` or ``stderr``."""
+        """Add data of one stream; its name is ``stdout`` or ``stderr``."""
         self._length[stream] += len(data)
         self._kept[stream] += data[: max(0, MAX_KEPT - len(self._kept[stream]))]
         self._tail += data
@@ -170,12 +174,12 @@ class Output:
             self._lines[stream].feed(data)
 
     def close(self) -> None:
-        """Show the last lines that have no final newline."""
+        """Show each stream's last line if it has no final newline."""
         for lines in self._lines.values():
             lines.close()
 
     def properties(self) -> dict[str, Any]:
-        """Return the outputs `stdout` and `stderr` as UTF-8 text without one final newline."""
+        """Return the outputs `stdout` and `stderr` as UTF-8 text, without the final newline."""
         return {
             stream: data.decode("utf-8", "replace").removesuffix("\n")
             for stream, data in self._kept.items()
@@ -183,7 +187,7 @@ class Output:
 
     @property
     def failure(self) -> str:
-        """Return which streams of the output are too long; empty if none is."""
+        """Return the names of the streams whose output is too long, as text; empty if none is."""
         return "; ".join(
             f"found {length} bytes of {stream}, wanted at most {MAX_KEPT}"
             for stream, length in self._length.items()
@@ -191,7 +195,7 @@ class Output:
         )
 
     def tail(self, redact: Redactor) -> str:
-        """Return the last 4096 characters of both streams, in the order of arrival."""
+        """Return the last 4096 characters of the output, both streams in order of arrival."""
         lines = redact(self._tail.decode("utf-8", "replace")).rstrip("\n").split("\n")
         text = "\n".join(visible(line.rstrip("\r")) for line in lines)
         if len(text) > _TAIL_CHARACTERS:

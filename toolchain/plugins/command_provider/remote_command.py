@@ -46,10 +46,10 @@ A process that was started with `sudo` belongs to root, so `sudo` is also needed
 
 
 class VariableRefused(CommandError):
-    """The SSH server does not accept an environment variable."""
+    """Error: the SSH server does not accept an environment variable."""
 
     def __init__(self, host: str, name: str) -> None:
-        """Write the message for a host and the name of the variable."""
+        """Create the error for a host and the name of the variable."""
         super().__init__(
             f"{host}: the SSH server refuses the environment variable {name!r}. Allow it with "
             f"`AcceptEnv {name}` in sshd_config, or put `{name}=… ` before the command."
@@ -186,7 +186,10 @@ async def run(
 
 
 async def _feed(process: asyncssh.SSHClientProcess[bytes], text: str) -> None:
-    """Write standard input to the end; a command that stops reading is not an error."""
+    """Write a text to the command's standard input.
+
+    It is no error if the command stops reading before the end.
+    """
     with suppress(BrokenPipeError, ConnectionError, asyncssh.Error):
         if text:
             process.stdin.write(text.encode())
@@ -202,7 +205,7 @@ async def _drain(reader: asyncssh.SSHReader[bytes], stream: str, output: Output)
 async def _end(
     connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]
 ) -> None:
-    """End all processes of the remote session: SIGTERM, and SIGKILL after `GRACE` seconds."""
+    """End all processes of the remote session by SIGTERM, and by SIGKILL after `GRACE` seconds."""
     for name in ("TERM", "KILL"):
         with suppress(OSError, asyncssh.Error, TimeoutError):
             if not await asyncio.wait_for(_sweep(connection, name), GRACE):
@@ -214,7 +217,7 @@ async def _end(
 
 
 async def _sweep(connection: asyncssh.SSHClientConnection, name: str) -> bool:
-    """Send a signal to the connection's other sessions; return whether there were any.
+    """Send a signal to the other sessions of the SSH connection; return True if there were any.
 
     The signal is sent by a script in another session. OpenSSH does not support the `signal` request
     of RFC 4254, section 6.9, for a login as root (session.c: it needs privilege separation), and

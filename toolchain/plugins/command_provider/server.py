@@ -41,25 +41,25 @@ T = TypeVar("T")
 
 
 def token_of(urn: str) -> str:
-    """Return the type of a resource from its URN.
+    """Return the resource type in a URN.
 
-    This is the last type in `urn:pulumi:stack::project::A$command:…::name`.
+    The type is the last one in `urn:pulumi:stack::project::A$command:…::name`.
     """
     return urn.split("::")[2].rsplit("$", 1)[-1]
 
 
 class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
-    """The plugin's implementation of Pulumi's ResourceProvider service, for one engine."""
+    """Implementation of Pulumi's ResourceProvider service, for one engine."""
 
     def __init__(self, engine_address: str) -> None:
-        """Prepare the service for the engine at an address; empty if unknown."""
+        """Store the engine's address, which is empty if it is not known yet."""
         self._engine_address = engine_address
         self._log: EngineLog | None = None
         self._running: set[asyncio.Future[Any]] = set()
         self._cancelled = False
 
     async def Handshake(self, request: Any, context: Any) -> Any:
-        """Store the engine's address and return the plugin's features."""
+        """Store the engine's address; return which features of the protocol the plugin supports."""
         self._engine_address = request.engine_address or self._engine_address
         return provider_pb2.ProviderHandshakeResponse(
             accept_secrets=True, accept_resources=True, accept_outputs=False
@@ -83,7 +83,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.GetSchemaResponse(schema=json.dumps(schema))
 
     async def CheckConfig(self, request: Any, context: Any) -> Any:
-        """Accept the provider's configuration, which is empty."""
+        """Accept the provider's configuration unchanged."""
         return provider_pb2.CheckResponse(inputs=request.news)
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:
@@ -91,13 +91,13 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     async def Configure(self, request: Any, context: Any) -> Any:
-        """Return the plugin's features."""
+        """Return which features of the protocol the plugin supports."""
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True, acceptResources=True, acceptOutputs=False, supportsPreview=True
         )
 
     async def Check(self, request: Any, context: Any) -> Any:
-        """Check a resource's inputs and fill in defaults."""
+        """Return a resource's inputs with defaults, and the faults of these inputs."""
         token = token_of(request.urn)
         if token not in inputs.INPUTS:
             await context.abort(
@@ -113,7 +113,8 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         """Compare the old and the new inputs; a change of `triggers` replaces the resource."""
         token = token_of(request.urn)
         old = values.decode(request.old_inputs)
-        if not old:  # An engine may send no old inputs; they are then taken from the old outputs.
+        # An engine may send no old inputs. Then the inputs are taken from the old outputs.
+        if not old:
             known = inputs.INPUTS[token]
             old = {k: v for k, v in values.decode(request.olds).items() if k in known}
         new = values.decode(request.news)
@@ -180,7 +181,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def cancel(self) -> None:
-        """End all running commands and refuse new ones."""
+        """End all running commands and reject new commands."""
         self._cancelled = True
         for task in self._running:
             task.cancel()
@@ -209,7 +210,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return await self._guarded(operations.run_command(job, step), log, request.timeout, context)
 
     async def _guarded(self, work: Awaitable[T], log: ResourceLog, limit: float, context: Any) -> T:
-        """Run `work` as a task that is ended by `Cancel` or by the resource's timeout."""
+        """Run `work` as a task, which is cancelled by `Cancel` or by the resource's timeout."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         if self._cancelled:
@@ -223,7 +224,8 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         except CommandError as error:
             message = str(error)
         except asyncio.CancelledError:
-            # If the plugin was not cancelled, the engine has dropped this call.
+            # The task was cancelled although `Cancel` was not called: the engine has dropped this
+            # call.
             if not self._cancelled:
                 raise
         finally:
@@ -234,9 +236,9 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def _failures(failures: inputs.Failures) -> list[Any]:
-    """Return the faults as messages for the engine, with the property path in the reason.
+    """Return input faults as gRPC messages for the engine, with the property path in the text.
 
-    If a message names its property in the field for it, the engine also prints the property's
+    The field for the property path stays empty: if it is set, the engine also prints the property's
     value, even a secret one.
     """
     return [provider_pb2.CheckFailure(reason=f"{path}: {reason}") for path, reason in failures]
@@ -247,12 +249,12 @@ def _top(path: str) -> str:
 
 
 def _kind(path: str, kind: str) -> str:
-    """Return the kind of a change for the engine; a change of `triggers` is a replacement."""
+    """Return the engine's name for a kind of change; a change of `triggers` is a replacement."""
     return f"{kind}_REPLACE" if _top(path) == "triggers" else kind
 
 
 class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Interceptor that refuses calls of other users.
+    """gRPC interceptor that rejects calls by other users of this machine.
 
     Attributes:
         port: Port of the server.
@@ -300,7 +302,10 @@ async def _serve(engine_address: str) -> None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run the server until the engine ends this process or has ended; then end all commands."""
+    """Run the server until the engine ends this process or has ended itself.
+
+    Then end all commands.
+    """
     asyncio.run(_serve(arguments[-1] if arguments else ""))
     sys.stdout.flush()
-    os._exit(0)  # End the process without waiting for gRPC's threads.
+    os._exit(0)  # Exit without waiting for gRPC's threads.

@@ -1,9 +1,9 @@
 """Property values in the format of the messages between engine and plugin.
 
-A value is plain Python data (the content of a protobuf `Struct`). Secrets are mappings
-with a special key (signature); a value that is not known yet is one reserved text. Source:
-pulumi/pulumi v3.250.0, sdk/go/common/resource/sig and plugin/rpc.go. The Pulumi SDK can only read
-these values inside a program.
+A value is plain Python data (the content of a protobuf `Struct`). A secret is a mapping with a
+special key (the signature). A value that is not known yet is represented by a reserved string.
+Source: pulumi/pulumi v3.250.0, sdk/go/common/resource/sig and plugin/rpc.go. The Pulumi SDK can
+only read these values inside a program.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Properties = dict[str, Any]
 
 
 def decode(struct: struct_pb2.Struct) -> Properties:
-    """Return a `Struct` as a dict; whole numbers become int."""
+    """Return a protobuf `Struct` as a dict; whole numbers become int."""
     decoded: Properties = json_format.MessageToDict(struct)
     return decoded
 
 
 def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Return a mapping as a `Struct`."""
+    """Return a mapping as a protobuf `Struct`."""
     struct = struct_pb2.Struct()
     struct.update(dict(properties))
     return struct
@@ -39,12 +39,12 @@ def is_secret(value: Any) -> bool:
 
 
 def secret(value: Any) -> Any:
-    """Return the value with a secret mark; a secret is returned unchanged."""
+    """Return a value marked as secret; a value that is already marked is returned unchanged."""
     return value if is_secret(value) else {SIGNATURE: SECRET, "value": value}
 
 
 def reveal(value: Any) -> Any:
-    """Return the value without its secret marks, at any depth."""
+    """Return a value without the secret marks in it, at any depth."""
     while is_secret(value):
         value = value.get("value")
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Yield every text in a value, at any depth."""
+    """Yield every string in a value, at any depth."""
     value = reveal(value)
     if isinstance(value, str):
         yield value
@@ -77,7 +77,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def secret_strings(value: Any) -> Iterator[str]:
-    """Yield every text inside the secrets of a value, at any depth."""
+    """Yield every string inside the secrets in a value, at any depth."""
     if is_secret(value):
         yield from strings(value)
     elif isinstance(value, dict):

@@ -1,9 +1,9 @@
 """Child process that runs a module or script, and ends when the language host ends.
 
-Usage: `python -u child.py module|path|program <name> [arguments…]`. Standard input is a pipe whose
-other end only the host holds. The end of file on it means that the host has ended, even by SIGKILL.
-`program <engine address> <descriptor>` first reads a serialized `RunRequest` from that pipe, and
-writes the `RunResponse` to the file descriptor.
+Usage: `python -u child.py module|path|program <name> [arguments…]`. Standard input is a pipe to
+which only the language host can write. When the host has ended, even by SIGKILL, this process reads
+an end of file. `program <engine address> <descriptor>` first reads a serialized `RunRequest` from
+that pipe, and writes the `RunResponse` to the file descriptor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 def watch(descriptor: int) -> None:
-    """Start a thread that ends this process when the descriptor reaches its end of file."""
+    """Start a thread that ends this process when a file descriptor reaches end of file."""
 
     def wait() -> None:
         while os.read(descriptor, 4096):
@@ -54,7 +54,7 @@ def _exactly(descriptor: int, size: int) -> bytes:
 
 
 def main() -> None:
-    """Run the module, script or program that the command line names."""
+    """Run the module, script or Pulumi program that the command line names."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     del sys.path[0]
     kind, name, *arguments = sys.argv[1:]
@@ -64,7 +64,8 @@ def main() -> None:
     watch(0)
     sys.argv = [name, *arguments]
     if kind == "module":
-        sys.path.insert(0, "")  # `python -m` also puts the current folder first.
+        # Put the current folder first in the search path of modules, as `python -m` does.
+        sys.path.insert(0, "")
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(name, run_name="__main__")

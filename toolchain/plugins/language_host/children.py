@@ -1,4 +1,4 @@
-"""Child processes of the language host: plugins, and programs with another interpreter."""
+"""Child processes of the language host: plugins, and Pulumi programs with another interpreter."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _CHILD = str(Path(__file__).with_name("child.py"))
 
 
 class Children:
-    """The running child processes; each has its own process group and ends with the host."""
+    """Running child processes of the language host.
+
+    Each child has its own process group and ends when the host ends.
+    """
 
     def __init__(self) -> None:
-        """Start without child processes."""
+        """Start with no child processes."""
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
 
@@ -51,7 +54,7 @@ class Children:
         return child
 
     def finish(self, child: subprocess.Popen[bytes]) -> int:
-        """Kill the child's process group; return the child's exit status."""
+        """Kill a child's process group; return the child's exit status."""
         with suppress(OSError):
             os.killpg(child.pid, signal.SIGKILL)
         status = child.wait()
@@ -78,7 +81,7 @@ def _send(child: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def run_program(children: Children, python: str, request: Any, engine_address: str) -> Any:
-    """Run the program of a `RunRequest` with another interpreter; return its `RunResponse`."""
+    """Run the Pulumi program of a `RunRequest` with another interpreter; return a `RunResponse`."""
     read, write = os.pipe()
     with os.fdopen(read, "rb") as answer:
         child = children.start(

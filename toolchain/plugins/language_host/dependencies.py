@@ -1,4 +1,4 @@
-"""The packages that are installed for an interpreter, and their installation with pip."""
+"""Packages that are installed for a Python interpreter, and their installation with pip."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _ask(python: str, question: str) -> str:
 
 
 def python_version(python: str) -> str:
-    """Return the version of an interpreter.
+    """Return the version of a Python interpreter.
 
-    If it is the interpreter of this process, no child process is started, because this is called in
-    every run.
+    For the interpreter of this process no child process is started, because this function is called
+    in every run.
     """
     return platform.python_version() if interpreter.is_own(python) else _ask(python, _VERSION)
 
@@ -44,7 +44,7 @@ def installed(python: str) -> list[tuple[str, str]]:
 
 
 def install(info: Any) -> Iterator[bytes]:
-    """Create the virtual environment if it is missing, and install `requirements.txt` if it exists.
+    """Create a missing virtual environment, and install `requirements.txt` if this file exists.
 
     Yields:
         The output, line by line.

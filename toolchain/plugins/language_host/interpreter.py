@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 
 class InterpreterNotFound(Exception):
-    """The virtual environment that the project names does not exist."""
+    """Error: the virtual environment that the Pulumi project names does not exist."""
 
 
 def options(info: Any) -> dict[str, Any]:
@@ -32,10 +32,10 @@ def virtualenv(info: Any) -> Path | None:
 
 
 def find(info: Any) -> str:
-    """Return the path of the interpreter for a program.
+    """Return the path of the Python interpreter for a Pulumi program.
 
-    It is that of `runtime.options.virtualenv`, else of `$VIRTUAL_ENV`, else `python3` on PATH, else
-    the host's own interpreter.
+    The first that exists is used: the interpreter of `runtime.options.virtualenv`, that of
+    `$VIRTUAL_ENV`, `python3` on PATH, the interpreter of this process.
 
     Raises:
         InterpreterNotFound: The virtual environment of the project has no interpreter.

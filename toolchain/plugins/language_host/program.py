@@ -1,4 +1,4 @@
-"""Execution of a user's Pulumi program in this process."""
+"""Run a user's Pulumi program in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _THREADS_PER_OPERATION = 4
 
 
 def entry(info: Any) -> Path:
-    """Return the path to run: `entry_point` in `program_directory`, with `.py` if needed."""
+    """Return the program's path: `entry_point` in `program_directory`, with `.py` if needed."""
     path = Path(info.program_directory, info.entry_point or ".")
     module = path.with_name(path.name + ".py")
     return module if not path.exists() and module.exists() else path
@@ -37,7 +37,7 @@ _LIBRARIES = (Path(__file__).parent, Path(sys.prefix))
 
 
 def user_trace(error: BaseException, directory: str) -> str:
-    """Return the traceback of an error, starting at the program's first frame.
+    """Return the traceback of an error, from the first frame that belongs to the user's program.
 
     If no frame belongs to the program, return the whole traceback.
 
@@ -77,7 +77,7 @@ def _run(request: Any, engine_address: str) -> Any:
         organization=request.organization or "organization",
     )
     set_all_config(dict(request.config), list(request.configSecretKeys))
-    # Errors of tasks are reported below, once; asyncio would repeat them on standard error.
+    # asyncio would print errors of tasks on standard error, although they are reported below.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     os.chdir(directory)
     program = str(entry(request.info))
@@ -112,7 +112,7 @@ def _report(error: BaseException, directory: str) -> Any:
             error=f"Program exited with non-zero exit code: {error.code}"
         )
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-        # The engine is ending this run and has printed the reason.
+        # The engine has already printed why it ends this run.
         return language_pb2.RunResponse(bail=True)
     if isinstance(error, KeyboardInterrupt):
         return language_pb2.RunResponse(bail=True)

@@ -35,13 +35,13 @@ _Task = tuple[Any, "Future[Any]"]
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """The host's implementation of Pulumi's LanguageRuntime service, for one engine.
+    """Implementation of Pulumi's LanguageRuntime service, for one engine.
 
     A program for the interpreter of this process runs in the main thread.
     """
 
     def __init__(self, engine_address: str) -> None:
-        """Prepare the service for the engine at an address; empty if unknown."""
+        """Store the engine's address, which is empty if it is not known yet."""
         self.engine_address = engine_address
         self.children = children.Children()
         self.programs: queue.SimpleQueue[_Task] = queue.SimpleQueue()
@@ -57,15 +57,15 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return plugin_pb2.PluginInfo(version=_sdk_version())
 
     def GetRequiredPackages(self, request: Any, context: Any) -> Any:
-        """Return no packages; the engine loads a plugin when a resource needs it."""
+        """Return an empty list of packages: the engine loads a plugin when a resource needs it."""
         return language_pb2.GetRequiredPackagesResponse()
 
     def GetRequiredPlugins(self, request: Any, context: Any) -> Any:
-        """Return no plugins; the engine loads a plugin when a resource needs it."""
+        """Return an empty list of plugins: the engine loads a plugin when a resource needs it."""
         return language_pb2.GetRequiredPluginsResponse()
 
     def RuntimeOptionsPrompts(self, request: Any, context: Any) -> Any:
-        """Return no prompts for `pulumi new`."""
+        """Return an empty list of prompts for `pulumi new`."""
         return language_pb2.RuntimeOptionsResponse()
 
     def About(self, request: Any, context: Any) -> Any:
@@ -94,9 +94,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             context.abort(grpc.StatusCode.INTERNAL, f"{error.cmd}: exit status {error.returncode}")
 
     def Run(self, request: Any, context: Any) -> Any:
-        """Run the program, the first time in the main thread if its interpreter is the host's.
+        """Run a Pulumi program.
 
-        A further program, or one with another interpreter, runs in a child process.
+        The first program for the interpreter of this process runs in the main thread. Any other
+        program runs in a child process.
         """
         python = _interpreter(request.info, context)
         if not interpreter.is_own(python) or self._used.is_set():
@@ -130,7 +131,7 @@ def _interpreter(info: Any, context: Any) -> str:
 
 
 class _OwnUser(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Interceptor that refuses calls of other users.
+    """gRPC interceptor that rejects calls by other users of this machine.
 
     Attributes:
         port: Port of the server.
@@ -162,9 +163,9 @@ def _sdk_version() -> str:
 
 
 def _watch_parent(host: LanguageHost) -> None:
-    """Start a thread that ends the host when the engine has ended, even by SIGKILL.
+    """Start a thread that ends the language host when the engine has ended, even by SIGKILL.
 
-    If the engine ends, this process gets another parent process.
+    The thread notices this because this process then gets another parent process.
     """
     engine = os.getppid()
 
@@ -186,8 +187,8 @@ def main(arguments: list[str]) -> None:
     """Run the server until the engine ends this process.
 
     The engine starts plugins in separate process groups, so Ctrl-C in a terminal does not reach
-    them. To end a plugin, the engine sends SIGINT, waits 5 s and then sends SIGKILL. Both SIGINT
-    and SIGTERM end the host and its children without any output.
+    them. To end a plugin, the engine sends SIGINT, waits 5 s and then sends SIGKILL. Here both
+    SIGINT and SIGTERM end the language host and its child processes, without any output.
     """
     host = LanguageHost(arguments[-1] if arguments else "")
     _watch_parent(host)
@@ -210,7 +211,7 @@ def main(arguments: list[str]) -> None:
     own_user.port = port
     server.start()
     print(port, flush=True)
-    messages.with_sdk()  # Import the SDK now, while the engine is still starting the run.
+    messages.with_sdk()  # Import the whole SDK now, while the engine still prepares the run.
     from . import program
 
     while True:

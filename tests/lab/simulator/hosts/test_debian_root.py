@@ -1,4 +1,7 @@
-"""A machine without debootstrap and apt runs hosts without namespaces and skips other tests."""
+"""On a machine without debootstrap and apt, simulated hosts run without namespaces.
+
+Tests that need hosts in namespaces are skipped on such a machine.
+"""
 
 from __future__ import annotations
 

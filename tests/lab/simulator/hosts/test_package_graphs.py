@@ -1,4 +1,4 @@
-"""Package dependency graphs: each package and dependency has a source and exists."""
+"""Package graphs of simulated repositories: each package and dependency exists and has a source."""
 
 from __future__ import annotations
 

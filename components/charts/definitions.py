@@ -1,0 +1,87 @@
+"""Compare CustomResourceDefinitions in a cluster with those of a chart.
+
+Helm installs the definitions of a chart's folder `crds/` only if they are missing, and never
+updates or removes them (Helm documentation, "Custom Resource Definitions"). The API server drops
+fields that a definition lacks without an error, so an old definition loses settings silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# Field of a schema that keeps unknown fields (Kubernetes documentation, "Field pruning").
+_KEEPS = "x-kubernetes-preserve-unknown-fields"
+
+
+def lacking_fields(live: Mapping[str, Any], charts: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a chart's definition that the cluster's definition lacks.
+
+    Args:
+        live: The definition in the cluster.
+        charts: The definition in the chart.
+
+    Returns:
+        Paths such as `v1 spec.driver.env`, and `v1` for a version that is not served.
+    """
+    served = {name: schema for name, schema in _schemas(live)}
+    result: list[str] = []
+    for name, schema in _schemas(charts):
+        if name not in served:
+            result.append(name)
+        else:
+            result += [f"{name} {path}" for path in _lacking(served[name], schema, "")]
+    return result
+
+
+def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
+    """Yield the fields of a manifest that an object in the cluster does not have.
+
+    Fields with another value are not lost: their controller may have changed them. Empty values are
+    left out, because the API server may omit them.
+
+    Args:
+        declared: The manifest as it was applied.
+        live: The object as the API server returned it.
+        path: Path of both, with a dot at its end.
+    """
+    if isinstance(declared, Mapping):
+        held = live if isinstance(live, Mapping) else {}
+        for key, value in declared.items():
+            if value in (None, "", [], {}):
+                continue
+            if key not in held:
+                yield f"{path}{key}"
+            else:
+                yield from lost_fields(value, held[key], f"{path}{key}.")
+    elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
+        for index, (one, other) in enumerate(zip(declared, live, strict=True)):
+            yield from lost_fields(one, other, f"{path}{index}.")
+
+
+def _schemas(definition: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the name and the schema of each served version."""
+    versions = _mapping(definition.get("spec")).get("versions")
+    for version in versions if isinstance(versions, list) else ():
+        entry = _mapping(version)
+        if entry.get("served"):
+            schema = _mapping(_mapping(entry.get("schema")).get("openAPIV3Schema"))
+            yield str(entry.get("name")), schema
+
+
+def _lacking(live: Mapping[str, Any], charts: Mapping[str, Any], path: str) -> Iterator[str]:
+    if live.get(_KEEPS) is True:
+        return
+    held = _mapping(live.get("properties"))
+    for key, schema in _mapping(charts.get("properties")).items():
+        if key not in held:
+            yield f"{path}{key}"
+        else:
+            yield from _lacking(_mapping(held[key]), _mapping(schema), f"{path}{key}.")
+    for inner in ("items", "additionalProperties"):
+        if inner in charts and inner in live:
+            yield from _lacking(_mapping(live[inner]), _mapping(charts[inner]), path)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
