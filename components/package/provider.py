@@ -52,7 +52,7 @@ class PackageProvider(Provider):
             known = ", ".join(COMPONENTS)
             raise InputPropertiesError(f"{resource_type} is not in {NAME}; it has {known}", [])
         settings = _settings(packaged, inputs)
-        secrets = {
+        secrets: dict[str, Any] = {
             secret: inputs[to_camel(secret)]
             for secret in packaged.secrets
             if inputs.get(to_camel(secret)) is not None
