@@ -201,6 +201,10 @@ test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each ste
 	@$(RUN) lab.benchmarks B8
 	@$(call proof,rollout,-m '' --numprocesses 2 --dist loadfile)
 
+.PHONY: test-reach
+test-reach: $(VENV) ## other people's programs that use the components; the last line counts them
+	@$(call proof,reach,-m '' --numprocesses 2 --dist loadfile)
+
 .PHONY: test-change
 test-change: $(VENV) ## what previews and comments say of sixty edits; the last line counts them
 	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/components/change tests/components/inspection/test_losses.py tests/commands/test_preview.py

@@ -6,14 +6,16 @@ Public: any Pulumi program can declare one or more `GpuCluster` (docs/decisions,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import pulumi
 import pulumi_command
 
 from components.change.file import failures_written
+from components.desired.parts import WHOLE, Part, narrowed
 from components.desired.resolve import resolve
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
@@ -40,7 +42,7 @@ from components.rollout.mig_layouts_component import MigLayouts, MigLayoutsArgs
 from components.settings.cluster import Cluster
 from components.ssh.keys import shortest
 from components.validation.component import Validation, ValidationArgs
-from policies.faults import ConfigError, Fault
+from policies.faults import ConfigError, Fault, fault
 from policies.guard import judging
 
 UNKNOWN = (
@@ -87,6 +89,38 @@ class _Results:
     join_token: pulumi.Output[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Hosts:
+    """What the hosts of a cluster declare, as far as later resources need it.
+
+    Attributes:
+        prepared: The preparation of the hosts. None: the program declares no hosts.
+        runtime: The container runtime of the hosts. None: the program declares no hosts.
+        made: The cluster that the hosts form. None: the cluster exists without the program.
+    """
+
+    prepared: HostPreparation | None = None
+    runtime: ContainerRuntime | None = None
+    made: KubeadmCluster | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Served:
+    """What makes the nodes advertise GPUs.
+
+    Attributes:
+        resources: Resources that the validation needs.
+        charts: Versions of the Helm charts, by chart name.
+    """
+
+    resources: Sequence[pulumi.Resource]
+    charts: pulumi.Output[dict[str, str]]
+
+
+_After = Callable[..., pulumi.ResourceOptions]
+"""Returns the options of a child that is declared after the given resources."""
+
+
 class GpuCluster(pulumi.ComponentResource):
     """A whole GPU cluster: resolves the settings, inspects the cluster, declares the resources.
 
@@ -106,6 +140,10 @@ class GpuCluster(pulumi.ComponentResource):
     """
 
     TYPE = "gpucluster:index:GpuCluster"
+    PARTS: ClassVar[frozenset[Part]] = WHOLE
+    """The parts of the cluster that the component declares."""
+    PLATFORM: ClassVar[str] = ""
+    """The platform that the component installs. Empty: the settings name the platform."""
 
     def __init__(
         self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None
@@ -117,8 +155,8 @@ class GpuCluster(pulumi.ComponentResource):
         """
         self._called = name
         with failures_written(name, args.source):
-            settings = _settings(args)
-            self.desired = resolve(settings, pulumi.get_stack())
+            settings = self._settings(args)
+            self.desired = narrowed(resolve(settings, pulumi.get_stack()), self.PARTS)
             self._check(args)
         for warning in (*warnings(settings.hosts, self.desired.platform), *self._missing(args)):
             pulumi.log.warn(str(warning))
@@ -190,14 +228,14 @@ class GpuCluster(pulumi.ComponentResource):
             )
 
     def _missing(self, args: GpuClusterArgs) -> list[str]:
+        if not self.desired.has_platform:
+            return []
         parts = self.desired.platform.installation.objects
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
         """Declare all child resources, in their order."""
         name, desired = self._called, self.desired
-        platform = desired.platform
-        key, credentials = self._key, args.registry_credentials
         child = pulumi.ResourceOptions(parent=self)
         providers: list[pulumi.ProviderResource] = [
             pulumi_command.Provider(f"{name}-command", opts=child)
@@ -212,15 +250,55 @@ class GpuCluster(pulumi.ComponentResource):
                     self._kubeconfig or "",
                 )
             )
-        made: KubeadmCluster | None = None
-
-        def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
-            return pulumi.ResourceOptions(
-                parent=self,
-                depends_on=[*resources, *([made] if made else [])],
-                providers=[*providers, *([made.provider] if made else [])],
+        before = partial(_options, self, providers, ())
+        hosts = self._declare_hosts(args, difference, before)
+        if hosts.made is None:
+            after: _After = before
+        else:
+            after = partial(_options, self, [*providers, hosts.made.provider], [hosts.made])
+        if desired.guardrails is not None:
+            own = frozenset(space.name for space in desired.namespaces if space.privileged)
+            guarded = GuardrailsArgs(context=desired.rules, own=own, guardrails=desired.guardrails)
+            Guardrails(f"{name}-guardrails", guarded, after())
+        served = self._declare_platform(args, difference, hosts, after)
+        nothing: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input([])
+        nodes = tests = nothing
+        if desired.has_validation:
+            validation = Validation(
+                f"{name}-validation",
+                ValidationArgs(
+                    validation=desired.validation,
+                    registry_credentials=args.registry_credentials,
+                    findings=difference.validation.pools,
+                    private_key=self._key,
+                ),
+                after(*served.resources),
             )
+            nodes, tests = validation.nodes, validation.tests
+        self.register_outputs({"nodes": nodes, "charts": served.charts})
+        none = pulumi.Output.from_input("")
+        made = hosts.made
+        return _Results(
+            nodes=nodes,
+            tests=tests,
+            charts=served.charts,
+            kubeconfig=pulumi.Output.secret(made.kubeconfig) if made else none,
+            join_token=pulumi.Output.secret(made.token) if made else none,
+        )
 
+    def _declare_hosts(
+        self, args: GpuClusterArgs, difference: Difference, before: _After
+    ) -> _Hosts:
+        """Declare the hosts' resources, and the cluster that the hosts form.
+
+        Args:
+            args: Arguments of the component.
+            difference: How hosts and cluster differ from the settings.
+            before: Returns the options of a child.
+        """
+        name, desired, key = self._called, self.desired, self._key
+        if Part.HOSTS not in self.PARTS:
+            return _Hosts()
         copies = Copies(f"{name}-steps", key, difference.hosts.unreached)
         rollout = RolloutArgs(
             rollout=desired.rollout,
@@ -232,7 +310,7 @@ class GpuCluster(pulumi.ComponentResource):
             plan=difference.rollout,
             join_token=args.join_token,
         )
-        rolled = Rollout(f"{name}-rollout", rollout, copies, after())
+        rolled = Rollout(f"{name}-rollout", rollout, copies, before())
         hosts = HostsArgs(
             hosts=desired.hosts,
             private_key=key,
@@ -242,7 +320,7 @@ class GpuCluster(pulumi.ComponentResource):
             gate=rolled.done,
         )
         prepared = HostPreparation(
-            f"{name}-host-preparation", replace(hosts, findings=difference.hosts.prepare), after()
+            f"{name}-host-preparation", replace(hosts, findings=difference.hosts.prepare), before()
         )
         rebooted = Reboot(
             f"{name}-reboot",
@@ -252,7 +330,7 @@ class GpuCluster(pulumi.ComponentResource):
                 private_key=key,
                 findings=difference.hosts.reboot,
             ),
-            after(prepared),
+            before(prepared),
         )
         runtime = ContainerRuntime(
             f"{name}-container-runtime",
@@ -262,33 +340,46 @@ class GpuCluster(pulumi.ComponentResource):
                 after=prepared.commands,
                 gate=rebooted.done,
             ),
-            after(),
+            before(),
         )
-        if desired.kubeadm is not None:
-            members = replace(
-                hosts,
-                findings=difference.hosts.cluster,
-                after={**prepared.commands, **runtime.commands},
-                gate=rebooted.done,
-            )
-            made = KubeadmCluster(
-                f"{name}-kubeadm-cluster",
-                KubeadmClusterArgs(
-                    cluster=desired.kubeadm, hosts=members, there=difference.context
-                ),
-                after(),
-            )
-        joins = any(host.joins for host in desired.hosts)
+        if desired.kubeadm is None:
+            return _Hosts(prepared=prepared, runtime=runtime)
+        members = replace(
+            hosts,
+            findings=difference.hosts.cluster,
+            after={**prepared.commands, **runtime.commands},
+            gate=rebooted.done,
+        )
+        made = KubeadmCluster(
+            f"{name}-kubeadm-cluster",
+            KubeadmClusterArgs(cluster=desired.kubeadm, hosts=members, there=difference.context),
+            before(),
+        )
+        return _Hosts(prepared=prepared, runtime=runtime, made=made)
+
+    def _declare_platform(
+        self, args: GpuClusterArgs, difference: Difference, hosts: _Hosts, after: _After
+    ) -> _Served:
+        """Declare what makes the nodes advertise GPUs: labels, driver, platform, MIG, monitoring.
+
+        Args:
+            args: Arguments of the component.
+            difference: How hosts and cluster differ from the settings.
+            hosts: What the hosts declare.
+            after: Returns the options of a child that is declared after other resources.
+        """
+        name, desired, platform = self._called, self.desired, self.desired.platform
+        credentials = args.registry_credentials
+        if not desired.has_platform:
+            ran = [hosts.runtime] if hosts.runtime else []
+            return _Served(resources=ran, charts=pulumi.Output.from_input({}))
+        joins = [hosts.prepared] if any(host.joins for host in desired.hosts) else []
         scheduling = NodeScheduling(
             f"{name}-node-scheduling",
             NodeSchedulingArgs(scheduling=desired.scheduling, findings=difference.scheduling.pools),
-            after(*([prepared] if joins else [])),
+            after(*joins),
         )
-        if desired.guardrails is not None:
-            own = frozenset(space.name for space in desired.namespaces if space.privileged)
-            guarded = GuardrailsArgs(context=desired.rules, own=own, guardrails=desired.guardrails)
-            Guardrails(f"{name}-guardrails", guarded, after())
-        ready: list[pulumi.Resource] = [runtime, scheduling]
+        ready: list[pulumi.Resource] = [*([hosts.runtime] if hosts.runtime else []), scheduling]
         served = PlatformArgs(
             charts=desired.charts,
             registry_credentials=credentials,
@@ -315,23 +406,13 @@ class GpuCluster(pulumi.ComponentResource):
             rollout=desired.rollout,
             layouts=desired.layouts,
             pools=desired.validation.pools,
-            private_key=key,
+            private_key=self._key,
             has_hosts=bool(desired.hosts),
             plan=difference.layouts,
         )
         divided: list[pulumi.Resource] = []
         if layouts.needed:
             divided.append(MigLayouts(f"{name}-mig-layouts", layouts, after(serving, checked)))
-        validation = Validation(
-            f"{name}-validation",
-            ValidationArgs(
-                validation=desired.validation,
-                registry_credentials=credentials,
-                findings=difference.validation.pools,
-                private_key=key,
-            ),
-            after(serving, checked, *divided),
-        )
         if desired.monitoring is not None:
             Monitoring(
                 f"{name}-monitoring",
@@ -344,31 +425,85 @@ class GpuCluster(pulumi.ComponentResource):
                 after(serving),
             )
         charts = serving.version.apply(lambda version: {platform.chart: version} if version else {})
-        self.register_outputs({"nodes": validation.nodes, "charts": charts})
-        none = pulumi.Output.from_input("")
-        return _Results(
-            nodes=validation.nodes,
-            tests=validation.tests,
-            charts=charts,
-            kubeconfig=pulumi.Output.secret(made.kubeconfig) if made else none,
-            join_token=pulumi.Output.secret(made.token) if made else none,
-        )
+        return _Served(resources=[serving, checked, *divided], charts=charts)
+
+    def _settings(self, args: GpuClusterArgs) -> Cluster:
+        """Return the validated settings.
+
+        Raises:
+            RunError: The settings have faults; the message names the path of each fault.
+        """
+        settings = args.settings
+        try:
+            if not isinstance(settings, Cluster):
+                given = {"platform": self.PLATFORM} if self.PLATFORM else {}
+                settings = load(
+                    {**given, **settings} if isinstance(settings, Mapping) else settings
+                )
+            elif not is_loaded(settings):
+                check(settings.parts())
+        except ConfigError as error:
+            raise pulumi.RunError(f"{args.source}: {error}") from None
+        if self.PLATFORM and settings.platform != self.PLATFORM:
+            cure = f"write {self.PLATFORM}, or declare the whole as `GpuCluster`"
+            _refuse([fault(("platform",), settings.platform, f"{self.PLATFORM} here", cure)])
+        return settings
 
 
-def _settings(args: GpuClusterArgs) -> Cluster:
-    """Return the validated settings.
+class GpuHosts(GpuCluster):
+    """The hosts of a cluster: preparation, driver, container engine, kubeadm, reboots, rollout."""
 
-    Raises:
-        RunError: The settings have faults; the message names the path of each fault.
+    TYPE = "gpucluster:index:GpuHosts"
+    PARTS = frozenset({Part.HOSTS})
+
+
+class GpuDevicePlugin(GpuCluster):
+    """NVIDIA's device plugin, with the labels and taints of the pools' nodes."""
+
+    TYPE = "gpucluster:index:GpuDevicePlugin"
+    PARTS = frozenset({Part.PLATFORM})
+    PLATFORM = "device-plugin"
+
+
+class GpuOperator(GpuCluster):
+    """NVIDIA's GPU Operator, with the labels, taints and MIG layouts of the pools' nodes."""
+
+    TYPE = "gpucluster:index:GpuOperator"
+    PARTS = frozenset({Part.PLATFORM})
+    PLATFORM = "gpu-operator"
+
+
+class GpuValidation(GpuCluster):
+    """A kernel on each declared GPU of a cluster, whoever makes the nodes advertise the GPUs."""
+
+    TYPE = "gpucluster:index:GpuValidation"
+    PARTS = frozenset({Part.VALIDATION})
+
+
+class GpuGuardrails(GpuCluster):
+    """The GPU rules at admission, and GPU quotas of namespaces."""
+
+    TYPE = "gpucluster:index:GpuGuardrails"
+    PARTS = frozenset({Part.GUARDRAILS})
+
+
+def _options(
+    parent: pulumi.Resource,
+    providers: Sequence[pulumi.ProviderResource],
+    needed: Sequence[pulumi.Resource],
+    *resources: pulumi.Resource,
+) -> pulumi.ResourceOptions:
+    """Return the options of a child.
+
+    Args:
+        parent: The component that the child belongs to.
+        providers: Providers of the child and of its children.
+        needed: Resources that each child needs.
+        *resources: Resources that this child needs.
     """
-    try:
-        if not isinstance(args.settings, Cluster):
-            return load(args.settings)
-        if not is_loaded(args.settings):
-            check(args.settings.parts())
-    except ConfigError as error:
-        raise pulumi.RunError(f"{args.source}: {error}") from None
-    return args.settings
+    return pulumi.ResourceOptions(
+        parent=parent, depends_on=[*resources, *needed], providers=[*providers]
+    )
 
 
 def _refuse(faults: Iterable[Fault]) -> None:

@@ -14,6 +14,10 @@ from components.requests import Enclosed, write
 
 FINDING = "GPU_CLUSTER_FINDING"
 """Environment variable with the findings that cause an operation to run again."""
+_RUN = "sh components/run.sh"
+_RUN_PACKAGE = (
+    'sh "${GPU_CLUSTER_HOME:-${PULUMI_HOME:-$HOME/.pulumi}/gpu-cluster}/components/run.sh"'
+)
 DIGITS = 16
 """Hexadecimal digits kept of a finding's digest, enough to avoid collisions on one host."""
 
@@ -23,7 +27,31 @@ def command_line(program: str, action: str) -> str:
 
     The line contains no path of the engineer's machine, because the state stores it.
     """
-    return f"sh components/run.sh {program} {action}"
+    return f"{_RUN} {program} {action}"
+
+
+def from_package() -> pulumi.ResourceTransformation:
+    """Return a transformation for components of the package, whose program has no such folder.
+
+    The programs of local Commands are then found by a link in Pulumi's own folder, which the
+    package makes when it starts (`components.package.link`). The line still contains no path of
+    the engineer's machine. `GPU_CLUSTER_HOME` names another folder, for a machine that destroys a
+    stack and never ran its program.
+    """
+
+    def found(
+        args: pulumi.ResourceTransformationArgs,
+    ) -> pulumi.ResourceTransformationResult | None:
+        if args.type_ != "command:local:Command":
+            return None
+        lines = {
+            name: line.replace(_RUN, _RUN_PACKAGE, 1)
+            for name in ("create", "update", "delete")
+            if isinstance(line := args.props.get(name), str) and line.startswith(_RUN)
+        }
+        return pulumi.ResourceTransformationResult({**args.props, **lines}, args.opts)
+
+    return found
 
 
 def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:

@@ -87,6 +87,9 @@ class Desired:
         charts: Section `charts`: where charts come from.
         wanted: Declared settings that the inspection compares with the cluster.
         maintenance: Hosts and nodes in maintenance, as written in the stack file.
+        has_platform: Whether the program installs the platform and labels the nodes; if not,
+            another program does.
+        has_validation: Whether the program validates the pools.
     """
 
     stack: str
@@ -111,6 +114,8 @@ class Desired:
     charts: ChartsSettings
     wanted: Declared
     maintenance: tuple[str, ...]
+    has_platform: bool = True
+    has_validation: bool = True
 
     @property
     def newcomers(self) -> tuple[DesiredHost, ...]:
@@ -127,7 +132,11 @@ class Desired:
             context=self.context,
             scheduling=tuple(replace(pool, joining=joining) for pool in self.scheduling.pools),
             by_rule=self.scheduling.by_rule,
-            validation=tuple(replace(pool, joining=joining) for pool in self.validation.pools),
+            validation=tuple(
+                replace(pool, joining=joining)
+                for pool in self.validation.pools
+                if self.has_validation
+            ),
             presence=self.presence,
             endpoints=sorted(self.platform.endpoints().values()),
             service_address=self.platform.service_address,

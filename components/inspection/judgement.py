@@ -92,7 +92,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += _chart(desired.chart, cluster.chart)
     findings += map(_cordoned, cluster.unschedulable)
     findings += _deferred(cluster.deferred)
-    if cluster.surroundings is not None:
+    if cluster.surroundings is not None and desired.has_platform:
         findings += validate_cluster(
             desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
         )

@@ -9,7 +9,7 @@ import pytest
 from vulture import Vulture
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("components", "policies", "commands", "toolchain", "__main__.py")
+PRODUCT = ("components", "policies", "commands", "toolchain", "package", "__main__.py")
 CONFIDENCE = 60
 """What vulture is as sure of as it can be where names are looked up by attribute."""
 REGISTERED = ["@computed_field*", "@field_validator*", "@model_validator*", "@pytest.fixture*"]
@@ -19,7 +19,9 @@ CALLED_BY_OTHERS = {
     "RULE": "policies.rules.discovery reads it from each module of a rule",
     "TWIN": "policies.rules.discovery reads it from each module of a rule",
     "begin_auth": "asyncssh calls it on a server",
+    "construct": "pulumi.provider calls it on a provider",
     "do_HEAD": "http.server calls it",
+    "intercept_service": "gRPC calls it on an interceptor",
     "log_message": "http.server calls it",
     "validate_host_public_key": "asyncssh calls it on a client",
     "yaml_implicit_resolvers": "PyYAML reads it from a loader",

@@ -22,6 +22,12 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/charts",
             "tests/components/platforms",
         ),
+        "reach": (
+            "tests/proofs/reach",
+            "tests/components/package",
+            "tests/components/validation/test_reports.py",
+            "tests/lab/test_host_report.py",
+        ),
         "real": ("tests/proofs/real",),
         "rollout": (
             "tests/proofs/rollout",

@@ -34,6 +34,17 @@ INPUTS: Mapping[str, Mapping[str, str]] = {
     LOCAL_COMMAND: _LIFECYCLE | _LOCAL,
     REMOTE_COMMAND: _LIFECYCLE | _PROCESS | {"connection": "connection"},
 }
+_ANY = {"$ref": "pulumi.json#/Any"}
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "string": {"type": "string"},
+    "boolean": {"type": "boolean"},
+    "logging": {"type": "string"},
+    "list": {"type": "array", "items": _ANY},
+    "list of strings": {"type": "array", "items": {"type": "string"}},
+    "map of strings": {"type": "object", "additionalProperties": {"type": "string"}},
+    "connection": _ANY,
+}
+"""The schema of each type of input."""
 _REQUIRED = {REMOTE_COMMAND: ("connection",)}
 _UNSERVED = ("archivePaths", "assetPaths", "agentSocketPath")
 """Inputs of the official plugin that this one refuses."""

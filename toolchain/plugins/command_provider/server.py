@@ -70,12 +70,13 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=VERSION)
 
     async def GetSchema(self, request: Any, context: Any) -> Any:
-        """Return a schema that only has the names of the inputs.
-
-        This is enough for the engine to look up a type.
-        """
+        """Return a schema with the inputs, and with the outputs that programs in YAML read."""
         resources: dict[str, Any] = {
-            token: {"inputProperties": {name: {"type": "object"} for name in names}}
+            token: {
+                "inputProperties": {name: inputs.SCHEMAS[kind] for name, kind in names.items()},
+                "properties": dict.fromkeys(("stdout", "stderr"), inputs.SCHEMAS["string"]),
+                "required": ["stderr", "stdout"],
+            }
             for token, names in inputs.INPUTS.items()
         }
         schema = {"name": "command", "version": VERSION, "resources": resources}

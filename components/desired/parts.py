@@ -1,0 +1,56 @@
+"""Parts of a cluster that a program may declare without the other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from enum import StrEnum
+
+from components.desired.pool import DesiredScheduling
+from components.desired.resolve import Desired
+
+
+class Part(StrEnum):
+    """A part of a cluster: what one program may leave to another program."""
+
+    HOSTS = "hosts"
+    PLATFORM = "platform"
+    VALIDATION = "validation"
+    GUARDRAILS = "guardrails"
+
+
+WHOLE = frozenset(Part)
+"""All parts: a whole cluster."""
+
+
+def narrowed(desired: Desired, parts: Collection[Part]) -> Desired:
+    """Return the desired state without everything that belongs to other parts.
+
+    The inspection reads only what is left, so it reports no difference of a part that another
+    program declares.
+
+    Args:
+        desired: Desired state of the whole cluster.
+        parts: The parts to keep.
+    """
+    if Part.HOSTS not in parts:
+        pools = tuple(replace(pool, hosts={}) for pool in desired.validation.pools)
+        desired = replace(
+            desired, hosts=(), kubeadm=None, validation=replace(desired.validation, pools=pools)
+        )
+    if Part.PLATFORM not in parts:
+        desired = replace(
+            desired,
+            has_platform=False,
+            scheduling=DesiredScheduling(pools=()),
+            layouts=replace(desired.layouts, pools=(), selector=""),
+            presence=replace(desired.presence, release=None, objects=()),
+            chart=None,
+            installer=None,
+            monitoring=None,
+        )
+    if Part.VALIDATION not in parts:
+        desired = replace(desired, has_validation=False)
+    if Part.GUARDRAILS not in parts:
+        desired = replace(desired, guardrails=None)
+    return desired

@@ -1,0 +1,86 @@
+"""The components of the package, and the settings that each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from components.cluster import (
+    GpuCluster,
+    GpuDevicePlugin,
+    GpuGuardrails,
+    GpuHosts,
+    GpuOperator,
+    GpuValidation,
+)
+from components.settings.cluster import Cluster
+from components.settings.hosts.sections import HostSections
+
+_EACH = ("kubernetes", "pools", "maintenance", "registry")
+_PLATFORMS = ("device_plugin", "gpu_operator", "gpu_manager", "dra")
+_SERVING = ("runtime", "driver", "driver_installer", "scheduling", "adopted", "charts")
+_KUBECONFIG, _KEY, _REGISTRY = "kubeconfig", "private_key", "registry_credentials"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packaged:
+    """A component of the package.
+
+    Attributes:
+        component: Class of the component.
+        sections: Sections of the settings that are inputs, by their names in `Cluster`.
+        secrets: Secret inputs, by their names in `GpuClusterArgs`. Their values may be unknown.
+        needed: Sections that the component requires though `Cluster` does not.
+    """
+
+    component: type[GpuCluster]
+    sections: tuple[str, ...]
+    secrets: tuple[str, ...]
+    needed: tuple[str, ...] = ()
+
+    @property
+    def makes_cluster(self) -> bool:
+        """Return True if the component can make a cluster, whose kubeconfig it then outputs."""
+        return "kubernetes_packages" in self.sections
+
+
+_COMPONENTS = (
+    Packaged(
+        component=GpuCluster,
+        sections=tuple(name for name in Cluster.model_fields if name != "version"),
+        secrets=(_KUBECONFIG, _KEY, _REGISTRY),
+    ),
+    Packaged(
+        component=GpuHosts,
+        sections=(*_EACH, "platform", "hosts", "ssh", "rollout", *HostSections.model_fields),
+        secrets=(_KUBECONFIG, _KEY),
+        needed=("hosts",),
+    ),
+    Packaged(
+        component=GpuDevicePlugin,
+        sections=(*_EACH, "device_plugin", *_SERVING, "monitoring"),
+        secrets=(_KUBECONFIG, _REGISTRY),
+    ),
+    Packaged(
+        component=GpuOperator,
+        sections=(*_EACH, "gpu_operator", *_SERVING, "monitoring", "rollout"),
+        secrets=(_KUBECONFIG, _REGISTRY),
+    ),
+    Packaged(
+        component=GpuValidation,
+        sections=(*_EACH, "platform", *_PLATFORMS, "scheduling", "validation"),
+        secrets=(_KUBECONFIG, _REGISTRY),
+    ),
+    Packaged(
+        component=GpuGuardrails,
+        sections=(*_EACH, "platform", *_PLATFORMS, "validation", "monitoring", "guardrails"),
+        secrets=(_KUBECONFIG,),
+        needed=("guardrails",),
+    ),
+)
+
+COMPONENTS: Mapping[str, Packaged] = MappingProxyType(
+    {packaged.component.TYPE: packaged for packaged in _COMPONENTS}
+)
+"""The components by their type token."""

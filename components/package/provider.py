@@ -1,0 +1,144 @@
+"""Provider of the component package: declares the components that other programs ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pulumi
+from pulumi.errors import InputPropertiesError, InputPropertyErrorDetails
+from pulumi.output import Unknown
+from pulumi.provider import ConstructResult, Provider
+from pydantic.alias_generators import to_camel
+
+from components.cluster import GpuClusterArgs
+from components.loading.loader import load
+from components.operation import from_package
+from components.package.packaged import COMPONENTS, Packaged
+from components.package.schema import NAME, VERSION, package_schema
+from components.settings.cluster import Cluster
+from policies.faults import ConfigError, Fault, Location, fault, worded
+
+
+class PackageProvider(Provider):
+    """Provider of the components `gpucluster:index:…`."""
+
+    def __init__(self) -> None:
+        """Make the provider with the package's schema."""
+        super().__init__(VERSION, json.dumps(package_schema()))
+
+    def construct(
+        self,
+        name: str,
+        resource_type: str,
+        inputs: pulumi.Inputs,
+        options: pulumi.ResourceOptions | None = None,
+    ) -> ConstructResult:
+        """Declare a component.
+
+        Args:
+            name: Name of the component.
+            resource_type: Type token of the component.
+            inputs: Inputs by their names in the schema; secret ones may be unknown.
+            options: Resource options.
+
+        Raises:
+            InputPropertiesError: An input has a fault; the error names its path.
+            RunError: Hosts or cluster contradict the settings.
+        """
+        packaged = COMPONENTS.get(resource_type)
+        if packaged is None:
+            known = ", ".join(COMPONENTS)
+            raise InputPropertiesError(f"{resource_type} is not in {NAME}; it has {known}", [])
+        settings = _settings(packaged, inputs)
+        secrets: dict[str, Any] = {
+            secret: inputs[to_camel(secret)]
+            for secret in packaged.secrets
+            if inputs.get(to_camel(secret)) is not None
+        }
+        own = pulumi.ResourceOptions(transformations=[from_package()])
+        made = packaged.component(
+            name,
+            GpuClusterArgs(settings=settings, source=f"{NAME} {name}", **secrets),
+            pulumi.ResourceOptions.merge(options, own),
+        )
+        state = {"nodes": made.nodes, "tests": made.tests, "charts": made.charts}
+        if packaged.makes_cluster:
+            state["madeKubeconfig"] = made.kubeconfig
+        return ConstructResult(made.urn, state)
+
+
+def _settings(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings document that a component's inputs form.
+
+    Raises:
+        InputPropertiesError: An input has a fault.
+    """
+    names = {Cluster.model_fields[name].alias or name for name in packaged.sections}
+    secrets = {to_camel(name) for name in packaged.secrets}
+    given = {name: value for name, value in inputs.items() if name not in secrets}
+    faults = list(_foreign(given, names, packaged))
+    faults += [found for name, value in given.items() for found in _unknown(value, (name,))]
+    faults += [
+        fault((name,), "nothing", "a value", f'add "{name}:"')
+        for name in sorted(to_camel(needed) for needed in packaged.needed)
+        if name not in given
+    ]
+    if not faults:
+        document = {"version": "v1"}
+        if packaged.component.PLATFORM:
+            document["platform"] = packaged.component.PLATFORM
+        document |= {name: _whole(value) for name, value in given.items()}
+        try:
+            load(document)
+        except ConfigError as error:
+            faults = list(error.faults)
+        else:
+            return document
+    raise InputPropertiesError("", list(map(_detail, faults)))
+
+
+def _foreign(given: Mapping[str, Any], names: set[str], packaged: Packaged) -> Iterator[Fault]:
+    """Yield a fault for each input that the component does not have."""
+    component = packaged.component.__name__
+    for name in given:
+        if name not in names:
+            wanted = f"one of {', '.join(sorted(names))}"
+            cure = f"remove it; {component} does not have it"
+            yield fault((name,), f'an unknown input "{name}"', wanted, cure)
+
+
+def _unknown(value: Any, location: Location) -> Iterator[Fault]:
+    """Yield a fault for each value of the settings that another resource outputs."""
+    if isinstance(value, pulumi.Output | Unknown):
+        yield fault(
+            location,
+            "an output of another resource, or a secret",
+            "a value that is known when the program runs",
+            "write the value, or read it from the stack's configuration; only "
+            "kubeconfig, privateKey and registryCredentials may be outputs",
+        )
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _unknown(item, (*location, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _unknown(item, (*location, index))
+
+
+def _whole(value: Any) -> Any:
+    """Return a value with whole numbers as integers: the engine sends all numbers as floats."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(item) for item in value]
+    return value
+
+
+def _detail(found: Fault) -> InputPropertyErrorDetails:
+    """Return a fault as the engine takes it: the property's path, and the reason."""
+    reason = worded(found.found, found.wanted, found.cure)
+    return {"property_path": found.place, "reason": reason}

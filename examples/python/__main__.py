@@ -1,0 +1,30 @@
+"""Install NVIDIA's device plugin on a cluster that this program makes, and validate each GPU.
+
+This folder has links to the folders `components` and `policies` and to the virtual environment.
+"""
+
+import pulumi
+import pulumi_command
+
+from components.cluster import GpuClusterArgs, GpuDevicePlugin, GpuValidation
+
+SETTINGS = {
+    "version": "v1",
+    "kubernetes": {"context": "my-cluster"},
+    "platform": "device-plugin",
+    "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+}
+
+# Whatever outputs a kubeconfig: a resource of EKS, GKE or AKS, for example.
+cluster = pulumi_command.local.Command(
+    "cluster",
+    create='cat "$CLUSTER_KUBECONFIG"',
+    opts=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
+)
+args = GpuClusterArgs(settings=SETTINGS, kubeconfig=cluster.stdout)
+plugin = GpuDevicePlugin("plugin", args)
+# Wait for the outputs of a part, not for the part: its children come when the kubeconfig is known.
+ready = pulumi.Output.all(cluster.stdout, plugin.charts).apply(lambda known: str(known[0]))
+validation = GpuValidation("validation", GpuClusterArgs(settings=SETTINGS, kubeconfig=ready))
+pulumi.export("charts", plugin.charts)
+pulumi.export("nodes", validation.nodes)

@@ -1,0 +1,90 @@
+"""The desired state of a part: nothing of another part is inspected or declared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.desired.parts import WHOLE, Part, narrowed
+from components.desired.resolve import Desired, resolve
+from components.loading.loader import load
+from lab.simulator.hosts import host_public_key
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT: dict[str, Any] = {
+    "version": "v1",
+    "kubernetes": {"context": "here"},
+    "platform": "gpu-operator",
+    "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8, "mig": {"1g.10gb": 7}}],
+    "guardrails": {"mode": "enforce"},
+    "monitoring": {"namespace": "monitoring"},
+    "scheduling": {"priorityClasses": [{"name": "train", "value": 10}]},
+    "validation": {"namespace": "checks"},
+    "hosts": [{"name": "gpu-1", "address": "192.0.2.1", "hostKey": host_public_key("gpu-1")}],
+}
+
+
+def desired(*parts: Part) -> Desired:
+    return narrowed(resolve(load(DOCUMENT), "test"), parts)
+
+
+def test_the_whole_is_not_narrowed() -> None:
+    whole = resolve(load(DOCUMENT), "test")
+    assert narrowed(whole, WHOLE) == whole
+
+
+@pytest.mark.parametrize("part", Part)
+def test_a_part_has_only_what_belongs_to_it(part: Part) -> None:
+    found = desired(part)
+    has = {
+        Part.HOSTS: bool(found.hosts),
+        Part.PLATFORM: bool(found.scheduling.pools and found.has_platform and found.monitoring),
+        Part.VALIDATION: found.has_validation,
+        Part.GUARDRAILS: found.guardrails is not None,
+    }
+    assert has == {other: other is part for other in Part}
+
+
+def test_the_inspection_of_a_part_asks_only_for_that_part() -> None:
+    asked = desired(Part.VALIDATION).question
+    assert asked.validation
+    assert not asked.scheduling
+    assert not asked.presence.objects
+    assert asked.presence.release is None
+    assert asked.chart is None
+    assert not asked.layouts.pools
+    assert not any(pool.hosts for pool in asked.validation)
+    asked = desired(Part.PLATFORM).question
+    assert asked.scheduling
+    assert asked.chart is not None
+    assert not asked.validation
+
+
+def test_the_rules_know_the_platforms_namespaces_also_without_the_platform() -> None:
+    whole = resolve(load(DOCUMENT), "test")
+    assert desired(Part.GUARDRAILS).namespaces == whole.namespaces
+    assert desired(Part.GUARDRAILS).rules == whole.rules
+
+
+def test_a_command_finds_its_program_from_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "decoy").mkdir()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "gpu-cluster").symlink_to(ROOT)
+    line = 'sh "${PULUMI_HOME}/gpu-cluster/components/run.sh" none'
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=tmp_path / "decoy",
+        env={**os.environ, "PULUMI_HOME": str(tmp_path / "home"), "CDPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "No module named" not in done.stderr, done.stderr
+    assert "not found" not in done.stderr, done.stderr
+    assert "none" in done.stderr

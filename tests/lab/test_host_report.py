@@ -1,0 +1,122 @@
+"""The script that a person runs on a host with a GPU: bounded, redacted, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "lab" / "seen" / "host_report.sh"
+UUID = "GPU-1b0a6ab4-5c0e-4a29-93d1-1a2b3c4d5e6f"
+OTHER = "GPU-9c0a6ab4-5c0e-4a29-93d1-1a2b3c4d5e6f"
+SECRETS = (
+    UUID,
+    OTHER,
+    "192.0.2.17",
+    "2001:db8::7",
+    "04:3f:72:aa:bb:cc",
+    "alice:hunter2",
+    "1653422001234",
+    "/home/alice",
+)
+NVIDIA_SMI = f"""#!/bin/sh
+echo "GPU 0: NVIDIA H100 (UUID: {UUID})"
+echo "GPU 1: NVIDIA H100 (UUID: {OTHER})"
+echo "GPU 0: NVIDIA H100 (UUID: {UUID})"
+echo "Serial Number: 1653422001234"
+echo "node $(uname -n) at 192.0.2.17:443 and 2001:db8::7, 04:3f:72:aa:bb:cc"
+echo "from https://alice:hunter2@mirror.example.org/ for /home/alice/x"
+printf 'escape \\033]0;title\\007 end\\n'
+"""
+
+
+def report(tmp_path: Path, **programs: str) -> str:
+    """Run the script with fakes of these programs; return the report."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in programs.items():
+        (folder / name.replace("_", "-")).write_text(text)
+        (folder / name.replace("_", "-")).chmod(0o755)
+    loaded = tmp_path / "version"
+    loaded.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04")
+    environment = {
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "NVIDIA_VERSION": str(loaded),
+        "REPORT_SECONDS": "1",
+        "REPORT_LINES": "20",
+    }
+    done = subprocess.run(
+        ["sh", "-s"],
+        input=SCRIPT.read_text(),
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout
+
+
+def of(text: str, title: str) -> list[str]:
+    """Return the lines of a section."""
+    _, _, rest = text.partition(f"\n## {title}\n")
+    return rest.partition("\n## ")[0].strip().splitlines()
+
+
+@pytest.mark.promise(
+    "`lab/seen/host_report.sh` prints facts of a GPU host without its names, addresses, UUIDs and "
+    "serial numbers."
+)
+def test_a_report_contains_no_name_address_uuid_or_serial_number(tmp_path: Path) -> None:
+    text = report(tmp_path, nvidia_smi=NVIDIA_SMI)
+    lines = of(text, "GPUs")
+    assert lines[:3] == [
+        "GPU 0: NVIDIA H100 (UUID: <gpu-1>)",
+        "GPU 1: NVIDIA H100 (UUID: <gpu-2>)",
+        "GPU 0: NVIDIA H100 (UUID: <gpu-1>)",
+    ]
+    assert lines[3] == "<line left out>"
+    assert lines[4].startswith("node <host> at <address-1> and <address6-1>")
+    for secret in (*SECRETS, "\x1b", "\x07"):
+        assert secret not in text, secret
+    assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text)
+
+
+def test_a_program_that_prints_without_end_is_cut(tmp_path: Path) -> None:
+    text = report(tmp_path, nvidia_smi="#!/bin/sh\nexec yes a long line of a faulty program\n")
+    assert len(of(text, "GPUs")) == 22
+    assert len(text) < 200_000
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    text = report(tmp_path, nvidia_smi="#!/bin/sh\nexec sleep 600\n")
+    assert of(text, "GPUs") == ["exit status 124"]
+
+
+def test_nvidia_smi_is_not_run_without_a_loaded_driver(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    text = report(tmp_path, nvidia_smi=f"#!/bin/sh\nrm -f {tmp_path}/version; touch {ran}\n")
+    assert ran.exists()
+    ran.unlink()
+    assert of(text, "links") == ["the driver is not loaded"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
+def test_a_report_is_the_same_where_nothing_can_be_written(tmp_path: Path) -> None:
+    held = SCRIPT.read_text()
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"mount -o remount,bind,ro / && {held}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if "permission denied" in done.stderr or "unshare" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    assert "Read-only file system" not in done.stdout + done.stderr
+    assert "gpu-cluster host report 1" in done.stdout

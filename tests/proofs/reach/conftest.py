@@ -1,0 +1,57 @@
+"""Summary line of `make test-reach`, and the cluster on which other people's programs run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.guard import own_name
+from tests.proofs.e2e.project import Project, started
+
+LANGUAGE, PART = "language", "part"
+"""Properties by which a proof says what it showed."""
+REFUSALS = "tests/components/package/test_provider.py::test_a_wrong_input_is_refused_by_its_path"
+
+_outcomes: dict[str, str] = {}
+_shown: dict[str, set[str]] = {LANGUAGE: set(), PART: set()}
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Start an embedded cluster with hosts; no stack is on it."""
+    with started(Project.make(tmp_path_factory.mktemp("reach"), own_name("reach"))) as made:
+        yield made
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count the results of tests, including those that ran in other pytest-xdist processes."""
+    if report.when != "call" and report.outcome == "passed":
+        return
+    _outcomes[report.nodeid] = report.outcome
+    if report.outcome == "passed":
+        for name, value in report.user_properties:
+            if name in _shown:
+                _shown[name].add(str(value))
+
+
+def last_line() -> str:
+    """Return the summary line of `make test-reach`, with the numbers of the tests that ran."""
+    refusals = [value for name, value in _outcomes.items() if name.startswith(REFUSALS)]
+    bad = sum(outcome == "failed" for outcome in _outcomes.values())
+    skipped = sum(outcome == "skipped" for outcome in _outcomes.values())
+    line = (
+        f"reach: {len(_shown[LANGUAGE])} languages deploy, change and destroy the component, "
+        f"{len(_shown[PART])} parts alone, {refusals.count('passed')} of {len(refusals)} refusals "
+        "by property"
+    )
+    line += f", {bad} failed" if bad else ""
+    return line + (f", {skipped} skipped" if skipped else "")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print the summary line after pytest's own."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and _outcomes and not hasattr(config, "workerinput"):
+        reporter.write_line(last_line())

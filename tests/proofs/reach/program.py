@@ -1,0 +1,78 @@
+"""Another person's program, in a folder that is not this project's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import toolchain
+from tests.proofs.e2e.project import LIMIT, Project
+
+NAMES = ("client-key-data", "token", "password")
+GPUS = 32
+
+
+@dataclass
+class Program:
+    """A program in a folder, with a stack of its own."""
+
+    folder: Path
+    stack: str
+    environment: dict[str, str]
+
+    def pulumi(self, *arguments: str, succeeds: bool = True, stack: bool = True) -> str:
+        """Run the engine's command; return what it printed."""
+        chosen = ("--stack", self.stack) if stack else ()
+        done = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color", "never", *chosen],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert (done.returncode == 0) is succeeds, done.stdout
+        return done.stdout
+
+    def output(self, name: str) -> Any:
+        return json.loads(self.pulumi("stack", "output", name, "--json"))
+
+    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Change the YAML program."""
+        file = self.folder / "Pulumi.yaml"
+        program = yaml.safe_load(file.read_text())
+        change(program)
+        file.write_text(yaml.safe_dump(program, sort_keys=False))
+
+
+def kubeconfig(project: Project) -> Path:
+    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
+
+
+def secrets_of(path: Path) -> list[str]:
+    """Return the secret values in a kubeconfig."""
+    users = yaml.safe_load(path.read_text())["users"]
+    return [value for user in users for key, value in user["user"].items() if key in NAMES]
+
+
+def environment(project: Project, folder: Path) -> dict[str, str]:
+    """Return the variables of a person who knows the engine, and nothing of this project."""
+    kept = {
+        **project.shell_environment(),
+        "CLUSTER_KUBECONFIG": str(kubeconfig(project)),
+        "GPU_CHARTS": str(project.root / "lab" / "simulator" / "charts"),
+        "KUBECONFIG": str(folder / "none"),
+        "PULUMI_HOME": str(folder / "home"),
+    }
+    for name in ("PULUMI_STACK", "GPU_CLUSTER_HOME"):
+        kept.pop(name, None)
+    return kept

@@ -1,0 +1,107 @@
+"""The package as the engine loads it: its schema, a first preview and a refusal, from any program.
+
+The program is in Python, but knows only the package: it registers the component by its token, as
+the classes do that the engine generates for other languages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.components.package.kubeconfig import CANARY, KUBECONFIG
+from tests.proofs.reach.program import Program
+
+pytestmark = pytest.mark.full
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import os
+
+import pulumi
+import pulumi_command
+
+
+class GpuCluster(pulumi.ComponentResource):
+    def __init__(self, name, properties):
+        outputs = {"nodes": None}
+        super().__init__(
+            "gpucluster:index:GpuCluster", name, {**properties, **outputs}, None, remote=True
+        )
+
+
+made = pulumi_command.local.Command(
+    "made",
+    create='cat "$CLUSTER_KUBECONFIG"',
+    opts=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
+)
+site = GpuCluster(
+    "site",
+    {
+        "kubeconfig": made.stdout,
+        "kubernetes": {"context": "other"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a100", "nodes": [os.environ["TEST_NODES"]], "gpusPerNode": 8}],
+    },
+)
+pulumi.export("nodes", site.nodes)
+"""
+
+
+@pytest.fixture
+def program(pulumi_env: dict[str, str], tmp_path: Path) -> Program:
+    folder = tmp_path / "program"
+    folder.mkdir()
+    project = {
+        "name": "other",
+        "runtime": {"name": "python", "options": {"virtualenv": str(ROOT / "venv")}},
+        "plugins": {"providers": [{"name": "gpucluster", "path": str(ROOT / "package")}]},
+    }
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+    (folder / "__main__.py").write_text(PROGRAM)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    environment = {
+        **pulumi_env,
+        "CLUSTER_KUBECONFIG": str(tmp_path / "kubeconfig"),
+        "PULUMI_BACKEND_URL": f"file://{tmp_path}/state",
+        "PULUMI_HOME": str(tmp_path / "home"),
+        "TEST_NODES": "gpu-[1-4]",
+    }
+    made = Program(folder, "organization/other/t", environment)
+    made.pulumi("stack", "init")
+    return made
+
+
+def test_the_engine_loads_the_package_and_finds_no_fault_in_its_schema(program: Program) -> None:
+    shown = program.pulumi("package", "get-schema", str(ROOT / "package"), stack=False)
+    file = program.folder / "schema.json"
+    file.write_text(shown[shown.index("{\n") :])
+    program.pulumi("schema", "check", str(file), stack=False)
+
+
+@pytest.mark.promise(
+    "A first preview of a program that uses the package shows what the component will create, "
+    "though the kubeconfig of its cluster is unknown."
+)
+def test_a_preview_with_an_unknown_kubeconfig_shows_what_is_created(program: Program) -> None:
+    shown = program.pulumi("preview")
+    assert "site: its kubeconfig is known as soon as its cluster exists" in shown
+    assert "GPUs ? → 32" in shown
+    assert "site-gpu-platform-release" in shown
+    assert "site-validation-a100" in shown
+
+
+def test_the_engine_names_the_property_that_is_refused(program: Program) -> None:
+    program.environment["TEST_NODES"] = "gpu-[4-1]"
+    shown = program.pulumi("preview", succeeds=False)
+    assert 'property pools[0].nodes[0] with value "gpu-[4-1]" has a problem: found' in shown
+    assert str(ROOT / "components") not in shown
+
+
+def test_a_kubeconfig_of_another_cluster_is_refused_when_it_is_known(program: Program) -> None:
+    shown = program.pulumi("up", "--yes", "--skip-preview", succeeds=False)
+    assert "kubernetes.context of gpucluster site: found other" in shown
+    assert CANARY not in shown + program.pulumi("stack", "export")

@@ -1,0 +1,82 @@
+"""The component package in a program in YAML, run by the real engine and YAML's language host."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proofs.e2e import snapshot
+from tests.proofs.e2e.project import Project
+from tests.proofs.reach.conftest import LANGUAGE
+from tests.proofs.reach.program import GPUS, Program, environment, kubeconfig, secrets_of
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        shutil.which("pulumi-language-yaml") is None,
+        reason="pulumi-language-yaml is not installed (it is part of the Pulumi CLI's archive)",
+    ),
+]
+
+
+@pytest.fixture
+def program(project: Project, tmp_path: Path) -> Program:
+    """Copy the example to a folder, and add the package as a person does."""
+    folder = tmp_path / "program"
+    shutil.copytree(project.root / "examples" / "yaml", folder)
+    made = Program(folder, project.stack, environment(project, tmp_path))
+    made.pulumi("package", "add", str(project.root / "package"), stack=False)
+    made.pulumi("stack", "init")
+    made.edit(lambda program: properties(program).update(kubernetes={"context": context(project)}))
+    return made
+
+
+def context(project: Project) -> str:
+    return f"gpu-cluster-{project.stack}"
+
+
+def properties(program: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = program["resources"]["gpus"]["properties"]
+    return found
+
+
+def label(program: dict[str, Any]) -> None:
+    properties(program)["pools"][0]["labels"] = {"example.com/team": "research"}
+
+
+@pytest.mark.promise(
+    "A Pulumi program in YAML adds the package of this repository, brings a GPU cluster up on a "
+    "cluster whose kubeconfig another resource outputs, changes it and destroys it."
+)
+def test_a_program_in_yaml_deploys_changes_refreshes_and_destroys(
+    project: Project, program: Program, record_property: Callable[[str, object], None]
+) -> None:
+    before, secrets = snapshot.cluster(project), secrets_of(kubeconfig(project))
+    shown = [program.pulumi("preview")]
+    assert "its kubeconfig is known as soon as its cluster exists" in shown[0]
+    assert snapshot.cluster(project) == before
+
+    shown.append(program.pulumi("up", "--yes"))
+    assert sum(node["simulated"] for node in program.output("nodes")) == GPUS
+    shown.append(program.pulumi("up", "--yes", "--expect-no-changes"))
+
+    program.edit(label)
+    shown.append(program.pulumi("up", "--yes"))
+    labels = project.request("GET", "nodes/gpu-1")["metadata"]["labels"]
+    assert labels["example.com/team"] == "research"
+    shown.append(program.pulumi("refresh", "--yes"))
+    shown.append(program.pulumi("up", "--yes", "--expect-no-changes"))
+
+    state = program.pulumi("stack", "export")
+    assert secrets
+    for secret in secrets:
+        assert secret not in "".join(shown) + state
+    assert str(project.root) not in state
+
+    program.pulumi("destroy", "--yes")
+    assert snapshot.cluster(project) == before
+    record_property(LANGUAGE, "yaml")
