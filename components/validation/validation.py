@@ -156,8 +156,8 @@ async def validate(pool: PoolValidation) -> Json:
             failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
-            names = {n["metadata"]["name"] for n in members}
-            await _forget_others(client, pool, lambda node: _keeps_record(node, pool, names))
+            own = {n["metadata"]["name"] for n in members}
+            await _forget_others(client, pool, lambda node: _keeps_record(node, pool, own))
         if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
             reports = await xid.lines(pool.hosts, pool.private_key, names)
