@@ -171,7 +171,7 @@ EDITS: dict[str, tuple[Desired, list[Finding], PoolGpus | None]] = {
         edited(unhealthyDevices={"gpu-2": {"index": [3]}}),
         [
             changed("gpu-2: GPUs", "8", "7"),
-            found("due: node gpu-2: validated for another pool"),
+            changed("gpu-2: gpusPerNode", "8", "7"),
         ],
         PoolGpus(pool="a100", before=16, after=15),
     ),
