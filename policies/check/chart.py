@@ -7,20 +7,19 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from .. import charts
+from ..facts.kubernetes import KUBE_VERSION
 from ..faults import InputError
 from ..rules.unknown import mapping, sequence, text
 from .document import CHART
 from .parse import SIZE_LIMIT, documents
 from .stream import decode
-from .tool import NotRendered, output_of, shortened
+from .tool import NotRendered, output_of
 
 KIND: Final = "Helm chart"
 _PARTS: Final = ("templates", "charts")
@@ -29,6 +28,20 @@ _SOURCE: Final = re.compile(r"^# Source: ([^\n]+)$", re.MULTILINE)
 _RELEASE: Final = "release"
 """Name and namespace of the release: some charts refuse the namespace `default`."""
 _VALUES: Final = ("values.yaml", "values.yml", "values.schema.json", CHART)
+
+Renderer = Callable[[Mapping[str, object]], Iterable[Mapping[str, object]]]
+"""A function that renders a chart, or raises `NotRendered`.
+
+Its argument has the chart's folder, its values, and the release's name and namespace, by the names
+of the inputs of Pulumi's `Release`.
+"""
+
+_renderers: list[Renderer] = []
+
+
+def render_by(renderer: Renderer) -> None:
+    """Set the function that renders charts on machines without helm; the last call counts."""
+    _renderers[:] = [renderer]
 
 
 def chart_of(name: str) -> str | None:
@@ -107,16 +120,12 @@ def _rendered(copy: str, folder: str) -> Iterator[tuple[str, Mapping[str, object
         folder: Folder whose files the objects stem from.
     """
     if helm := shutil.which("helm"):
-        options = [f"--kube-version={charts.KUBE_VERSION}", f"--namespace={_RELEASE}"]
+        options = [f"--kube-version={KUBE_VERSION}", f"--namespace={_RELEASE}"]
         command = [os.path.abspath(helm), "template", _RELEASE, copy, *options]
         yield from _objects(output_of(command), folder)
-    elif charts.plugin_path() and find_spec("pulumi") and find_spec("grpc"):
-        try:
-            given = {"chart": copy, "values": {}, "name": _RELEASE, "namespace": _RELEASE}
-            objects = charts.rendered(given)
-        except charts.NotRendered as error:
-            raise NotRendered(shortened(str(error))) from None
-        for manifest in objects:
+    elif _renderers:
+        given = {"chart": copy, "values": {}, "name": _RELEASE, "namespace": _RELEASE}
+        for manifest in _renderers[0](given):
             yield os.path.join(folder, CHART), manifest
     else:
         raise NotRendered("helm is not on PATH")

@@ -8,7 +8,7 @@ import pytest
 
 from components.settings.support import ended
 from lab.real import parts
-from policies.charts import KUBE_VERSION
+from policies.facts.kubernetes import KUBE_VERSION
 from tests.proofs.versions.count import ROOT
 from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
 from toolchain.pins import KUBERNETES_MODULES
