@@ -43,20 +43,21 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     offers = {offer.resource: offer for offer in pool.offers}
     limits = [each for name, number in ask.items() for each in _limits(offers[name], number)]
     common, claim = pool.pod, pool.pod["claimTemplate"]
-    containers: list[Json] = []
-    for index, (suffix, devices) in enumerate(limits):
+    containers = []
+    for index, (suffix, amounts) in enumerate(limits):
         name = f"{CONTAINER}-{index}{suffix}"
+        resources: Json = {"requests": dict(REQUESTS), "limits": {"memory": REQUESTS["memory"]}}
+        if claim:
+            resources["claims"] = [{"name": name}]
+        else:
+            resources["limits"] |= amounts
         containers.append(
             {
                 "name": name,
                 "image": common["image"],
                 "command": common["command"],
                 "env": [CAPABILITIES],
-                "resources": {
-                    "requests": dict(REQUESTS),
-                    "limits": {"memory": REQUESTS["memory"], **({} if claim else devices)},
-                    **({"claims": [{"name": name}]} if claim else {}),
-                },
+                "resources": resources,
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "capabilities": {"drop": ["ALL"]},
