@@ -168,7 +168,7 @@ def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
     chosen = tuple(name for pattern in wanted.nodes for name in expand(pattern))
     found = _found(options.from_inventory, chosen) if options.from_inventory else None
     if options.from_cluster:
-        return _of_cluster(options, found)
+        return _of_cluster(options, wanted, found)
     if found is not None:
         return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
     if wanted.nodes:
@@ -183,13 +183,17 @@ def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
     )
 
 
-def _of_cluster(options: argparse.Namespace, found: Found | None) -> Draft:
+def _of_cluster(options: argparse.Namespace, wanted: Wanted, found: Found | None) -> Draft:
     observed = asyncio.run(observed_of(options.from_cluster))
     proposal = propose(observed, options.from_cluster)
     if proposal.refused:
         raise FaultError(*proposal.refused)
     if "pools" not in proposal.settings:
-        raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
+        if found is None:
+            raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
+        # Nothing in the cluster shows its GPUs yet, so only the inventory says where they are.
+        wanted = replace(wanted, context=options.from_cluster)
+        return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
     machines = of_nodes(observed) if found is None else found.machines
     return from_cluster(observed, proposal, found, keys_of(machines, options))
 

@@ -22,6 +22,7 @@ _UNITS = (
     (r"\battempts\b", "attempts"),
     (r"\bcards\b", "GPUs"),
     (r"\bpercent\b", "percent"),
+    (r"\bcelsius\b", "°C"),
     (r"\bGPUs of one node\b|\bnumber of GPUs\b", "GPUs"),
 )
 HEAD = """\
@@ -184,7 +185,9 @@ def _default(setting: Json) -> str:
     if "default" not in setting or setting["default"] is None:
         return "none"
     value = setting["default"]
-    return "its own defaults" if isinstance(value, dict) and value else _code(value)
+    # The default of a section is a mapping of its settings' defaults, which stand at them.
+    is_section = isinstance(value, dict) and value and setting.get("type") != "object"
+    return "its own defaults" if is_section else _code(value)
 
 
 def _unit(name: str, setting: Json) -> str:
@@ -207,7 +210,9 @@ def _what(
     if ref := setting.get("$ref"):
         return _named(ref.rpartition("/")[2], models, found)
     if options := setting.get("anyOf") or setting.get("oneOf"):
-        return " or ".join(dict.fromkeys(_what(each, models, found) for each in options))
+        return " or ".join(
+            dict.fromkeys(_what(each, models, found, with_limits=with_limits) for each in options)
+        )
     if "const" in setting:
         return _code(setting["const"])
     if "enum" in setting:

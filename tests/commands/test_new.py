@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from commands import new
+from components.adoption.observed import ObservedCluster
 from components.loading.stack_file import load_stack_file
 from policies.faults import FaultError
+from tests.fixtures.running_clusters import by_helm, by_manifest, cluster, machine
 
 INVENTORY = "[kube_node]\ngpu-1 ansible_host=192.0.2.1 gpu_count=4\n"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtX5HS603r/SS0EU4o+/qXAKZ4JhJGAyRggJ9uh+wXo"
@@ -125,3 +127,43 @@ def test_a_person_who_has_neither_cluster_nor_inventory_names_nodes(
 ) -> None:
     answers(monkeypatch, "", "", "gpu-[1-2]", "")
     assert run("--stack", "lab")["gpus"] == 16
+
+
+def running(monkeypatch: pytest.MonkeyPatch, observed: ObservedCluster) -> None:
+    """Use a model of a cluster in place of a connection."""
+
+    async def observed_of(context: str) -> ObservedCluster:
+        return observed
+
+    monkeypatch.setattr(new, "observed_of", observed_of)
+
+
+def test_a_running_cluster_is_written_with_its_release_and_pools(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(monkeypatch, by_helm())
+    assert run("--stack", "lab", "--from-cluster", "prod")["gpus"] == 32
+    made = load_stack_file(folder / "Pulumi.lab.yaml")
+    assert (made.kubernetes.context, made.platform) == ("prod", "device-plugin")
+    assert made.adopted is not None
+
+
+def test_a_cluster_that_shows_no_gpus_leaves_them_to_the_inventory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(monkeypatch, cluster(machine("gpu-1", 0)))
+    with pytest.raises(FaultError, match="no machine with GPUs"):
+        run("--stack", "lab", "--from-cluster", "prod")
+    inventory = ("--from-inventory", "~/hosts.ini")
+    assert run("--stack", "lab", "--from-cluster", "prod", *inventory)["gpus"] == 4
+    assert load_stack_file(folder / "Pulumi.lab.yaml").kubernetes.context == "prod"
+
+
+def test_software_that_another_program_delivers_is_refused_with_the_way(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked = {"argocd.argoproj.io/tracking-id": "gpu:apps/DaemonSet:kube-system/x"}
+    running(monkeypatch, by_manifest(annotations=tracked))
+    with pytest.raises(FaultError, match="argocd app delete gpu"):
+        run("--stack", "lab", "--from-cluster", "prod")
+    assert [*folder.glob("Pulumi*")] == []

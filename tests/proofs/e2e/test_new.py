@@ -1,4 +1,4 @@
-"""A stack file that `make new` writes from an inventory can be previewed at once."""
+"""A stack file of a cluster without GPU software and of its inventory can be previewed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import toolchain
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 
@@ -30,8 +31,13 @@ def foreign(tmp_path: Path) -> Iterator[tuple[Project, Path]]:
 @pytest.mark.promise("What `make new` writes from an inventory can be previewed at once.")
 def test_what_is_written_of_an_inventory_can_be_previewed(foreign: tuple[Project, Path]) -> None:
     project, inventory = foreign
-    context = f"gpu-cluster-{project.stack}"
-    done = project.command("new", FROM_INVENTORY=str(inventory), CONTEXT=context, SCAN="1")
+    done = project.command(
+        "new",
+        FROM_CLUSTER=f"gpu-cluster-{project.stack}",
+        FROM_INVENTORY=str(inventory),
+        SCAN="1",
+        KUBECONFIG=str(toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"),
+    )
     assert done.returncode == 0, done.stdout
     assert "SHA256:" in done.stdout
     written = project.file.read_bytes()
