@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 from components.desired.pool import PoolScheduling
+from components.findings import Finding, Findings, Kind, Subject
 from components.kubernetes.api import ClusterError, Refused
 from components.nodes import node_scheduling
+from components.nodes.component import gaining
 from components.nodes.taints import RECORD
 
 Json = dict[str, Any]
@@ -167,3 +169,28 @@ def test_a_pool_of_another_stack_is_somebody_else(fake: Fake) -> None:
     apply(other)
     with pytest.raises(ClusterError, match="labels that nobody else manages"):
         apply(pool("a100", tier="train"))
+
+
+def moved(was: str = "", now: str = "", node: str = "gpu-1") -> Finding:
+    return Finding(kind=Kind.CHANGE, subject=Subject.NODE, name=node, what="pool", was=was, now=now)
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        ({"l4": (moved(was="l4"),), "a100": (moved(now="a100"),)}, {"l4": {"a100"}}),
+        ({"l4": (moved(was="l4"),)}, {}),
+        ({"a100": (moved(now="a100"),)}, {}),
+        (
+            {
+                "l4": (moved(was="l4"), moved(now="l4", node="gpu-2")),
+                "a100": (moved(now="a100"), moved(was="a100", node="gpu-2")),
+            },
+            {},
+        ),
+    ],
+)
+def test_a_pool_that_gets_a_node_comes_before_the_one_that_loses_it(
+    findings: dict[str, Findings], expected: dict[str, set[str]]
+) -> None:
+    assert gaining(findings) == expected
