@@ -147,7 +147,10 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """Return the path of the user's kubeconfig, with one context and embedded certificates."""
+        """Return the path of the kubeconfig for users of the cluster.
+
+        It has one context and embedded certificates.
+        """
         return self.directory / "kubeconfig"
 
     @property
@@ -170,7 +173,10 @@ class ControlPlane:
 
     @property
     def controller_ready(self) -> Path:
-        """Return the path of the file in which the controller writes its pid when it is ready."""
+        """Return the path of the file with the simulator controller's pid.
+
+        The controller writes this file when it is ready.
+        """
         return self.directory / "controller.ready"
 
     @property

@@ -34,8 +34,8 @@ def test_the_toolkit_comes_and_goes(
         assert "simulated" in host.run(NVCC).output
         assert not host.exists("/proc/driver/nvidia/version")
         assert host.apply(script).output == "changed=0\n"
-        # The CUDA toolkit is also uninstalled if the stack file no longer declares it, and not only
-        # if the host is removed.
+        # The CUDA toolkit is also uninstalled if the stack file no longer declares it, as it is
+        # when the host is removed.
         taken = host.apply(software.script({"packages": {"remove": True}}))
         assert taken.status == 0
         assert not host.exists(NVCC)
