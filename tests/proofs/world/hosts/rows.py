@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
@@ -37,6 +38,7 @@ class Situation(BaseModel):
         says: Words of the message of the verdict `named`.
         because: Reason of a verdict that surprises.
         corrected: Why the verdict is not the first one. Empty if it never changed.
+        open: What is missing for the verdict. Empty if it is reached; else the test must fail.
         files: Text of the host's files by path.
         links: Targets of symbolic links by path.
         fstab: Text of /etc/fstab.
@@ -60,6 +62,7 @@ class Situation(BaseModel):
     says: tuple[str, ...] = ()
     because: str = ""
     corrected: str = ""
+    open: str = ""
     files: Mapping[str, str] = {}
     links: Mapping[str, str] = {}
     fstab: str | None = None
@@ -84,6 +87,11 @@ class Situation(BaseModel):
             link = root / path.lstrip("/")
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(to)
+
+    @property
+    def marks(self) -> tuple[pytest.MarkDecorator, ...]:
+        """Return the marks of the row's tests: one that is open must fail."""
+        return (pytest.mark.xfail(reason=self.open, strict=True),) if self.open else ()
 
 
 @functools.cache

@@ -37,9 +37,12 @@ def host(shared: Running) -> Iterator[Running]:
     shared.run(f"rm -f {CONFIG}; systemctl daemon-reload; systemctl restart docker")
     yield shared
     shared.undo(WANTED)
+    shared.run("rm -rf /var/lib/gpu-cluster")
 
 
-@pytest.mark.parametrize("name", rows("docker"))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=row.marks) for name, row in rows("docker").items()]
+)
 def test_settings_of_the_world_are_merged_whole_or_refused(
     host: Running, situation: Callable[[str, str], Situation], name: str
 ) -> None:
@@ -57,7 +60,8 @@ def test_settings_of_the_world_are_merged_whole_or_refused(
         assert host.read(CONFIG) == row.daemon
         assert host.run("systemctl is-active docker").output == "active\n"
         return
-    assert (done.status, done.errors) == (0, "")
+    assert done.errors == "", done.errors
+    assert done.status == 0
     assert "nvidia" in says(host)["Runtimes"]
     before: dict[str, Any] = json.loads(row.daemon or "{}")
     after: dict[str, Any] = json.loads(host.read(CONFIG)) if host.exists(CONFIG) else {}

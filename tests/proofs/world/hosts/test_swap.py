@@ -21,8 +21,7 @@ pytestmark = [
 PARTS = ("library/base", "library/files", "library/expectations", "library/effects", "swap")
 APPLY = 'check_swap\nrefuse_problems\nstep=swap\napply_swap\necho "changed=$changed"\n'
 UNDO = "remove_unwanted() { :; }\nstep=swap\nundo_swap\ntake_back_step swap\n"
-UNITS = ("etc/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system")
-UNITS += ("lib/systemd/system",)
+UNITS = tuple(f"{folder}/systemd/system" for folder in ("etc", "usr/local/lib", "usr/lib", "lib"))
 
 
 @pytest.mark.parametrize("name", rows("swap"))

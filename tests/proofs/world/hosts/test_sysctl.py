@@ -20,8 +20,11 @@ pytestmark = [
 ]
 
 PARTS = ("library/base", "library/files", "library/effects", "sysctl")
-NEEDED = ("net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
-NEEDED += ("net/ipv4/ip_forward",)
+NEEDED = (
+    "net/bridge/bridge-nf-call-iptables",
+    "net/bridge/bridge-nf-call-ip6tables",
+    "net/ipv4/ip_forward",
+)
 FOLDERS = ("etc", "run", "usr/local/lib", "usr/lib")
 
 
