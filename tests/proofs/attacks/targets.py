@@ -22,6 +22,7 @@ import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
 from commands.annotations import of_github, of_gitlab
+from commands.support_bundle import node_of, pod_of
 from components.adoption import parse as adoption
 from components.adoption.draft import HostKeys, Wanted, from_inventory
 from components.adoption.machines import find, places_of
@@ -244,6 +245,7 @@ def nodes(listed: list[Json]) -> None:
     """Check that any list of Nodes can be evaluated, or gives an error that names the Node."""
     for node in listed:
         assert 0 <= gpus(node) < 10**6
+        assert json.dumps(node_of(node)).isprintable()
         assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
     assert len(count_devices(listed, [], "gpu.nvidia.com")) == len(listed)
     ways: tuple[Json, ...] = ({"selector": {}}, {"nodes": ("gpu-1",)}, {"selector": {"": ""}})
@@ -324,6 +326,7 @@ def pods(given: Json) -> None:
     for pod in listed:
         assert judging.refusal(pod).isprintable()
         assert waiting.reason(pod).isprintable()
+        assert json.dumps(pod_of(pod)).isprintable()
         around = Around(nodes=(node,), pods=tuple(listed), logs={"gpu-0": log})
         assert str(cause_of(pod, around)).isprintable()
         assert all(amount >= 0 for amount in gpu_holders.asked(pod, ["nvidia.com/gpu"]).values())
