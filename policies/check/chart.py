@@ -1,4 +1,4 @@
-"""Find Helm charts among files, and render them with `helm` or Pulumi's Kubernetes plugin."""
+"""Find Helm charts among files, and render them with `helm`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from .. import charts
 from ..faults import InputError
 from ..rules.unknown import mapping, sequence, text
 from .document import CHART
 from .parse import SIZE_LIMIT, documents
 from .stream import decode
-from .tool import NotRendered, output_of, shortened
+from .tool import NotRendered, output_of
 
 KIND: Final = "Helm chart"
 _PARTS: Final = ("templates", "charts")
 """Folders of a chart whose files are no manifests before the chart is rendered."""
 _SOURCE: Final = re.compile(r"^# Source: ([^\n]+)$", re.MULTILINE)
+KUBE_VERSION: Final = "v1.36.3"
+"""Kubernetes version that charts are rendered for."""
 _RELEASE: Final = "release"
 """Name and namespace of the release: some charts refuse the namespace `default`."""
 _VALUES: Final = ("values.yaml", "values.yml", "values.schema.json", CHART)
@@ -84,7 +84,6 @@ def render(folder: str) -> Rendered:
     if not missing:
         return Rendered(tuple(_rendered(folder, folder)))
     with tempfile.TemporaryDirectory(prefix="gpu-rules-chart-") as around:
-        # The folder keeps its name, which the plugin uses as the release's.
         copy = os.path.join(around, os.path.basename(folder))
         shutil.copytree(folder, copy, symlinks=True)
         own = {key: value for key, value in described.items() if key != "dependencies"}
@@ -106,20 +105,12 @@ def _rendered(copy: str, folder: str) -> Iterator[tuple[str, Mapping[str, object
         copy: Folder of the chart that is rendered.
         folder: Folder whose files the objects stem from.
     """
-    if helm := shutil.which("helm"):
-        options = [f"--kube-version={charts.KUBE_VERSION}", f"--namespace={_RELEASE}"]
-        command = [os.path.abspath(helm), "template", _RELEASE, copy, *options]
-        yield from _objects(output_of(command), folder)
-    elif charts.plugin_path() and find_spec("pulumi") and find_spec("grpc"):
-        try:
-            given = {"chart": copy, "values": {}, "name": _RELEASE, "namespace": _RELEASE}
-            objects = charts.rendered(given)
-        except charts.NotRendered as error:
-            raise NotRendered(shortened(str(error))) from None
-        for manifest in objects:
-            yield os.path.join(folder, CHART), manifest
-    else:
+    helm = shutil.which("helm")
+    if helm is None:
         raise NotRendered("helm is not on PATH")
+    options = [f"--kube-version={KUBE_VERSION}", f"--namespace={_RELEASE}"]
+    command = [os.path.abspath(helm), "template", _RELEASE, copy, *options]
+    yield from _objects(output_of(command), folder)
 
 
 def _described(folder: str) -> Mapping[str, object]:
