@@ -214,6 +214,7 @@ test-rules: $(VENV) ## the full proof of the rules
 	@rm -rf tests/results
 	@$(call proof,rules,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 	@$(RUN) tests.proofs.rules.mutate
+	@$(RUN) tests.proofs.rules.world
 	@$(RUN) tests.proofs.rules.results
 
 .PHONY: test-attacks

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
-from . import charts
 from .admission import ACTIONS, Enforcement, manifests
 from .check import __main__ as checker
-from .check import arguments, chart, tool
+from .check import arguments
 from .check.context import ContextError, StackFinder, configured
 from .check.report import CLEAN, UNREADABLE
 from .faults import Fault
@@ -33,8 +31,6 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         find_stack: Reads the stack file that `check --stack` names.
     """
     given = _parser().parse_args(argv)
-    if find_spec("pulumi") and find_spec("grpc"):
-        chart.render_by(by_plugin)
     if given.command == "check":
         return checker.check(arguments.of(given), find_stack)
     try:
@@ -49,23 +45,6 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREADABLE
     return CLEAN
-
-
-def by_plugin(given: Mapping[str, object]) -> Iterable[Mapping[str, object]]:
-    """Return the objects of a chart, rendered by Pulumi's Kubernetes plugin.
-
-    Args:
-        given: Inputs of a Helm release.
-
-    Raises:
-        NotRendered: The plugin is not installed, or the chart can't be rendered.
-    """
-    if not charts.plugin_path():
-        raise tool.NotRendered("helm is not on PATH")
-    try:
-        return charts.rendered(given)
-    except charts.NotRendered as error:
-        raise tool.NotRendered(tool.shortened(str(error))) from None
 
 
 def run() -> None:

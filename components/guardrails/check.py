@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from components.guardrails.stacks import context_of_stack
 from policies import command
 from policies.check import __main__ as checker
-from policies.check import chart
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the files that the arguments name, and return the exit code."""
-    chart.render_by(command.by_plugin)
     return checker.main(argv, context_of_stack)
 
 

@@ -1,4 +1,4 @@
-"""Find Helm charts among files, and render them with `helm` or Pulumi's Kubernetes plugin."""
+"""Find Helm charts among files, and render them with `helm`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,20 +28,6 @@ _SOURCE: Final = re.compile(r"^# Source: ([^\n]+)$", re.MULTILINE)
 _RELEASE: Final = "release"
 """Name and namespace of the release: some charts refuse the namespace `default`."""
 _VALUES: Final = ("values.yaml", "values.yml", "values.schema.json", CHART)
-
-Renderer = Callable[[Mapping[str, object]], Iterable[Mapping[str, object]]]
-"""A function that renders a chart, or raises `NotRendered`.
-
-Its argument has the chart's folder, its values, and the release's name and namespace, by the names
-of the inputs of Pulumi's `Release`.
-"""
-
-_renderers: list[Renderer] = []
-
-
-def render_by(renderer: Renderer) -> None:
-    """Set the function that renders charts on machines without helm; the last call counts."""
-    _renderers[:] = [renderer]
 
 
 def chart_of(name: str) -> str | None:
@@ -97,7 +83,6 @@ def render(folder: str) -> Rendered:
     if not missing:
         return Rendered(tuple(_rendered(folder, folder)))
     with tempfile.TemporaryDirectory(prefix="gpu-rules-chart-") as around:
-        # The folder keeps its name, which the plugin uses as the release's.
         copy = os.path.join(around, os.path.basename(folder))
         shutil.copytree(folder, copy, symlinks=True)
         own = {key: value for key, value in described.items() if key != "dependencies"}
@@ -119,16 +104,12 @@ def _rendered(copy: str, folder: str) -> Iterator[tuple[str, Mapping[str, object
         copy: Folder of the chart that is rendered.
         folder: Folder whose files the objects stem from.
     """
-    if helm := shutil.which("helm"):
-        options = [f"--kube-version={KUBE_VERSION}", f"--namespace={_RELEASE}"]
-        command = [os.path.abspath(helm), "template", _RELEASE, copy, *options]
-        yield from _objects(output_of(command), folder)
-    elif _renderers:
-        given = {"chart": copy, "values": {}, "name": _RELEASE, "namespace": _RELEASE}
-        for manifest in _renderers[0](given):
-            yield os.path.join(folder, CHART), manifest
-    else:
+    helm = shutil.which("helm")
+    if helm is None:
         raise NotRendered("helm is not on PATH")
+    options = [f"--kube-version={KUBE_VERSION}", f"--namespace={_RELEASE}"]
+    command = [os.path.abspath(helm), "template", _RELEASE, copy, *options]
+    yield from _objects(output_of(command), folder)
 
 
 def _described(folder: str) -> Mapping[str, object]:

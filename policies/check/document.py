@@ -74,7 +74,7 @@ def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judge
         if not source.given and (is_template(written) or not is_manifest(written)):
             return [_left_out(source, TEMPLATE if is_template(written) else "")]
         return [_unreadable(source, error, error.line or 1)]
-    if is_template(written) and not source.rendered:
+    if "$" in written or is_template(written):
         values = list(map(with_unknowns, values))
     return [
         _Document(source, index, value).judge(context, keep) for index, value in enumerate(values)

@@ -16,6 +16,7 @@ _MANIFEST: Final = re.compile(
     re.MULTILINE,
 )
 _MARK: Final = re.compile(r"\{\{|\{%|\$\{")
+_VARIABLE: Final = re.compile(r"\$\{[^{}\s]+\}|\{\{[^{}]*\}\}|\$[A-Za-z_]\w*")
 _PLACEHOLDER: Final = re.compile(r"\s*(?:\$\{[^{}]+\}|\$[A-Za-z_]\w*|\{\{.*\}\})\s*", re.DOTALL)
 _GPU: Final = re.compile(
     r"nvidia\.com(?:/|~1)(?:gpu|mig-)|amd\.com(?:/|~1)gpu|gpu\.intel\.com(?:/|~1)|"
@@ -55,13 +56,22 @@ def is_json_patch(value: object) -> bool:
 
 
 def with_unknowns(value: object) -> object:
-    """Return a document with `UNKNOWN` for each value that is a placeholder, such as `${GPUS}`."""
+    """Return a document with `UNKNOWN` for each value that is a placeholder, such as `${GPUS}`.
+
+    The name of an image is not known as soon as a part of it is a placeholder.
+    """
     if isinstance(value, Mapping):
         return {
-            key: item if key in _AS_WRITTEN else with_unknowns(item) for key, item in value.items()
+            key: item if key in _AS_WRITTEN else _known(key, item) for key, item in value.items()
         }
     if isinstance(value, list):
         return [with_unknowns(item) for item in value]
     if isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
         return UNKNOWN
     return value
+
+
+def _known(key: object, value: object) -> object:
+    if key == "image" and isinstance(value, str) and _VARIABLE.search(value):
+        return UNKNOWN
+    return with_unknowns(value)

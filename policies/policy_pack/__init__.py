@@ -1,1 +1,1 @@
-"""Policy pack that stands alone: a copy of this folder needs only the installed `gpu_rules`."""
+"""The Pulumi policy pack with one policy for each GPU rule, for any project."""

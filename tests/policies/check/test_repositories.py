@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-import toolchain
-from policies.charts import PLUGIN
 from tests.policies.check.running import Run, check
 from tests.policies.check.samples import BAD, GOOD
 
@@ -105,6 +103,15 @@ def test_a_placeholder_leaves_the_other_values_to_be_judged(tmp_path: Path) -> N
     done, report = _report(str(tmp_path))
     assert (done.code, report["problems"]) == (1, [])
     assert [found["rule"] for found in report["violations"]] == ["GPU001", "GPU023"]
+
+
+@pytest.mark.parametrize("image", ["$IMAGE", "$REGISTRY/cuda:$TAG", "${REGISTRY}/cuda:${TAG}"])
+def test_an_image_with_a_placeholder_is_not_known(image: str, tmp_path: Path) -> None:
+    pod = _gpus("1")
+    pod["spec"]["containers"][0]["image"] = image
+    _write(tmp_path, pod=yaml.safe_dump(pod))
+    done = check(str(tmp_path), "--rule", "GPU051=mandatory", "--rule", "GPU050=off")
+    assert (done.code, "GPU051" in done.output) == (0, False)
 
 
 @KUSTOMIZE
@@ -220,13 +227,9 @@ HELM = pytest.mark.skipif(not HAS_HELM, reason="needs helm on PATH")
 
 @pytest.mark.slow
 @pytest.mark.promise("A chart in a folder is rendered with its own values and judged.")
-@pytest.mark.parametrize("program", [pytest.param("helm", marks=HELM), "plugin"])
+@HELM
 @pytest.mark.parametrize("dependencies", [[], [{"name": "absent", "version": "1.0.0"}]])
-def test_a_chart_is_judged_by_what_it_renders(
-    program: str, dependencies: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if program == "plugin":
-        monkeypatch.setenv("PATH", str(toolchain.ensure(PLUGIN)[PLUGIN].path.parent))
+def test_a_chart_is_judged_by_what_it_renders(dependencies: list[Any], tmp_path: Path) -> None:
     template = GOOD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: {{ .Values.gpus }}")
     assert template != GOOD
     folder = _chart(tmp_path / "charts/train", template)
