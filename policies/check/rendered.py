@@ -46,8 +46,8 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
         try:
             yield from _built(one, render)
         except NotRendered as error:
-            file = kustomization.file_of(one.folder) or one.folder
-            yield Unjudged(_shown(file), kustomization.KIND, reason=f"not rendered: {error}")
+            name = kustomization.file_of(one.folder) or one.folder
+            yield Unjudged(_shown(name), kustomization.KIND, reason=f"not rendered: {error}")
             patches |= one.patches
             below = [kustomization.read(folder) for folder in one.below]
             waiting += [inner for inner in below if inner and inner.folder not in seen]
