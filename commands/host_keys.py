@@ -17,13 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import asyncssh
 import yaml
 from pydantic_core import PydanticCustomError
 
 from commands.stack import Stack
 from commands.watched import apart, refusals
-from components.base.host_key import check_host_key
 from components.base.yaml_file import node_of, parse
 from components.change.names import counted, short
 from components.kubernetes.gather import gather
@@ -31,20 +29,13 @@ from components.loading.loader import load
 from components.loading.stack_file import KEY
 from components.settings.hosts.host import Host
 from components.settings.nodes.node_range import written_out
-from components.ssh.keys import fingerprint
+from components.ssh.host_keys import NoHostKeyError, fingerprint_of, presented
 from components.ssh.unreached import PUBLIC_KEY
 from policies.faults import ConfigError, Fault, FaultError, InputError
 from policies.printable import printable
 
-LIMIT = 15.0
-"""Time limit for the scan of one host, in seconds."""
 DIGITS = 16
 """Number of hexadecimal digits of the code that confirms a list of keys."""
-ALGORITHMS = (
-    *("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
-    *("rsa-sha2-512", "rsa-sha2-256"),
-)
-"""Algorithms of host keys that a stack file may declare, the preferred ones first."""
 NOT_SCANNED = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 """Key in place of a missing one, so that the rest of the stack file can be checked."""
 
@@ -105,18 +96,10 @@ async def scan(host: Host) -> Scanned:
         why = f"behind a bastion; read {PUBLIC_KEY} on the host, and declare it as hostKey"
         return Scanned(host, why=why)
     try:
-        async with asyncio.timeout(LIMIT):
-            key = await asyncssh.get_server_host_key(
-                host.address, host.port, server_host_key_algs=ALGORITHMS, config=None
-            )
-        if key is None:
-            return Scanned(host, why="it presents no key")
-        text = check_host_key(key.export_public_key().decode().strip())
-    except TimeoutError:
-        return Scanned(host, why=f"no answer within {LIMIT:.0f} s")
-    except (OSError, asyncssh.Error, PydanticCustomError, ValueError) as error:
-        return Scanned(host, why=str(error) or type(error).__name__)
-    return Scanned(host, key=text, shown=fingerprint(key))
+        key = await presented((host.address, host.port))
+    except NoHostKeyError as error:
+        return Scanned(host, why=str(error))
+    return Scanned(host, key=key, shown=fingerprint_of(key))
 
 
 async def scanned(hosts: tuple[Host, ...]) -> list[Scanned]:
@@ -196,8 +179,7 @@ def line(found: Scanned) -> str:
         return f"{place}: {found.shown}"
     if host.host_key == found.key:
         return f"{place}: {found.shown}, as declared"
-    known = fingerprint(asyncssh.import_public_key(host.host_key))
-    return f"{place}: {found.shown}, declared is {known}"
+    return f"{place}: {found.shown}, declared is {fingerprint_of(host.host_key)}"
 
 
 def main() -> None:

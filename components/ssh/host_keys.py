@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
@@ -52,6 +53,10 @@ def _known_in(file: Path, places: Collection[Place]) -> dict[Place, str]:
     return found
 
 
+class NoHostKeyError(Exception):
+    """A machine presented no host key that a stack file takes; the message is the reason."""
+
+
 async def scanned(places: Collection[Place]) -> dict[Place, str]:
     """Return the keys that machines present, without a login; unreachable machines have none.
 
@@ -61,21 +66,32 @@ async def scanned(places: Collection[Place]) -> dict[Place, str]:
 
     async def key_of(place: Place) -> str | None:
         async with limit:
-            return await _scanned(place)
+            with contextlib.suppress(NoHostKeyError):
+                return await presented(place)
+        return None
 
     keys = await asyncio.gather(*map(key_of, places))
     return {place: key for place, key in zip(places, keys, strict=True) if key}
 
 
-async def _scanned(place: Place) -> str | None:
+async def presented(place: Place) -> str:
+    """Return the key that a machine presents, without a login.
+
+    Raises:
+        NoHostKeyError: The machine does not answer, or its key is of another kind.
+    """
     address, port = place
     options = asyncssh.SSHClientConnectionOptions(**MODERN, config=None)
     try:
         async with asyncio.timeout(SCAN_LIMIT):
             key = await asyncssh.get_server_host_key(address, port, options=options)
-    except (OSError, ValueError, asyncssh.Error, TimeoutError):
-        return None
-    return _best([key] if key else [])
+    except TimeoutError:
+        raise NoHostKeyError(f"no answer within {SCAN_LIMIT:.0f} s") from None
+    except (OSError, ValueError, asyncssh.Error) as error:
+        raise NoHostKeyError(str(error) or type(error).__name__) from None
+    if text := _best([key] if key else []):
+        return text
+    raise NoHostKeyError("it presents no key that a stack file takes")
 
 
 def _best(keys: Sequence[asyncssh.SSHKey]) -> str | None:

@@ -59,10 +59,13 @@ def output_of(command: Sequence[str]) -> str:
 
 
 def shortened(reason: str) -> str:
-    """Return a program's error message as one short, printable line."""
+    """Return a program's error message as one short, printable line.
+
+    Of a long message the end is kept, where these programs write the cause.
+    """
     line = _WRAPPING.sub("", re.sub(r"\s+", " ", reason)).strip()
     line = printable(line) or "no reason given"
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return line if len(line) <= _SHOWN else f"…{line[1 - _SHOWN :]}"
 
 
 def _environment(home: str) -> dict[str, str]:
