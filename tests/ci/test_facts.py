@@ -85,6 +85,7 @@ class Checkout:
         self.run("git", "commit", "--quiet", "--message", "All")
 
 
+@pytest.mark.slow
 @pytest.mark.promise(
     "A version that passes its end of support is marked by a pull request, which names the lines "
     "that still claim it."

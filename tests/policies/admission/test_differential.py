@@ -226,6 +226,7 @@ DIFFERED = {
 """Manifests for which the Python and CEL forms of a rule once disagreed, or might disagree."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIFFERED)
 def test_what_once_differed_agrees(api: httpx.Client, name: str) -> None:
     taken, answers = compare(api, DIFFERED[name])
@@ -233,6 +234,7 @@ def test_what_once_differed_agrees(api: httpx.Client, name: str) -> None:
     assert agree(answers), answers
 
 
+@pytest.mark.slow
 def test_twins_agree_with_the_rules_in_a_slice(api: httpx.Client) -> None:
     figures = Figures()
     run(api, figures, 500, 0)

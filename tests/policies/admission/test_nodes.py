@@ -29,6 +29,7 @@ def said_of(api: httpx.Client, driver: str) -> str:
     return said.text
 
 
+@pytest.mark.slow
 @pytest.mark.promise(
     "A node that reports a driver below a security floor gets a warning at admission that names "
     "the bulletin and the fixed version; it is never refused."
@@ -48,6 +49,7 @@ def test_each_border_of_a_driver_is_told_at_admission(api: httpx.Client, entry: 
     assert (told in at_the_border) is (entry.fixed != last.fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("driver", "wanted"),
     [
@@ -82,6 +84,7 @@ def test_no_policy_can_refuse_a_node(
     assert binding["validationActions"] == wanted
 
 
+@pytest.mark.slow
 def test_only_a_change_of_labels_is_judged(api: httpx.Client) -> None:
     made = node("580.126.20", "gpu-9")
     assert create(api, made, dry=False).rules == {"GPU072"}

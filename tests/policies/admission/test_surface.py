@@ -104,6 +104,7 @@ def _tries_enough(trial: Trial, found: list[Change]) -> None:
     assert set(STORES_NOTHING) <= {endpoint.kind for endpoint in trial.endpoints}
 
 
+@pytest.mark.slow
 def test_policies_match_only_what_an_api_server_lists(api: httpx.Client) -> None:
     listed = {(each.group, each.full, each.operation) for each in endpoints(api)}
     named = {

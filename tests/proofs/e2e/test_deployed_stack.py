@@ -18,7 +18,7 @@ import yaml
 
 import toolchain
 from tests.proofs.e2e import snapshot
-from tests.proofs.e2e.project import Project, figures
+from tests.proofs.e2e.project import Json, Project, figures
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deployed")]
 
@@ -195,3 +195,45 @@ def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project)
     assert "host gpu-2: found Connection refused (127.0.0.1:" in wrong.stdout
     assert fewer.returncode == 0, fewer.stdout
     assert snapshot.versions(project) == before
+
+
+def test_an_edit_changes_exactly_what_it_names(project: Project) -> None:
+    def relabel(cluster: Json) -> None:
+        cluster["pools"][0]["labels"] = {"nvidia.com/gpu": "true", "example.com/rack": "r1"}
+
+    declared = project.file.read_text()
+    project.edit(relabel)
+    preview = project.pulumi("preview", "--json")
+    assert preview.returncode == 0, preview.stdout
+    steps = json.loads(preview.stdout[preview.stdout.index("{") :])["steps"]
+    touched = {step["urn"].split("::")[-1] for step in steps if step["op"] != "same"}
+    assert touched == {"gpu-cluster-node-scheduling-a100"}
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
+    assert labels["example.com/rack"] == "r1"
+    project.file.write_text(declared)
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
+    assert "example.com/rack" not in labels
+
+
+def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
+    project: Project,
+) -> None:
+    value = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]["nvidia.com/gpu"]
+    project.request(
+        "PATCH",
+        "nodes/gpu-3",
+        body={"metadata": {"labels": {"nvidia.com/gpu": None}}},
+        content_type="application/merge-patch+json",
+    )
+    preview = project.pulumi("preview")
+    drift = f"drift: node gpu-3: label nvidia.com/gpu {value} → absent"
+    assert re.search(f"^ *{re.escape(drift)}$", preview.stdout, re.M)
+    ours = project.command("preview")
+    assert f"{drift}\n" in ours.stdout
+    assert "GPUs 32 as before; nothing is validated; nobody drained\n" in ours.stdout
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
+    assert labels["nvidia.com/gpu"] == value
+    assert figures(project.up()) == (32, 32, 0)

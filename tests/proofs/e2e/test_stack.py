@@ -84,43 +84,6 @@ def test_validation_jobs_are_gone_and_the_proof_stays_on_the_nodes(project: Proj
     assert len(json.loads(notes["gpu-cluster/validation"])["devices"]) == 8
 
 
-def test_an_edit_changes_exactly_what_it_names(project: Project) -> None:
-    def relabel(cluster: Json) -> None:
-        cluster["pools"][0]["labels"] = {"nvidia.com/gpu": "true", "example.com/rack": "r1"}
-
-    project.edit(relabel)
-    preview = project.pulumi("preview", "--json")
-    assert preview.returncode == 0, preview.stdout
-    steps = json.loads(preview.stdout[preview.stdout.index("{") :])["steps"]
-    touched = {step["urn"].split("::")[-1] for step in steps if step["op"] != "same"}
-    assert touched == {"gpu-cluster-node-scheduling-a100"}
-    assert figures(project.up()) == (32, 32, 1)
-    labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
-    assert labels["example.com/rack"] == "r1"
-
-
-def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
-    project: Project,
-) -> None:
-    project.request(
-        "PATCH",
-        "nodes/gpu-3",
-        body={"metadata": {"labels": {"example.com/rack": None}}},
-        content_type="application/merge-patch+json",
-    )
-    preview = project.pulumi("preview")
-    assert re.search(
-        r"^ *drift: node gpu-3: label example.com/rack r1 → absent$", preview.stdout, re.M
-    )
-    ours = project.command("preview")
-    assert "drift: node gpu-3: label example.com/rack r1 → absent\n" in ours.stdout
-    assert "GPUs 32 as before; nothing is validated; nobody drained\n" in ours.stdout
-    assert figures(project.up()) == (32, 32, 1)
-    labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
-    assert labels["example.com/rack"] == "r1"
-    assert figures(project.up()) == (32, 32, 0)
-
-
 def destroy(project: Project, before: Before) -> None:
     """Destroy the stack; all objects and files must be as before the first deployment."""
     done = project.pulumi("destroy", "--yes", "--skip-preview")

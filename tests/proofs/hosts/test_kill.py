@@ -30,6 +30,7 @@ def points(total: int) -> list[int]:
     return [total * number // (POINTS + 1) for number in range(1, POINTS + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", SCRIPTS)
 def test_the_run_after_a_killed_one_makes_it_good(host: Running, phase: str) -> None:
     script = SCRIPTS[phase]

@@ -61,7 +61,7 @@ def proxy(folder: Path) -> Iterator[tuple[str, set[str]]]:
         thread.join()
 
 
-@pytest.mark.parametrize("system", ["debian", "rocky"])
+@pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.slow)])
 def test_packages_and_keys_come_by_the_declared_proxy(
     cluster: str, namespaces: None, tmp_path: Path, system: str
 ) -> None:

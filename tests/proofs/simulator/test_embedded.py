@@ -117,6 +117,7 @@ def test_up_starts_what_was_killed(cluster: Running, component: str) -> None:
     assert changed == {component}
 
 
+@pytest.mark.slow
 def test_after_a_kill_of_everything_objects_are_there_and_down_leaves_nothing(home: Path) -> None:
     try:
         first = Running(simulate(OTHER, declared()))
@@ -137,6 +138,7 @@ def test_after_a_kill_of_everything_objects_are_there_and_down_leaves_nothing(ho
     simulator.down(OTHER)
 
 
+@pytest.mark.slow
 def test_a_half_made_cluster_is_made_anew(home: Path) -> None:
     plane = ControlPlane(OTHER)
     plane.cluster.mkdir(parents=True)

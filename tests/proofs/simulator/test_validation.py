@@ -116,6 +116,7 @@ def test_a_node_that_this_run_validates_is_not_called_deferred(stack: Stack) -> 
     assert stack.deferrals() == {}
 
 
+@pytest.mark.slow
 def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None:
     stack.cluster.wait_gpus("gpu-3", "8", "8")
     stack.cluster.hold("train", "gpu-3", 8)
@@ -176,6 +177,7 @@ def test_the_jobs_of_a_killed_run_end_and_go_without_another_run(stack: Stack) -
     )
 
 
+@pytest.mark.slow
 def test_a_validation_job_goes_with_its_node(stack: Stack) -> None:
     set_fault(CLUSTER, "gpu-1", "slow=600")
     stack.killed_while_running("gpu-1")
@@ -252,6 +254,7 @@ def test_a_stack_that_is_destroyed_leaves_no_node_closed(stack: Stack) -> None:
     assert stack.closed() == []
 
 
+@pytest.mark.slow
 def test_cards_of_gpu_manager_are_validated_one_by_one(stack: Stack) -> None:
     stack.cluster.remove_plugin()
     serve(stack.cluster, "manager", {"name": "gpu-manager-ds"})
@@ -312,6 +315,7 @@ def test_shared_gpus_are_validated_until_each_was_seen(stack: Stack) -> None:
         stack.cluster.request("DELETE", f"{maps}/configs")
 
 
+@pytest.mark.slow
 def test_each_mig_device_runs_a_kernel(stack: Stack) -> None:
     stack.cluster.remove_plugin()
     for name in ("gpu-1", "gpu-2", "gpu-3"):

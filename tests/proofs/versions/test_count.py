@@ -50,6 +50,7 @@ def test_another(): assert False
 """
 
 
+@pytest.mark.slow
 def test_the_last_line_counts_what_passed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
