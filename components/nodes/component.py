@@ -77,7 +77,7 @@ class NodeScheduling(pulumi.ComponentResource):
 
 
 def gaining(findings: Mapping[str, Findings]) -> dict[str, frozenset[str]]:
-    """Return the pools that get nodes of each pool, by the name of the pool that loses them.
+    """Return, for each pool that loses nodes to other pools, the names of those other pools.
 
     The pool that gets a node labels it first; then the other pool leaves the node's labels and
     taints as they are. Otherwise the node would be without its labels for a moment, and the device

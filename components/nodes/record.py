@@ -81,12 +81,12 @@ class ValidationRecord:
 
 
 def encode(record: ValidationRecord) -> str:
-    """Return the annotation's value for a record."""
+    """Return the JSON value of the node's annotation for a validation record."""
     return json.dumps(asdict(record), separators=(",", ":"), sort_keys=True)
 
 
 def decode(node: Json) -> ValidationRecord | None:
-    """Return a node's record, or None if it has no valid record."""
+    """Return the validation record in a node's annotation; None if missing or malformed."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
     return requests.kept(ValidationRecord, text, BOUND)
 
@@ -130,7 +130,7 @@ def _programs(pod: Json) -> str:
 
 
 def changes(record: ValidationRecord, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the facts that differ from the record's facts, as (fact, old value, new value)."""
+    """Return the facts that changed since the record was made, as (fact, old value, new value)."""
     return tuple(
         (fact, record.facts[fact], value)
         for fact, value in sorted(now.items())

@@ -67,7 +67,7 @@ def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:
 
 
 def features_twice(seen: Surroundings, cure: str) -> Iterator[Fault]:
-    """Yield a fault for each Node Feature Discovery that exists in addition to the chart's."""
+    """Yield a fault for each running Node Feature Discovery that the chart did not install."""
     for item in seen.managers:
         if item.what == NFD and item.namespace not in seen.namespaces:
             yield Fault(

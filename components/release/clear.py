@@ -109,7 +109,7 @@ async def release(context: str, others: Collection[str], inputs: Json) -> list[s
 
 
 async def upgrade(context: str, inputs: Json) -> list[str]:
-    """Mark an interrupted upgrade's record as failed, because Helm rejects pending releases."""
+    """Mark Helm's record of an interrupted upgrade as failed; Helm rejects pending releases."""
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(context) as client:
         status = await settle(client, name, namespace)
@@ -138,7 +138,7 @@ async def _gone(client: Client, url: str) -> None:
 
 
 async def _others_gone(client: Client, name: str, others: Collection[str]) -> None:
-    """Wait for the end of other platforms' pods; two platforms would allocate a GPU twice."""
+    """Wait until other platforms' pods are gone; two platforms would allocate a GPU twice."""
     await _own_servers_gone(client, others)
 
     async def left() -> list[str]:

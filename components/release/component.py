@@ -111,7 +111,7 @@ class GpuPlatform(pulumi.ComponentResource):
         release = self._release(platform, installation, installation.release, needed, hook)
         for part in parts:
             if part.after:
-                # A DaemonSet of a device plugin starts on nodes that the release's pods have left.
+                # Start a device plugin's DaemonSet only after the release's pods left its nodes.
                 server = hook if part.manifest["kind"] == "DaemonSet" else None
                 self._part(part, [*needed, release], server)
         self.revision = release.status.apply(_revision)

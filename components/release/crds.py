@@ -26,7 +26,7 @@ async def _there(client: Client, names: Collection[str]) -> dict[str, Json]:
 
 
 async def note(brought: DefinitionsRequest) -> NotedDefinitions:
-    """Record the CRDs that exist before a chart installs them; they belong to somebody else."""
+    """Record the CRDs that existed before the chart's installation, so that `remove` keeps them."""
     noted = previous(NotedDefinitions)
     async with connect(brought.context) as client:
         present = await _there(client, set(brought.names).difference(noted.names))

@@ -87,7 +87,7 @@ class ReleaseRecord:
         return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
 
     def of(self, release: HelmRelease) -> RecordedRelease:
-        """Return the part of the record that the Pulumi state keeps for the next run."""
+        """Return the revision and digest, which the Pulumi state keeps for the next run."""
         return RecordedRelease(
             name=release.name,
             namespace=release.namespace,
@@ -96,7 +96,7 @@ class ReleaseRecord:
         )
 
     def objects(self) -> list[Expected]:
-        """Return the objects of the release."""
+        """Return the objects in the release's manifest."""
         return expected(self.manifest)
 
 
@@ -179,7 +179,7 @@ def _objects(manifest: str) -> list[Expected]:
 
 
 def _counted(node: yaml.Node, room: int) -> int:
-    """Subtract the number of values in a YAML node from `room`, and return the rest.
+    """Return `room` minus the number of values in a YAML node.
 
     An alias counts as many values as the node that it refers to.
 

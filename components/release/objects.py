@@ -17,7 +17,7 @@ from policies.faults import Fault
 
 
 class Kinds:
-    """URL paths of object kinds; each API version is requested from the API server only once."""
+    """Cache of the URL paths of object kinds; it reads each API version from the cluster once."""
 
     def __init__(self, client: Client) -> None:
         """Create an empty cache.

@@ -1,4 +1,4 @@
-"""The state of each GPU of a stack, by pool and node, from Node objects. Pure functions."""
+"""Determine the state of each GPU of a stack from Node objects. Pure functions."""
 
 from __future__ import annotations
 
@@ -171,13 +171,13 @@ def _states(numbers: Mapping[State, int]) -> tuple[tuple[State, int], ...]:
 
 
 def _amounts(pool: PoolValidation, node: Json, kind: str) -> Iterator[tuple[int, int]]:
-    """Yield what a node has of each resource of a pool, and the declared amount."""
+    """Yield a node's amount of each GPU resource of the pool, and the pool's declared amount."""
     for offer in pool.offers:
         yield min(gpus(node, kind, offer.resource), offer.count), offer.count
 
 
 def _gpus(pool: PoolValidation, amounts: Iterable[tuple[int, int]]) -> int:
-    """Return amounts of resources as a number of GPUs; a part of a GPU does not count."""
+    """Convert amounts of resources to a number of whole GPUs, rounded down."""
     pairs = list(amounts)
     wanted = sum(count for _, count in pairs)
     return math.floor(pool.gpus * sum(there for there, _ in pairs) / wanted) if wanted else 0

@@ -25,7 +25,7 @@ _CONTAINERD = re.compile(r"containerd://v?(\d.{0,60})")
 
 @dataclass(frozen=True, kw_only=True)
 class Software:
-    """One version of a software in a cluster.
+    """One version of a software product, with its end of support.
 
     Attributes:
         title: Name of the software, as users read it.

@@ -116,7 +116,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
 
 
 def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
-    """Return the MIG layouts that a node may have when it is validated; empty if any is fine."""
+    """Return the MIG layouts that a node may have when it is validated; empty if all may."""
     for pool in layouts.pools:
         if node in (pool.nodes or ()):
             return (pool.layout,) if pool.layout else ("", ALL_DISABLED)
@@ -124,7 +124,7 @@ def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
 
 
 def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
-    """Return the phases of a host, each with its script and the shell lines that run it."""
+    """Return the phases of a host's change: the script of each, and the shell lines that run it."""
     limits = {"prepare": preparation_seconds(host), "runtime": runtime_seconds(host)}
 
     def phase(name: str) -> Phase:
@@ -136,7 +136,7 @@ def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, 
 
 
 def tolerant(pod: Json) -> Json:
-    """Return a pod template that also tolerates cordoned nodes."""
+    """Return a copy of a pod template with a toleration for cordoned nodes."""
     spec = pod["spec"]
     return {**pod, "spec": {**spec, "tolerations": [*spec["tolerations"], UNSCHEDULABLE]}}
 
@@ -159,7 +159,7 @@ class Rollout(pulumi.ComponentResource):
         copies: Copies,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declare the Command, if the stack has hosts."""
+        """Declare the Command that runs the rollout, if the stack has hosts."""
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.has_hosts:

@@ -51,7 +51,7 @@ def is_gpu_daemon(pod: Json) -> bool:
 
 
 def uses_gpus(pod: Json) -> bool:
-    """Return whether a pod may open GPUs, with or without a request for them.
+    """Return whether a pod may use GPUs, with or without a resource request for GPUs.
 
     Pods get GPUs by a resource, a runtime class, the variable of NVIDIA's runtime, or a device of
     the host.
@@ -110,7 +110,7 @@ async def off(client: Client, name: str, operands: Operands, limit: float) -> No
 
 
 async def on(client: Client, name: str) -> None:
-    """Remove the taint, so that the node's GPU pods are recreated."""
+    """Remove the taint against GPU pods, so that DaemonSets recreate their pods on the node."""
     await _write(client, name, [TAINT], [])
 
 

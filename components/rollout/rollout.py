@@ -46,13 +46,13 @@ MARK = "rollout"
 
 
 class RolloutRun:
-    """One execution of a rollout.
+    """One execution of the program that rolls changes over hosts.
 
     Each step is a method, so that it can be logged and tested alone.
     """
 
     def __init__(self, client: Client, request: RolloutRequest) -> None:
-        """Create the run for a request."""
+        """Create the rollout's execution for a request."""
         self.client = client
         self.request = request
         self.key = request.private_key
@@ -84,7 +84,7 @@ class RolloutRun:
             raise fault(host, found, "status 0", "see what it names")
 
     async def again(self, step: Callable[[], Awaitable[None]], host: RolledHost) -> None:
-        """Run a step, and retry it once if it fails."""
+        """Run a step of the rollout; if it fails, run it a second time."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await step()
@@ -145,7 +145,7 @@ class RolloutRun:
             raise fault(host, found, "/readyz: ok", cure)
 
     async def change(self, host: RolledHost) -> None:
-        """Run the host's scripts, with a reboot in between if the host needs one."""
+        """Run the scripts that change the host, and reboot the host in between if needed."""
         await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if await self.boot(host):
             # Apply again what waited for the reboot, such as loading modules and starting daemons.
@@ -228,7 +228,7 @@ class RolloutRun:
 
 
 async def roll(request: RolloutRequest) -> Json:
-    """Roll the hosts of the request, and return their names.
+    """Change the hosts of the request in waves, and return their names.
 
     Raises:
         ClusterError: A host failed; the error also names the hosts that were not started.

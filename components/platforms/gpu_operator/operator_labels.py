@@ -53,7 +53,7 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
 
 
 async def note(left: NodeKeysRequest) -> NotedKeys:
-    """Record which nodes already have keys with the operator's prefixes."""
+    """Record which nodes already have label and annotation keys with the operator's prefixes."""
     prefixes = {"labels": left.labels, "annotations": left.annotations}
     result: dict[str, dict[str, tuple[str, ...]]] = {place: {} for place in PLACES}
     async with connect(left.context) as client:
@@ -65,7 +65,7 @@ async def note(left: NodeKeysRequest) -> NotedKeys:
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
-    """Remove keys from a node, and apply the keys that this program owns again.
+    """Remove label and annotation keys from a node, then apply this program's own keys again.
 
     A key that both the operator and this program have set would otherwise stay after the
     operator's removal, still owned by the operator.
@@ -100,7 +100,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
 
 
 async def remove(left: NodeKeysRequest) -> Json:
-    """Remove the keys that nodes did not have before the operator was installed."""
+    """Remove the operator's label and annotation keys that `note` did not record on the nodes."""
     noted = previous(NotedKeys)
     before = {"labels": noted.labels, "annotations": noted.annotations}
     prefixes = {"labels": left.labels, "annotations": left.annotations}
