@@ -5,7 +5,7 @@ Labels are set by server-side apply, without force, under a field manager of the
 server knows which labels belong to the pool, refuses to overwrite labels of other managers, and
 removes exactly the pool's labels on release. Taints are added one by one
 (`components.nodes.taints`) and an annotation records them. Another annotation records the applied
-settings (`components.nodes.applied`). A node seen for the first time gets a start-up taint until
+settings (`components.nodes.applied`). A node that is new to the program gets a start-up taint until
 its GPUs have run a kernel (`components.nodes.startup_taint`).
 Input: `components.desired.pool.PoolScheduling`.
 """

@@ -44,7 +44,7 @@ class ValidationRecord:
         facts: Facts under which the validation is valid; a change of any fact invalidates the
             record.
         devices: UUIDs of the GPUs that ran a kernel, each with the UUIDs of its MIG devices that
-            ran one.
+            ran a kernel.
         since: Time when the last of these devices ran its kernel, UTC.
         missing: Number of devices that ran no kernel because other pods held them.
         holders: Digest of the pods or claims that held the missing devices. Empty if none is

@@ -57,11 +57,11 @@ class Holder(Model):
 
 
 class NodeUsage(Model):
-    """The GPUs of a node.
+    """Allocatable, free and held GPUs of a node.
 
     Attributes:
         node: Name of the node.
-        pool: Pool of the stack that contains the node. Empty: none does, or it is in maintenance.
+        pool: Pool of the stack that contains the node. Empty: none, or in maintenance.
         closed: Why the node takes no new pods: `cordoned` or `not ready`. Empty: it takes pods.
         gpus: Number of allocatable devices by resource.
         free: Number of allocatable devices that nobody holds, by resource.
@@ -91,14 +91,14 @@ class NamespaceUsage(Model):
 
 
 class Usage(Model):
-    """Who holds which GPUs of a cluster. Equal clusters give equal documents.
+    """GPU usage of a cluster: the pods that hold GPUs, by node. The order is deterministic.
 
     Attributes:
         version: Version of the document's format.
         command: Name of the command, as in the JSON output of all commands.
         stack: Name of the stack.
-        nodes: Nodes with GPUs, or whose GPUs somebody holds.
-        namespaces: Totals by namespace; the one that holds most comes first.
+        nodes: Nodes with GPUs, and nodes whose GPUs a pod or claim holds.
+        namespaces: Totals by namespace; the namespace with the most GPUs comes first.
         waiting: Pods that request GPUs and have no node yet.
         uninspected: What could not be read, and why.
     """

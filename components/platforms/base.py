@@ -88,7 +88,7 @@ class ExtraObject:
         secret: Name of the stack's secret from which `content` computes the object's `stringData`.
             If the stack lacks the secret, the object is not created. Empty if no secret is needed.
         content: Function that returns `stringData` for the secret's value.
-        without: Instruction to the user if the stack lacks the secret; empty for no instruction.
+        without: Instruction to the user if the stack lacks the secret; empty: no instruction.
         source: Key of another extra object, from whose `spec` the function `data` computes this
             object's `data`. Empty if there is no such object.
         data: Function that returns `data` for the spec of the object `source`.
@@ -233,7 +233,7 @@ class Metrics:
         service: Name of the Service with the metrics, and value of the Service's label `name`.
         path: HTTP path of the metrics.
         port: Name of the Service's port.
-        alerts: Arguments of `components.monitoring.values.alert` for each alert.
+        alerts: For each alert, the arguments of the function `components.monitoring.values.alert`.
         panels: Title, PromQL expression, unit and legend of each panel of the dashboard.
     """
 
@@ -439,12 +439,12 @@ class Platform(ABC):
 def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str) -> Installation:
     """Return the installation of a platform that ran before the stack existed.
 
-    The device plugin's chart names its objects like the release if the release's name contains the
+    The device plugin's chart gives objects the release's name if the release's name contains the
     chart's name, and otherwise `<release>-<chart>` (k8s-device-plugin v0.20.0, _helpers.tpl).
 
     Args:
         adopted: The section `adopted` of the stack file.
-        servers: The pods of the platform as its chart makes them.
+        servers: Label selector and DaemonSet of the pods that allocate GPUs, as in the chart.
         chart: Name of the platform's chart.
     """
     if release := adopted.release:

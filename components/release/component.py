@@ -38,13 +38,13 @@ TIMEOUT = 1800
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformArgs:
-    """Arguments of the platform's component, in addition to the platform itself.
+    """Arguments of the component `GpuPlatform`, in addition to the platform itself.
 
     Attributes:
         charts: Section `charts` of the stack file: where charts come from.
         registry_credentials: Docker configuration in JSON (a secret), or None.
         secrets: The stack's secrets from which extra objects are filled, by name.
-        unfinished: Findings that an upgrade of the release did not end.
+        unfinished: Inspection findings that an upgrade of the Helm release was interrupted.
         secret_values: True to keep the values of the release secret in outputs and state.
     """
 

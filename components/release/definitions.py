@@ -32,9 +32,9 @@ async def outdated(
 ) -> list[Fault]:
     """Return a fault for each CRD in the cluster that lacks fields of the CRD in the chart.
 
-    Definitions of subcharts are left out: a release sets no objects of their kinds. If the chart
-    itself updates its definitions before an upgrade, the definitions of an installed release are
-    left out, too (gpu-operator v26.7.0, templates/upgrade_crd.yaml).
+    CRDs of subcharts are ignored, because a release creates no objects of their kinds. If the chart
+    itself updates its CRDs before an upgrade, the CRDs of an installed release are ignored, too
+    (gpu-operator v26.7.0, templates/upgrade_crd.yaml).
 
     Args:
         client: Client of the cluster.

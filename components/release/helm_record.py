@@ -72,8 +72,8 @@ class ReleaseRecord:
         manifest: YAML of all objects of the release.
         status: Helm's status such as `deployed` or `pending-upgrade` (pkg/release/status.go);
             `unknown` if the record has none.
-        noted: Declaration at the last run that found all objects of this revision; None if there
-            was no such run.
+        noted: Declared platform at the last run that found all objects of this revision; None if
+            there was no such run.
     """
 
     revision: int
@@ -281,7 +281,7 @@ async def settle(client: Client, name: str, namespace: str) -> str:
 
     Helm rejects the upgrade of a release with a pending record, because another Helm process may be
     running. Here the lock of the Pulumi stack excludes other runs. The record is not deleted,
-    because a failed record still shows that its content was not installed.
+    because a record with status `failed` still shows that the revision was not fully installed.
 
     Returns:
         The status that the record had, or an empty text if nothing had to be changed.

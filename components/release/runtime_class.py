@@ -1,10 +1,10 @@
 """Program `runtime-class`: the RuntimeClass of GPU pods, which several programs can create.
 
-The GPU Operator creates a RuntimeClass of the same name. On each reconciliation it makes itself the
-owner of an existing one, and the garbage collector deletes it with the operator's ClusterPolicy
+The GPU Operator creates a RuntimeClass of the same name. On each reconciliation the operator takes
+ownership of it, and the garbage collector deletes it together with the operator's ClusterPolicy
 (NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, transformRuntimeClass). K3s also
 creates one. Therefore the RuntimeClass is no plain resource of the stack. The action `own` creates
-it if it is missing, the function `settle` adopts the one that the operator leaves, and the action
+it if it is missing, the function `settle` adopts it after the operator's removal, and the action
 `remove` deletes it if it still belongs to this program.
 
 Input: a `RuntimeClassRequest`. `remove` reads the `NotedRuntimeClass` that `own` printed.

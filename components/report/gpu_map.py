@@ -24,7 +24,7 @@ class State(StrEnum):
     - `deferred`: a pod uses the GPU, so its validation waits.
     - `advertised`: pods can request the GPU, but no kernel ran on it.
     - `declared`: the stack file declares the GPU, and the node does not advertise it.
-    - `unhealthy`: the node has withdrawn the GPU, or the stack file excludes it.
+    - `unhealthy`: the node no longer lists the GPU as allocatable, or the stack file excludes it.
     - `maintenance`: the node is in maintenance.
     """
 
@@ -43,12 +43,12 @@ class NodeGpus:
 
     Attributes:
         name: Name of the node.
-        gpus: Number of GPUs in each state that some GPU is in.
+        gpus: Number of GPUs by state; states without a GPU are left out.
         shares: Number of containers that can share a GPU; 1 if none can.
         parts: Number of MIG devices of a GPU; 0 if GPUs are not partitioned.
         held: Pods that use the deferred GPUs. Empty: no GPU is deferred.
-        since: Time of the last validation. Empty: none is valid.
-        note: What else to know about the node.
+        since: Time of the last validation. Empty: the node has no valid validation record.
+        note: Remark: `cordoned`, `in maintenance` or `not in the cluster`. Empty: no remark.
     """
 
     name: str
@@ -67,7 +67,7 @@ class PoolGpus:
     Attributes:
         name: Name of the pool.
         nodes: Nodes of the pool, in the order of the stack file.
-        problem: Why the pool's nodes are not known. Empty: they are.
+        problem: Why the pool's nodes are not known. Empty: the nodes are known.
     """
 
     name: str

@@ -56,9 +56,9 @@ class RolloutArgs:
     """Arguments of the component `Rollout`.
 
     Attributes:
-        rollout: Settings for taking nodes out of use.
+        rollout: Section `rollout` of the stack file: how nodes are taken out of use.
         has_hosts: Whether the stack has hosts.
-        operands: Selects the platform's pods.
+        operands: Labels and namespaces that identify the platform's pods.
         pools: Settings for validating nodes after their change.
         layouts: MIG layouts of the pools.
         private_key: SSH private key, a secret.

@@ -1,8 +1,8 @@
 """Program that changes the MIG layouts of nodes, in waves if pods run on the nodes.
 
-A node without pods is cordoned and changed in parallel with others like it; a node with pods is
-drained when its turn comes. Then the node's label is set to the layout and the program waits for
-MIG manager. MIG manager stops no workload, so it would fail on GPUs in use (mig-parted v0.15.0,
+Nodes without pods are cordoned and changed in parallel; nodes with pods are drained in waves. Then
+the program sets the node label that names the MIG layout, and waits for the GPU Operator's MIG
+manager. MIG manager stops no workload, so it would fail on GPUs in use (mig-parted v0.15.0,
 pkg/mig/reconfigure/reconfigure.go). Finally the node is validated and uncordoned. After a failure
 the failed node stays cordoned and no other node is started. All progress is recorded on the nodes,
 so the next run continues a run that was killed.

@@ -1,6 +1,6 @@
 """Component that sets the MIG layouts of the pools' nodes.
 
-It runs after the platform that applies layouts, and before the validation. One Command covers the
+Its Command runs after the platform's release and before the validation. One Command covers the
 whole stack, because whether a node may be out of use depends on the other nodes. The component owns
 the label with a node's layout, under its own field manager. When the stack is destroyed, that label
 is removed together with the GPU Operator's labels

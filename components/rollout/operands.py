@@ -3,8 +3,8 @@
 The pods belong to the platform or to other software that uses GPUs, such as an exporter. A drain
 leaves pods of DaemonSets alone (NVIDIA/gpu-operator issue 2570). A DaemonSet recreates deleted pods
 immediately, and these pods keep the driver's kernel modules in use (issue 2166). A NoSchedule taint
-keeps them off the node and does not affect running pods of others: the DaemonSet controller only
-ends running pods for NoExecute (kubernetes v1.34 pkg/controller/daemon/daemon_controller.go,
+keeps recreated pods off the node and does not affect other running pods: the DaemonSet controller
+only ends running pods for NoExecute (kubernetes v1.34 pkg/controller/daemon/daemon_controller.go,
 NodeShouldRunDaemonPod).
 """
 

@@ -58,7 +58,7 @@ class View:
         pods: The pods to evict, by name.
         lost: Pods that an eviction would delete for good, or whose local data it would delete,
             without the user's consent. Empty: none.
-        budgets: PodDisruptionBudgets that allow no disruption now.
+        budgets: Names of PodDisruptionBudgets that currently allow no eviction of these pods.
         daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
             a change of the host stops them.
     """
