@@ -46,7 +46,7 @@ def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
         if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
     ]
     out = pool.maintenance
-    # A node in maintenance that is not in the cluster may belong to any pool.
+    # A node in maintenance may be absent from the cluster, and its pool is then unknown.
     most = len(members) + sum(name not in by_name for name in {*out, *pool.joining})
     if not len(members) <= pool.count <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())

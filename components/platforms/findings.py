@@ -20,7 +20,7 @@ DRA_FLOOR = (1, 34)
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """State of a cluster outside this stack, as the inspection read it.
+    """State of those parts of a cluster that this stack does not manage, as inspected.
 
     Attributes:
         version: Version of the API server.

@@ -216,8 +216,8 @@ class GpuPlatform(pulumi.ComponentResource):
                 else installation.values,
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
-                # Without a changed description, Helm's diff is empty if the pending record has the
-                # new values.
+                # Change the description too: if Helm's pending record already has the new values,
+                # the provider would otherwise find no difference and not upgrade the release.
                 description=told(unfinished) if unfinished else None,
                 **source.arguments,
             ),

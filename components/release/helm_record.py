@@ -31,8 +31,8 @@ from policies.printable import printable
 # Maximum bytes of an unpacked record. A Secret has at most 1 MiB (k8s.io/api v0.34 core/v1,
 # MaxSecretSize); the record of gpu-operator with all of its CRDs unpacks to about 4 MiB.
 UNPACKED: Final = 32 * 1024 * 1024
-# Type and status of Helm's records (helm.sh/helm/v3 pkg/storage/driver/secrets.go,
-# pkg/storage/storage.go makeKey).
+# Type of the Secrets with Helm's records, and Helm's status of a successfully installed release
+# (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
 TYPE: Final = "helm.sh/release.v1"
 DEPLOYED: Final = "deployed"
 # Statuses with which Helm upgrades a release (pkg/action/upgrade.go, prepareUpgrade). Helm rejects

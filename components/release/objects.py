@@ -82,7 +82,7 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
         await kinds.url(item)
 
     async def missing(item: Expected) -> bool:
-        # Helm's manifest omits the namespace of an object if it is the release's own.
+        # Helm's manifest omits the namespace of objects in the release's own namespace.
         namespace = item.namespace or (release.namespace if release else "")
         where = await kinds.url(replace(item, namespace=namespace))
         if where is None:

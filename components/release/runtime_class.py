@@ -46,7 +46,7 @@ def is_ours(runtime_class: Json) -> bool:
 
 
 def policy(runtime_class: Json) -> Json | None:
-    """Return the owner reference to the operator's ClusterPolicy, or None if there is none."""
+    """Return the RuntimeClass's owner reference to the operator's ClusterPolicy, or None."""
     owners = runtime_class["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
@@ -102,7 +102,7 @@ async def settle(client: Client, name: str) -> None:
                 await client.request("PUT", url, base=BASE, body=body)
                 return
         except Refused as error:
-            # The RuntimeClass was deleted or changed in the meantime, so read it again.
+            # Another client deleted or changed the RuntimeClass in the meantime: read it again.
             if error.code not in (404, 409):
                 raise
         if time.monotonic() > deadline:

@@ -183,8 +183,8 @@ class Rollout(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(
                     parent=self,
                     hooks=copies.before(name, changing),
-                    # Between two rollouts, ignore changes, so that the Command runs only if
-                    # something must be rolled.
+                    # Ignore changed inputs if no host needs a rollout, so that Pulumi does not run
+                    # the Command.
                     ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
                 ),
             ).stdout

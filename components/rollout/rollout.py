@@ -148,7 +148,7 @@ class RolloutRun:
         """Run the scripts that change the host, and reboot the host in between if needed."""
         await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if await self.boot(host):
-            # Apply again what waited for the reboot, such as loading modules and starting daemons.
+            # Run the scripts again for steps that need the reboot, such as loading kernel modules.
             await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if (runtime := host.runtime) is not None:
             await self.again(lambda: self.script(host, runtime, "apply"), host)
@@ -240,7 +240,7 @@ async def roll(request: RolloutRequest) -> Json:
         refuse(hosts, seen)
         await gather(rollout.fetch, hosts)
         joined = [host for host in hosts if host.target.node in seen]
-        # These hosts are not in the cluster, so no pods run on them.
+        # Hosts whose nodes are not in the cluster run no pods, so they are changed in parallel.
         await gather(rollout.roll, [host for host in hosts if host not in joined])
         alone = [host for host in joined if host.target.role.is_control_plane]
         rest = [host for host in joined if not host.target.role.is_control_plane]

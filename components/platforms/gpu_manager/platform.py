@@ -38,7 +38,7 @@ from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Severity, fault
 
-# From this version on kubelet rejects cgroup v1 by default (`failCgroupV1`).
+# First kubelet version that rejects cgroup v1 by default (`failCgroupV1`).
 NO_CGROUP_V1 = (1, 35)
 
 # First versions of container engines without the interface `runtime.v1alpha2`, the only one that

@@ -2,9 +2,9 @@
 
 The operator and its feature discovery label nodes and never remove these labels
 (NVIDIA/gpu-operator#1391). Stale labels make the next installation start operands on the wrong
-nodes. The action `note` records, before the operator is installed, which nodes already have such
-keys. The action `remove` deletes all other such keys after the operator is removed. Keys that field
-managers of this program own stay.
+nodes. The action `note` records, before the operator is installed, which nodes already have keys
+with the operator's prefixes. The action `remove` deletes all other keys with these prefixes after
+the operator is removed, except keys that field managers of this program own.
 
 Input: a `NodeKeysRequest`. `remove` reads the `NotedKeys` that `note` printed.
 """
@@ -46,7 +46,7 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
         }
         for entry in node["metadata"].get("managedFields", [])
         if entry["manager"].startswith(MANAGER)
-        # The label of the MIG layout has no effect without MIG manager, so it may be removed.
+        # The MIG layout label is removed, too: it has no effect without the operator's MIG manager.
         and not entry["manager"].endswith(LAYOUTS)
         and entry["operation"] == "Apply"
     }
@@ -81,7 +81,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
     try:
         await client.request("PATCH", f"nodes/{name}", body=patch, content_type=JSON_PATCH)
     except Refused as error:
-        # The node or a key no longer exists, so there is nothing to remove.
+        # Somebody else deleted the node or a key, so there is nothing to remove.
         if error.code not in (404, 422):
             raise
         return
