@@ -20,7 +20,7 @@ from components.desired.pool import PoolScheduling
 from components.kubernetes.api import Json
 
 PREFIX = "gpu-cluster/applied."
-"""Prefix of the annotation's key; the pool's name follows."""
+"""Prefix of the key of the annotation with applied settings; the pool's name follows."""
 BOUND = 32 * 1024
 """Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
 

@@ -17,7 +17,7 @@ from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
 
 RECORD = "gpu-cluster/validation"
-"""Annotation of a validated node with its validation record."""
+"""Key of the annotation on a validated node that contains the validation record."""
 SETTINGS = "settings."
 """Prefix of the facts that come from the stack's settings; all other facts are observed."""
 BOUND = 32 * 1024

@@ -23,7 +23,7 @@ from components.nodes.inspect import count_devices, gpus
 from policies.printable import printable
 
 VERSION: Final = "v1"
-"""Version of the document's format."""
+"""Version of the format of the `Usage` document."""
 RESOURCES = "/apis/resource.k8s.io"
 NAMED = 256
 """Maximum number of characters of a name that is kept; Kubernetes allows 253."""
@@ -219,7 +219,7 @@ def _resources(found: Listed) -> Iterator[str]:
 
 
 _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
-"""Claims of one pod alone by the pod's namespace and UID: name, node, number of GPUs."""
+"""By namespace and UID of a pod, its unshared claims: name, node and number of GPUs of each."""
 
 
 def _claimed(

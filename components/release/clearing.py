@@ -23,7 +23,7 @@ from policies.faults import FaultError
 LIMIT = 120
 
 Clear = Callable[[dict[str, Any]], Coroutine[Any, Any, list[str]]]
-"""Function that removes leftovers for a resource with these inputs, and returns what it removed."""
+"""Function that gets a resource's inputs, removes leftovers, and describes what it removed."""
 
 
 def clearing(

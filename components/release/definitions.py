@@ -24,7 +24,7 @@ from policies.printable import printable
 
 BASE = "/apis/apiextensions.k8s.io"
 FEW = 5
-"""Maximum number of fields in a message."""
+"""Maximum number of dropped fields that a message names."""
 
 
 async def outdated(

@@ -45,9 +45,9 @@ _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9
 
 
 NOTED = "gpu-cluster/applied"
-"""Annotation of a record: the declared chart version, then one object per line."""
+"""Annotation of the record's Secret: the declared chart version, then one object per line."""
 LONGEST = 32 * 1024
-"""Maximum number of characters of the annotation that are read."""
+"""Maximum number of characters that are read of the annotation with the declaration."""
 
 
 @dataclass(frozen=True, kw_only=True)

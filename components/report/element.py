@@ -10,7 +10,7 @@ from policies.printable import printable
 
 Child: TypeAlias = "Element | str"
 LONGEST = 400
-"""Maximum number of characters of one text from outside; a longer text is cut."""
+"""Maximum number of characters of an untrusted text; a longer text is truncated."""
 
 
 def element(name: str, *children: Child, **attributes: str) -> Element:

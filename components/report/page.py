@@ -33,13 +33,13 @@ from components.validation.measurement import slowest_first
 
 STYLE: Final = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 ROWS = 100
-"""Maximum number of rows of a table."""
+"""Maximum number of rows of an HTML table; further rows are only counted."""
 NODES = 4000
 """Maximum number of nodes on the map; further nodes are only counted."""
 CELLS = 32
-"""Maximum number of GPUs of a node that are drawn; all are counted in words."""
+"""Maximum number of a node's GPUs that the map draws; the map's text counts all GPUs."""
 SLOWEST = 20
-"""Maximum number of nodes of a test, the slowest first."""
+"""Maximum number of nodes in the table of a user-defined test; the slowest nodes are kept."""
 LEGEND: Final = {
     State.COMPUTED: ("C", "c", "ran a kernel"),
     State.SIMULATED: ("S", "s", "a simulator pretended that it ran a kernel"),
@@ -57,7 +57,7 @@ SECTIONS: Final = {
     "figures": "Figures",
     "versions": "Versions",
 }
-"""Titles of the sections by identifier."""
+"""Titles of the page's sections, by the section's HTML `id`."""
 
 
 @dataclass(frozen=True, kw_only=True)

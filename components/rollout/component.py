@@ -46,7 +46,7 @@ Json = dict[str, Any]
 UNSCHEDULABLE = {
     "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule",
 }  # fmt: skip
-"""Toleration of a cordon, as pods of DaemonSets have it (Kubernetes documentation, "DaemonSet")."""
+"""Toleration of cordoned nodes, as DaemonSet pods have (Kubernetes documentation, "DaemonSet")."""
 NOTHING = ":"
 """Shell line of the Command's `create` if nothing has to be rolled yet: do nothing."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
 UNENDED = "an earlier run did not end"
-"""Reason for a host whose node a rollout left cordoned, and on which nothing else changes."""
+"""Text about a host whose only change is to finish an interrupted rollout."""
 OWNERS = 5
 """Maximum number of pod owners that a line names; pods of other owners are only counted."""
 

@@ -40,7 +40,7 @@ from policies.printable import printable
 ATTEMPTS = 2
 """Attempts to run a host's script, because a mirror or a connection may fail for a moment."""
 TAIL = 3
-"""Lines of a script's error output that a message shows."""
+"""Number of last lines of a script's error output that a message shows."""
 MARK = "rollout"
 """Value of the annotation on a node that a rollout cordoned."""
 

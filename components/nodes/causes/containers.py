@@ -23,7 +23,7 @@ IMAGE = (
     "SignatureValidationFailed",
 )
 WAITS = ("", "PodInitializing", "ContainerCreating")
-"""Reasons of containers that wait for something else; an event says for what."""
+"""Waiting reasons of containers that don't name the cause; an event of the pod names it."""
 CRASH_LOOP = "CrashLoopBackOff"
 OUT_OF_MEMORY = "OOMKilled"
 STATUSES = ("initContainerStatuses", "containerStatuses")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 LOADED = "appears to already be loaded"
-"""Words of a driver installer on a host that has already loaded another driver."""
+"""Message of a driver installer on a host that has already loaded another driver."""
 
 # Patterns of messages, each with its cure; the first matching pattern is used. Message sources:
 # containerd v1.7.29 pkg/cri/server/sandbox_run.go and v2.0 (runtimes), CRI-O (`failed to find

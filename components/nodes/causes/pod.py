@@ -25,7 +25,7 @@ ADMISSION = re.compile(
     r"TopologyAffinityError|TaintToleration|SMTAlignmentError|Pod\w*NotSupported|PodOS\w+|"
     r"InvalidNodeInfo|UnknownReason|UnexpectedPredicateFailureType|NodeShutdown|Prohibited\w+"
 )
-"""Reasons of pods that a kubelet did not admit."""
+"""Values of `status.reason` of pods that a kubelet did not admit."""
 # Reasons of events that keep a scheduled pod's containers from starting, with the kind of cause.
 _BEFORE_START = {
     "FailedCreatePodSandBox": Kind.SANDBOX,

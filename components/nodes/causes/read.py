@@ -16,7 +16,7 @@ from components.nodes.drain import owner_of
 from policies.printable import printable
 
 FORBIDDEN, ABSENT = 403, 404
-"""HTTP statuses: not allowed, and no such object or kind."""
+"""HTTP statuses: 403 (RBAC forbids the request), and 404 (no such object or kind)."""
 LOG_LINES, LOG_BYTES = 20, 16 * 1024
 """Maximum number of lines and bytes of a container's log that are read."""
 CAUSES = 3

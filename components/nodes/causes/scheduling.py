@@ -23,7 +23,7 @@ from policies.printable import printable, shortened
 FAILED = "FailedScheduling"
 DEFAULT = "default-scheduler"
 NAMED = 3
-"""Maximum number of holders or nodes that a cause names."""
+"""Maximum number of GPU holders or nodes that the text of a cause names."""
 # Built-in resources such as cpu have no domain in their name, or a domain of Kubernetes.
 _EXTENDED = re.compile(r"(?!requests\.)(?![^/]*\bkubernetes\.io/)[^/]+/[^/]+")
 # Drop the scheduler's sentence about preemption, because it only repeats the number of nodes.

@@ -17,9 +17,9 @@ from components.settings.nodes.pool import Pool
 
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8
-"""Number of hexadecimal digits of the content's digest in a layout's name."""
+"""Number of hexadecimal digits of the digest in the name of a MIG layout."""
 LONGEST = 63
-"""Maximum number of characters of a label's value."""
+"""Maximum number of characters of the value of a Kubernetes label."""
 
 
 def layout(pool: Pool) -> str:
