@@ -1,4 +1,4 @@
-"""Entry point of the component package, which the engine starts for programs that use it."""
+"""Entry point that the Pulumi engine runs to start the plugin of the component package."""
 
 import sys
 from pathlib import Path

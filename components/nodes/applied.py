@@ -20,7 +20,7 @@ from components.desired.pool import PoolScheduling
 from components.kubernetes.api import Json
 
 PREFIX = "gpu-cluster/applied."
-"""Prefix of the annotation's key; the pool's name follows."""
+"""Prefix of the key of the annotation with applied settings; the pool's name follows."""
 BOUND = 32 * 1024
 """Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
 
@@ -55,7 +55,7 @@ class Applied:
 
 
 def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
-    """Return the annotation of a node to which all of its pool's settings were applied."""
+    """Return the annotation that records the scheduling settings which a pool sets on a node."""
     wanted = pool.of_node(node)
     record = Applied(
         stack=pool.stack,
@@ -79,21 +79,21 @@ def _written(record: Applied) -> dict[str, str]:
 
 
 def kept(node: Json, pool: str) -> dict[str, str]:
-    """Return the annotation as it is on the node; empty if the node has none."""
+    """Return the pool's annotation (key and value) from the node; empty if the node has none."""
     key = PREFIX + pool
     annotations = node["metadata"].get("annotations") or {}
     return {key: annotations[key]} if key in annotations else {}
 
 
 def applied(node: Json, pool: str) -> Applied | None:
-    """Return the record of a pool on a node; None if there is none or it can't be parsed."""
+    """Return the pool's record from the node's annotation; None if missing or unparsable."""
     for text in kept(node, pool).values():
         return requests.kept(Applied, text, BOUND)
     return None
 
 
 def every(node: Json, stack: str) -> Iterator[Applied]:
-    """Yield the records on a node that pools of the given stack wrote."""
+    """Yield the records in the node's annotations that pools of the given stack wrote."""
     for key, text in sorted((node["metadata"].get("annotations") or {}).items()):
         record = requests.kept(Applied, text, BOUND) if key.startswith(PREFIX) else None
         if record is not None and record.stack == stack and key == PREFIX + record.pool:

@@ -77,11 +77,11 @@ class NodeScheduling(pulumi.ComponentResource):
 
 
 def gaining(findings: Mapping[str, Findings]) -> dict[str, frozenset[str]]:
-    """Return the pools that get nodes of each pool, by the name of the pool that loses them.
+    """Return, for each pool that loses nodes to other pools, the names of those other pools.
 
-    The pool that gets a node labels it first; then the other pool leaves the node's labels and
-    taints as they are. Otherwise the node would be without its labels for a moment, and the device
-    plugin would restart there. Empty if pools exchange nodes, because there is no such order.
+    The pool that gains a node must set its labels before the losing pool's Command runs, which then
+    keeps them. Otherwise the node would lack its labels for a moment, and the device plugin would
+    restart there. The result is empty if pools exchange nodes, because no such order exists.
 
     Args:
         findings: Findings of the inspection about nodes, by pool.

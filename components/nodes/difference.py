@@ -141,7 +141,7 @@ def _members(
 
 
 def declared_gpus(pools: Iterable[PoolScheduling]) -> SchedulingDifference:
-    """Return the difference if no node could be inspected: only the desired numbers of GPUs."""
+    """Return findings without any inspected node: only the pools' desired numbers of GPUs."""
     return SchedulingDifference(
         gpus=tuple(
             PoolGpus(pool=pool.pool, before=None, after=_after((), pool))
@@ -205,7 +205,7 @@ def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
 
 
 def _former(node: Json, pool: PoolScheduling) -> Applied | None:
-    """Return the record of the pool that a node comes from; None if it was in no pool."""
+    """Return the record that another pool of the stack left on the node, or None."""
     return next((each for each in every(node, pool.stack) if each.pool != pool.pool), None)
 
 
@@ -216,7 +216,7 @@ def _differences(
     wanted: Mapping[str, str],
     observed: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Yield what the stack file changed, then what somebody else changed on the node.
+    """Yield changes from the stack file, then drift: values that somebody else changed.
 
     A value that already equals the desired value is not reported as drift.
     """

@@ -73,7 +73,7 @@ def owner_of(pod: Json) -> Json | None:
 
 
 def losses(pods: list[Json], consent: Collection[str]) -> str:
-    """Return the pods that would lose data or not be recreated, as text; empty if none.
+    """Return text that names pods which would lose data or not be recreated; empty if none.
 
     Args:
         pods: Pods to evict.
@@ -91,7 +91,7 @@ def losses(pods: list[Json], consent: Collection[str]) -> str:
 
 
 def named(pods: list[Json]) -> str:
-    """Return the names of the first pods in a list, and the number of the other pods."""
+    """Return text with the names of the first pods in a list and the number of the rest."""
     names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
     return printable(shortened(names, NAMED))
 

@@ -1,4 +1,4 @@
-"""Pods and claims that hold a node's GPUs, and the number of free GPUs."""
+"""Pods and ResourceClaims that hold a node's GPUs, and the number of free GPUs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def asked(pod: Json, resources: list[str]) -> dict[str, int]:
     for container in spec["containers"]:
         together.update(_limits(container, resources))
     for container in spec.get("initContainers") or []:
-        # A sidecar runs in parallel with the containers.
+        # A sidecar (an init container that restarts) runs in parallel with the pod's containers.
         if container.get("restartPolicy") == "Always":
             together.update(_limits(container, resources))
         else:
@@ -69,7 +69,7 @@ def requested(pod: Json, chosen: Callable[[str], object]) -> list[str]:
 
     Args:
         pod: The pod.
-        chosen: Whether a resource counts, by its name.
+        chosen: Function that returns whether to include a resource, given its name.
     """
     spec = pod["spec"]
     names = {
@@ -174,11 +174,11 @@ def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str
 
 
 def digest(holders: list[Holder]) -> str:
-    """Return a short digest that identifies a set of holders; empty if nobody holds anything."""
+    """Return a short digest that identifies a set of holders; empty if there are none."""
     uids = sorted(holder.uid for holder in holders if holder.amounts)
     return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
 
 
 def named(holders: list[Holder]) -> str:
-    """Return the first holders as text, and the number of the other holders."""
+    """Return text that names the first holders and counts the rest."""
     return shortened([str(each) for each in holders], NAMED)

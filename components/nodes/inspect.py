@@ -19,7 +19,7 @@ CORDONED = "gpu-cluster/cordoned"
 
 
 def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
-    """Return the nodes of a pool, in the order of the pool's names, or sorted for a selector.
+    """Return the nodes of a pool, in the order of its `names`, or sorted if it has a `selector`.
 
     Args:
         nodes: Node objects of the API server.
@@ -46,7 +46,7 @@ def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
         if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
     ]
     out = pool.maintenance
-    # A node in maintenance that is not in the cluster may belong to any pool.
+    # A node in maintenance may be absent from the cluster, and its pool is then unknown.
     most = len(members) + sum(name not in by_name for name in {*out, *pool.joining})
     if not len(members) <= pool.count <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())
@@ -81,7 +81,7 @@ def managed_by(node: Json, manager: str) -> bool:
 
 
 def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
-    """Return the GPUs in a node's `capacity` or `allocatable`; 0 if the value is implausible."""
+    """Return the GPU count in a node's `capacity` or `allocatable`; 0 for an implausible value."""
     text = str(node.get("status", {}).get(kind, {}).get(resource, "0"))
     return int(text) if _COUNT.fullmatch(text) else 0
 

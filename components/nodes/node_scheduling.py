@@ -5,7 +5,7 @@ Labels are set by server-side apply, without force, under a field manager of the
 server knows which labels belong to the pool, refuses to overwrite labels of other managers, and
 removes exactly the pool's labels on release. Taints are added one by one
 (`components.nodes.taints`) and an annotation records them. Another annotation records the applied
-settings (`components.nodes.applied`). A node seen for the first time gets a start-up taint until
+settings (`components.nodes.applied`). A node that is new to the program gets a start-up taint until
 its GPUs have run a kernel (`components.nodes.startup_taint`).
 Input: `components.desired.pool.PoolScheduling`.
 """
@@ -75,7 +75,7 @@ async def _apply(client: Client, node: Json, metadata: Json, pool: PoolSchedulin
 
 
 def _former_managers(node: Json, pool: PoolScheduling) -> set[str]:
-    """Return the field managers of the stack's other pools that have a record on a node."""
+    """Return the field managers of other pools of the stack that recorded settings on a node."""
     prefix = pool.manager.removesuffix(pool.pool)
     return {prefix + each.pool for each in _of_other_pools(node, pool)}
 
@@ -85,7 +85,7 @@ def _of_other_pools(node: Json, pool: PoolScheduling) -> list[applied.Applied]:
 
 
 def _owners_of_others(node: Json, metadata: Json, manager: str) -> set[str]:
-    """Return the other field managers of the labels and annotations whose values would change."""
+    """Return the other managers that own labels or annotations whose values would change."""
     found = set()
     for part in ("labels", "annotations"):
         present = node["metadata"].get(part) or {}
@@ -143,7 +143,7 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
 
 
 async def _claim(client: Client, node: Json, taints: list[Json], pool: PoolScheduling) -> Json:
-    """Record that taints are being changed and which ones the pool will own; return the node."""
+    """Record on the node which taints the pool will own after the change; return the node."""
     recorded = recorded_taints(node)
     new = [taint for taint in claimed(node, recorded, taints) if taint not in recorded]
     if not new and all(taint in taints for taint in recorded):
@@ -172,7 +172,7 @@ def _held(node: Json, manager: str) -> set[str]:
 
 
 async def _let_go(client: Client, node: Json, pool: PoolScheduling) -> bool:
-    """Remove a pool's labels and taints from a node, but not what another pool declares there.
+    """Remove a pool's labels and taints from a node, except those that another pool declares.
 
     A renamed pool is created before the pool with the former name is released, and a node may have
     moved to another pool of the stack.
@@ -201,7 +201,7 @@ async def apply(pool: PoolScheduling) -> Json:
         names = {node["metadata"]["name"] for node in members}
         left = [n for n in _ours(nodes, pool) if n["metadata"]["name"] not in names]
         if pool.startup_taint:
-            # The taint comes first, because pods may be scheduled as soon as the labels exist.
+            # Set taints before labels, because pods may be scheduled as soon as the labels exist.
             fresh = [n for n in members if not managed_by(n, manager)]
             await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
             members = pool_members(await client.list("nodes"), pool) if fresh else members

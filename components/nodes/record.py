@@ -17,7 +17,7 @@ from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
 
 RECORD = "gpu-cluster/validation"
-"""Annotation of a validated node with its validation record."""
+"""Key of the annotation on a validated node that contains the validation record."""
 SETTINGS = "settings."
 """Prefix of the facts that come from the stack's settings; all other facts are observed."""
 BOUND = 32 * 1024
@@ -44,7 +44,7 @@ class ValidationRecord:
         facts: Facts under which the validation is valid; a change of any fact invalidates the
             record.
         devices: UUIDs of the GPUs that ran a kernel, each with the UUIDs of its MIG devices that
-            ran one.
+            ran a kernel.
         since: Time when the last of these devices ran its kernel, UTC.
         missing: Number of devices that ran no kernel because other pods held them.
         holders: Digest of the pods or claims that held the missing devices. Empty if none is
@@ -81,12 +81,12 @@ class ValidationRecord:
 
 
 def encode(record: ValidationRecord) -> str:
-    """Return the annotation's value for a record."""
+    """Return the JSON value of the node's annotation for a validation record."""
     return json.dumps(asdict(record), separators=(",", ":"), sort_keys=True)
 
 
 def decode(node: Json) -> ValidationRecord | None:
-    """Return a node's record, or None if it has no valid record."""
+    """Return the validation record in a node's annotation; None if missing or malformed."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
     return requests.kept(ValidationRecord, text, BOUND)
 
@@ -130,7 +130,7 @@ def _programs(pod: Json) -> str:
 
 
 def changes(record: ValidationRecord, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the facts that differ from the record's facts, as (fact, old value, new value)."""
+    """Return the facts that changed since the record was made, as (fact, old value, new value)."""
     return tuple(
         (fact, record.facts[fact], value)
         for fact, value in sorted(now.items())

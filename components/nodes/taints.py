@@ -20,7 +20,7 @@ ATTEMPTS = 8
 
 
 def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json]) -> list[Json]:
-    """Return a node's taints after apply: the wanted taints and all taints that others set.
+    """Return the taints that a node should have: the wanted ones and those of other managers.
 
     Recorded taints that are no longer wanted are dropped.
 
@@ -74,7 +74,7 @@ async def write_taints(
     wanted: list[Json],
     manager: str,
 ) -> Json:
-    """Write a node's taints as `taints_wanted` returns them, and return the taints that are owned.
+    """Write the taints that `taints_wanted` returns to a node; return those this program owns.
 
     Args:
         client: Client of the cluster.

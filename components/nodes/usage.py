@@ -1,4 +1,4 @@
-"""Who holds which GPUs of a cluster, and how many are free: data for `make who`.
+"""List which pods hold which GPUs of a cluster, and how many are free: data for `make who`.
 
 Everything that the API server reports is read here and returned as a frozen model; `usage` is pure.
 """
@@ -23,7 +23,7 @@ from components.nodes.inspect import count_devices, gpus
 from policies.printable import printable
 
 VERSION: Final = "v1"
-"""Version of the document's format."""
+"""Version of the format of the `Usage` document."""
 RESOURCES = "/apis/resource.k8s.io"
 NAMED = 256
 """Maximum number of characters of a name that is kept; Kubernetes allows 253."""
@@ -57,11 +57,11 @@ class Holder(Model):
 
 
 class NodeUsage(Model):
-    """The GPUs of a node.
+    """Allocatable, free and held GPUs of a node.
 
     Attributes:
         node: Name of the node.
-        pool: Pool of the stack that contains the node. Empty: none does, or it is in maintenance.
+        pool: Pool of the stack that contains the node. Empty: none, or in maintenance.
         closed: Why the node takes no new pods: `cordoned` or `not ready`. Empty: it takes pods.
         gpus: Number of allocatable devices by resource.
         free: Number of allocatable devices that nobody holds, by resource.
@@ -91,14 +91,14 @@ class NamespaceUsage(Model):
 
 
 class Usage(Model):
-    """Who holds which GPUs of a cluster. Equal clusters give equal documents.
+    """GPU usage of a cluster: the pods that hold GPUs, by node. The order is deterministic.
 
     Attributes:
         version: Version of the document's format.
         command: Name of the command, as in the JSON output of all commands.
         stack: Name of the stack.
-        nodes: Nodes with GPUs, or whose GPUs somebody holds.
-        namespaces: Totals by namespace; the one that holds most comes first.
+        nodes: Nodes with GPUs, and nodes whose GPUs a pod or claim holds.
+        namespaces: Totals by namespace; the namespace with the most GPUs comes first.
         waiting: Pods that request GPUs and have no node yet.
         uninspected: What could not be read, and why.
     """
@@ -114,7 +114,7 @@ class Usage(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """What the API server listed.
+    """Objects that the API server listed.
 
     Attributes:
         nodes: Nodes.
@@ -145,7 +145,7 @@ async def listed(client: Client) -> Listed:
         try:
             found[kind] = await client.list(kind, base=RESOURCES)
         except Refused as error:
-            # A cluster without this API has no claims.
+            # A cluster that does not serve this API has no ResourceClaims.
             if error.code != 404:
                 reasons.append(printable(f"{kind}: {error.message}"))
     return Listed(
@@ -163,7 +163,7 @@ def usage(stack: str, pools: Sequence[Members], names: Collection[str], found: L
     Args:
         stack: Name of the stack.
         pools: Pools of the stack.
-        names: Resources that the stack advertises; also those that it renames are GPUs.
+        names: Names of the GPU resources that the stack advertises, including renamed ones.
         found: What the API server listed.
     """
     by_node: dict[str, list[Holder]] = {}
@@ -211,7 +211,7 @@ def natural(name: str) -> tuple[tuple[str, int], ...]:
 
 
 def _resources(found: Listed) -> Iterator[str]:
-    """Yield the names of GPU resources that a node has or a pod requests."""
+    """Yield those of a node's or pod's resource names that are GPU resources."""
     for node in found.nodes:
         yield from filter(is_gpu, (node.get("status") or {}).get("allocatable") or {})
     for pod in found.pods:
@@ -219,13 +219,13 @@ def _resources(found: Listed) -> Iterator[str]:
 
 
 _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
-"""Claims of one pod alone by the pod's namespace and UID: name, node, number of GPUs."""
+"""By namespace and UID of a pod, its unshared claims: name, node and number of GPUs of each."""
 
 
 def _claimed(
     claims: Iterable[Json], pods: Iterable[Json]
 ) -> tuple[list[tuple[str, Holder]], _Claims]:
-    """Return the claims that no or several pods use, by node, and those of one pod alone."""
+    """Return ResourceClaims used by no or several pods, by node, and those used by one pod."""
     known = {(_text(pod, "namespace"), _text(pod, "uid")) for pod in pods}
     held: list[tuple[str, Holder]] = []
     alone: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
@@ -251,7 +251,7 @@ def _claimed(
 
 
 def _of_pod(pod: Json, resources: list[str], claims: _Claims) -> Holder:
-    """Return a pod with the GPUs that it holds; none once it has finished."""
+    """Return a pod as a holder of GPUs; a finished pod holds none."""
     meta, status = pod["metadata"], pod.get("status") or {}
     phase = str(status.get("phase") or "Unknown")
     finished = phase in FINISHED
@@ -282,7 +282,7 @@ def _by_claim(status: Json) -> set[str]:
 def _node(
     node: Json, name: str, pools: Sequence[Members], resources: list[str], held: list[Holder]
 ) -> NodeUsage:
-    """Return the usage of one node; an empty `node` is no longer in the cluster."""
+    """Return the GPU usage of one node; `node` is empty if the cluster no longer has it."""
     kinds = (*resources, DRA_DRIVER)
     allocatable = total([{kind: gpus(node, resource=kind) for kind in kinds}])
     used = total(holder.amounts for holder in held)

@@ -1,1 +1,1 @@
-"""The component package: `GpuCluster` and its parts for Pulumi programs in any language."""
+"""Pulumi component package: `GpuCluster` and smaller components, for programs in any language."""

@@ -1,4 +1,4 @@
-"""The link by which Commands find the package's programs on each machine."""
+"""Symbolic link through which Pulumi Commands find this package's programs on each machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def place(root: Path) -> None:
-    """Make the link in Pulumi's own folder point to the package.
+    """Make the symbolic link in Pulumi's home folder point to the package.
 
     The state holds no path of a machine, so Commands name this link (`components.operation`). The
     link is replaced as a whole: a Command that runs meanwhile finds the old or the new folder.

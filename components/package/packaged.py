@@ -1,4 +1,4 @@
-"""The components of the package, and the settings that each of them takes."""
+"""Components of the Pulumi package, and the settings that each component accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KUBECONFIG, _KEY, _REGISTRY = "kubeconfig", "private_key", "registry_credential
 
 @dataclass(frozen=True, kw_only=True)
 class Packaged:
-    """A component of the package.
+    """A component of the Pulumi package.
 
     Attributes:
         component: Class of the component.
@@ -41,7 +41,7 @@ class Packaged:
 
     @property
     def makes_cluster(self) -> bool:
-        """Return True if the component can make a cluster, whose kubeconfig it then outputs."""
+        """Return True if the component can create a cluster; its kubeconfig is then an output."""
         return "kubernetes_packages" in self.sections
 
 

@@ -1,4 +1,4 @@
-"""Provider of the component package: declares the components that other programs ask for."""
+"""Pulumi provider that constructs the package's components for other Pulumi programs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from policies.faults import ConfigError, Fault, Location, fault, worded
 
 
 class PackageProvider(Provider):
-    """Provider of the components `gpucluster:index:…`."""
+    """Pulumi provider of the components with type tokens `gpucluster:index:…`."""
 
     def __init__(self) -> None:
-        """Make the provider with the package's schema."""
+        """Create the provider with the package's schema."""
         super().__init__(VERSION, json.dumps(package_schema()))
 
     def construct(
@@ -70,7 +70,7 @@ class PackageProvider(Provider):
 
 
 def _settings(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings document that a component's inputs form.
+    """Return a component's inputs as settings, in the form of a stack file.
 
     Raises:
         InputPropertiesError: An input has a fault.
@@ -100,7 +100,7 @@ def _settings(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _foreign(given: Mapping[str, Any], names: set[str], packaged: Packaged) -> Iterator[Fault]:
-    """Yield a fault for each input that the component does not have."""
+    """Yield a fault for each input whose name the component does not define."""
     component = packaged.component.__name__
     for name in given:
         if name not in names:
@@ -110,7 +110,7 @@ def _foreign(given: Mapping[str, Any], names: set[str], packaged: Packaged) -> I
 
 
 def _unknown(value: Any, location: Location) -> Iterator[Fault]:
-    """Yield a fault for each value of the settings that another resource outputs."""
+    """Yield a fault for each setting that is another resource's output or a secret."""
     if isinstance(value, pulumi.Output | Unknown):
         yield fault(
             location,
@@ -128,7 +128,7 @@ def _unknown(value: Any, location: Location) -> Iterator[Fault]:
 
 
 def _whole(value: Any) -> Any:
-    """Return a value with whole numbers as integers: the engine sends all numbers as floats."""
+    """Convert whole floats in a value to integers; the engine sends every number as a float."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
@@ -139,6 +139,6 @@ def _whole(value: Any) -> Any:
 
 
 def _detail(found: Fault) -> InputPropertyErrorDetails:
-    """Return a fault as the engine takes it: the property's path, and the reason."""
+    """Convert a fault to the engine's format: the property's path and the reason."""
     reason = worded(found.found, found.wanted, found.cure)
     return {"property_path": found.place, "reason": reason}

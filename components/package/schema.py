@@ -1,4 +1,4 @@
-"""Schema of the component package, made from the models of the settings. Pure functions.
+"""Pulumi schema of the component package, generated from the settings' models. Pure functions.
 
 A schema that is written by hand, or inferred from a second set of classes, would be a twin of the
 models. Source of the format: pulumi/pulumi v3.274.1, pkg/codegen/schema/pulumi.json.
@@ -59,13 +59,13 @@ _MADE: dict[str, Json] = {
 
 
 class _Quiet(GenerateJsonSchema):
-    """Generator that says nothing about defaults that JSON cannot hold; defaults are not used."""
+    """JSON schema generator without warnings about defaults that JSON can't represent."""
 
     ignored_warning_kinds = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012
 
 
 def package_schema() -> Json:
-    """Return the schema of the package."""
+    """Return the Pulumi schema of the component package."""
     mode: JsonSchemaMode = "validation"
     _, models = models_json_schema([(Cluster, mode)], by_alias=True, schema_generator=_Quiet)
     definitions = dict(models["$defs"])
@@ -87,7 +87,7 @@ def package_schema() -> Json:
 
 
 def _resource(packaged: Packaged, root: Json) -> Json:
-    """Return the schema of a component.
+    """Return the Pulumi schema of a component.
 
     Args:
         packaged: The component.
@@ -115,7 +115,7 @@ def _resource(packaged: Packaged, root: Json) -> Json:
 
 
 def _type(definition: Json) -> Json:
-    """Return the package's type for the JSON schema of a model or of an enumeration."""
+    """Convert the JSON schema of a model or an enumeration to a Pulumi type of the package."""
     text = _described(definition)
     if "enum" in definition:
         values = [{"value": value} for value in definition["enum"]]
@@ -127,12 +127,12 @@ def _type(definition: Json) -> Json:
 
 
 def _plain(found: Json) -> Json:
-    """Return the schema of a setting: its value must be known when the program runs."""
+    """Return the schema of a setting, marked plain: its value can't be an unresolved output."""
     return {**_value(found), "plain": True}
 
 
 def _value(found: Json) -> Json:
-    """Return the schema of a property, an item or a value of a mapping."""
+    """Convert the JSON schema of a property, list item or mapping value to Pulumi's format."""
     text = _described(found)
     kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]
     if len(kinds) == 1:

@@ -1,4 +1,4 @@
-"""Serve the component package to the engine, and to nobody else."""
+"""gRPC server of the component package, which accepts calls only from the Pulumi engine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OPTIONS = [("grpc.max_receive_message_length", 400 * 1024 * 1024)]
 
 
 class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Interceptor that refuses calls of other users of this machine.
+    """gRPC interceptor that rejects calls from other users of this machine.
 
-    A call declares resources and reads a kubeconfig, which may name a program to run.
+    Such a call would declare resources and read a kubeconfig, which can name a program to run.
 
     Attributes:
         port: Port of the server.
@@ -52,7 +52,7 @@ class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
 
 class _Servicer(ProviderServicer):
-    """The SDK's server, which shows a fault of the cluster or of a host without a traceback."""
+    """Server of the Pulumi SDK that reports cluster and host errors without a traceback."""
 
     async def Construct(self, request: Any, context: Any) -> Any:
         try:

@@ -45,7 +45,7 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A part of a device that a container requests by several resources.
+    """A fraction of a GPU, which a container requests through several extended resources.
 
     Attributes:
         amounts: Amount of each resource.
@@ -79,7 +79,7 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtraObject:
-    """A Kubernetes object that a platform needs in addition to its Helm release.
+    """A Kubernetes object that a platform needs and its Helm release does not create.
 
     Attributes:
         key: Suffix of the Pulumi resource's name; stable, and unique among all platforms.
@@ -88,7 +88,7 @@ class ExtraObject:
         secret: Name of the stack's secret from which `content` computes the object's `stringData`.
             If the stack lacks the secret, the object is not created. Empty if no secret is needed.
         content: Function that returns `stringData` for the secret's value.
-        without: Instruction to the user if the stack lacks the secret; empty for no instruction.
+        without: Instruction to the user if the stack lacks the secret; empty: no instruction.
         source: Key of another extra object, from whose `spec` the function `data` computes this
             object's `data`. Empty if there is no such object.
         data: Function that returns `data` for the spec of the object `source`.
@@ -233,7 +233,7 @@ class Metrics:
         service: Name of the Service with the metrics, and value of the Service's label `name`.
         path: HTTP path of the metrics.
         port: Name of the Service's port.
-        alerts: Arguments of `components.monitoring.values.alert` for each alert.
+        alerts: For each alert, the arguments of the function `components.monitoring.values.alert`.
         panels: Title, PromQL expression, unit and legend of each panel of the dashboard.
     """
 
@@ -246,7 +246,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A DCGM exporter that the platform installs: labels of its Service, and its port name."""
+    """A DCGM exporter that the platform installs: labels and port name of its Service."""
 
     labels: Mapping[str, str]
     port: str
@@ -355,14 +355,14 @@ class Platform(ABC):
 
     @property
     def found_by(self) -> tuple[tuple[str, str], ...]:
-        """Return labels (key, value) of nodes with GPUs; each GPU node has at least one."""
+        """Return labels (key, value), of which each node with GPUs has at least one."""
         return ((f"{GPU}.present", "true"),)
 
     @property
     def features(self) -> tuple[tuple[str, str], ...]:
-        """Return labels (key, value) of which a Node Feature Discovery of others must set one.
+        """Return labels (key, value); somebody else's Node Feature Discovery must set one of them.
 
-        Empty if the platform's nodes need no label of others.
+        Empty if the platform's nodes need no label from another installation.
         """
         return ()
 
@@ -376,7 +376,7 @@ class Platform(ABC):
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
-        """Return the maximum that a container may request, by resource, for `cards` GPUs."""
+        """Return the maximum that a container may request of each resource, for `cards` GPUs."""
         return {GPU: str(int(cards))}
 
     def plugin(self, pool: Pool) -> RunningPlugin | None:
@@ -413,7 +413,7 @@ class Platform(ABC):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield faults of the stack file that contradict the platform."""
+        """Yield a fault for each setting of the stack file that contradicts the platform."""
         yield from ()
 
     def warnings(self) -> Iterator[Fault]:
@@ -421,30 +421,30 @@ class Platform(ABC):
         yield from ()
 
     def endpoints(self) -> dict[str, str]:
-        """Return the endpoints that nodes must reach, as `host:port` by description."""
+        """Return the endpoints (`host:port`) that nodes must reach, by description."""
         return {}
 
     @property
     def service_address(self) -> str:
-        """Return the declared IP address of the platform's Service; empty if there is none."""
+        """Return the IP address set for the platform's Service; empty if none is set."""
         return ""
 
     def validate_cluster(
         self, seen: Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield faults of the cluster that contradict the platform."""
+        """Yield a fault for each property of the cluster that contradicts the platform."""
         yield from ()
 
 
 def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str) -> Installation:
     """Return the installation of a platform that ran before the stack existed.
 
-    The device plugin's chart names its objects like the release if the release's name contains the
+    The device plugin's chart gives objects the release's name if the release's name contains the
     chart's name, and otherwise `<release>-<chart>` (k8s-device-plugin v0.20.0, _helpers.tpl).
 
     Args:
         adopted: The section `adopted` of the stack file.
-        servers: The pods of the platform as its chart makes them.
+        servers: Label selector and DaemonSet of the pods that allocate GPUs, as in the chart.
         chart: Name of the platform's chart.
     """
     if release := adopted.release:

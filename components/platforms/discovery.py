@@ -36,5 +36,5 @@ def every() -> tuple[type[Platform], ...]:
 
 
 def section_of(name: str) -> str:
-    """Return the name of a platform's folder, which is also its section's name in `Cluster`."""
+    """Convert a platform's name to its folder's name, which is also its field in `Cluster`."""
     return name.replace("-", "_")

@@ -20,7 +20,7 @@ DRA_FLOOR = (1, 34)
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """State of a cluster outside this stack, as the inspection read it.
+    """State of those parts of a cluster that this stack does not manage, as inspected.
 
     Attributes:
         version: Version of the API server.
@@ -67,7 +67,7 @@ def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:
 
 
 def features_twice(seen: Surroundings, cure: str) -> Iterator[Fault]:
-    """Yield a fault for each Node Feature Discovery that exists in addition to the chart's."""
+    """Yield a fault for each running Node Feature Discovery that the chart did not install."""
     for item in seen.managers:
         if item.what == NFD and item.namespace not in seen.namespaces:
             yield Fault(

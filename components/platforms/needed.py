@@ -55,7 +55,7 @@ def images(
     installer: DriverInstallerSettings | None,
     monitoring: MonitoringSettings | None,
 ) -> tuple[Image, ...]:
-    """Return every image of a stack once, in the order in which the images are first needed.
+    """Return the images that a stack needs, without duplicates, in the order of first use.
 
     Raises:
         UnknownImages: The images of the chart's version are not known.
@@ -77,7 +77,7 @@ def registries(
     installer: DriverInstallerSettings | None,
     monitoring: MonitoringSettings | None,
 ) -> tuple[str, ...]:
-    """Return the `host:port` of each registry; empty if the chart's images are not known.
+    """Return the `host:port` of each image registry; empty if the chart's images are unknown.
 
     Image names without a host belong to Docker Hub (distribution/reference, normalize.go), whose
     registry has the host name registry-1.docker.io.

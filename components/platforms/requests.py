@@ -65,7 +65,7 @@ class PresenceRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRelease(HelmRelease):
-    """Record of a Helm release that Pulumi installed.
+    """Revision and digest of a Helm release that Pulumi installed.
 
     Attributes:
         revision: Helm's revision number.

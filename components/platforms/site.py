@@ -22,8 +22,8 @@ class Site:
         context: Context of the kubeconfig, for messages.
         platform: Name of the platform in the stack file.
         pools: All pools.
-        node_taints: Taints that single nodes have in addition to their pool's.
-        more_tolerations: Tolerations of the stack file, for taints that others set.
+        node_taints: Taints of single nodes, in addition to the taints of the node's pool.
+        more_tolerations: Tolerations of the stack file for taints that this program doesn't set.
         has_hosts: True if the stack prepares hosts.
         plugin_memory: Memory of the device plugin if a driver installer is used, else None.
         runtime: Section `runtime` of the stack file.

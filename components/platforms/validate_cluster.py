@@ -132,9 +132,9 @@ def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -
 
 
 def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
-    """Yield faults if NodeFeatureRules can't work.
+    """Yield faults if the stack's NodeFeatureRules would have no effect in the cluster.
 
-    They need Node Feature Discovery, with permission to taint nodes if pools declare taints.
+    The rules need Node Feature Discovery, with permission to taint nodes if pools declare taints.
     """
     pools = [pool for pool in site.pools if pool.selector is not None]
     if not pools:

@@ -1,8 +1,9 @@
 """Remove objects that would make the creation or update of a Pulumi resource fail.
 
 Such objects are leftovers of an interrupted run, a RuntimeClass that another platform's release
-leaves for a moment, and device plugins that are no longer declared. The functions also reject a
-namespace that this program did not create. The hooks of `components.release.clearing` call them.
+leaves for a short time, and DaemonSets of device plugins that are no longer declared. The functions
+also reject a namespace that this program did not create. The hooks of `components.release.clearing`
+call them.
 
 Each function gets the inputs of the resource that is about to be created or updated, and returns
 descriptions of the removed objects.
@@ -65,10 +66,10 @@ def same_values(recorded: Any, wanted: Any) -> bool:
 async def release(context: str, others: Collection[str], inputs: Json) -> list[str]:
     """Wait until no other platform runs, and delete Helm's record of an unfinished release.
 
-    The record may belong to an interrupted or unknown run, but its values must be those of this
-    stack. The objects of the release stay: they have Helm's ownership labels of the same release,
-    so the following installation adopts them. If the release's pods use a RuntimeClass that the GPU
-    Operator left, this program adopts the RuntimeClass.
+    An interrupted run, or a run that this stack does not know, may have written the record, but its
+    Helm values must equal this stack's. The objects of the release stay: they have Helm's ownership
+    labels of the same release, so the following installation adopts them. If the release's pods use
+    a RuntimeClass that the GPU Operator left, this program adopts the RuntimeClass.
 
     Args:
         context: Context of the kubeconfig.
@@ -109,7 +110,7 @@ async def release(context: str, others: Collection[str], inputs: Json) -> list[s
 
 
 async def upgrade(context: str, inputs: Json) -> list[str]:
-    """Mark an interrupted upgrade's record as failed, because Helm rejects pending releases."""
+    """Mark Helm's record of an interrupted upgrade as failed; Helm rejects pending releases."""
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(context) as client:
         status = await settle(client, name, namespace)
@@ -138,11 +139,11 @@ async def _gone(client: Client, url: str) -> None:
 
 
 async def _others_gone(client: Client, name: str, others: Collection[str]) -> None:
-    """Wait for the end of other platforms' pods; two platforms would allocate a GPU twice."""
+    """Wait until other platforms' pods are gone; two platforms would allocate a GPU twice."""
     await _own_servers_gone(client, others)
 
     async def left() -> list[str]:
-        # Pods of somebody else's DaemonSet are ignored here; the inspection already reported them.
+        # Ignore pods of DaemonSets that this program did not create; the inspection reported them.
         sets = await client.list("daemonsets", base="/apis/apps")
         spaces = ours(await client.list("namespaces"))
         living = {
@@ -223,10 +224,10 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
     """Delete device plugin DaemonSets that are no longer declared, and wait for the release's pods.
 
     Two device plugins on a node would allocate the same GPU twice. Pulumi would delete the old
-    DaemonSets only after it has created all new resources. The release's pods leave the nodes that
-    get a DaemonSet of their own. If such a pod ended after the new plugin has registered, kubelet
-    would disconnect the new plugin, and the node would advertise no GPUs until the plugin's restart
-    (kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go, runClient).
+    DaemonSets only after it has created all new resources. The release's pods leave the nodes for
+    which a separate DaemonSet is declared. If such a pod ended after the new plugin has registered,
+    kubelet would disconnect the new plugin, and the node would advertise no GPUs until the plugin's
+    restart (kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go, runClient).
 
     Args:
         own: The DaemonSets of this program.

@@ -1,7 +1,7 @@
 """Hooks that remove leftovers of interrupted runs just before Pulumi creates a resource.
 
-A run that is killed after it created an object but before it recorded the object leaves an object
-that is not in the Pulumi state. Pulumi applies most objects again without a problem, but Helm
+If a run is killed between the creation of an object and the write of the Pulumi state, the object
+is missing in the state. Pulumi applies most of such objects again without a problem, but Helm
 rejects a release whose name is in use. Pulumi also deletes resources only after it has created all
 others, so a removed device plugin would run on a node together with its successor.
 `components.release.clear` deletes such objects if they belong to this program. The hooks never run
@@ -23,7 +23,7 @@ from policies.faults import FaultError
 LIMIT = 120
 
 Clear = Callable[[dict[str, Any]], Coroutine[Any, Any, list[str]]]
-"""Function that removes leftovers for a resource with these inputs, and returns what it removed."""
+"""Function that gets a resource's inputs, removes leftovers, and describes what it removed."""
 
 
 def clearing(

@@ -38,13 +38,13 @@ TIMEOUT = 1800
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformArgs:
-    """Arguments of the platform's component, in addition to the platform itself.
+    """Arguments of the component `GpuPlatform`, in addition to the platform itself.
 
     Attributes:
         charts: Section `charts` of the stack file: where charts come from.
         registry_credentials: Docker configuration in JSON (a secret), or None.
         secrets: The stack's secrets from which extra objects are filled, by name.
-        unfinished: Findings that an upgrade of the release did not end.
+        unfinished: Inspection findings that an upgrade of the Helm release was interrupted.
         secret_values: True to keep the values of the release secret in outputs and state.
     """
 
@@ -111,7 +111,7 @@ class GpuPlatform(pulumi.ComponentResource):
         release = self._release(platform, installation, installation.release, needed, hook)
         for part in parts:
             if part.after:
-                # A DaemonSet of a device plugin starts on nodes that the release's pods have left.
+                # Start a device plugin's DaemonSet only after the release's pods left its nodes.
                 server = hook if part.manifest["kind"] == "DaemonSet" else None
                 self._part(part, [*needed, release], server)
         self.revision = release.status.apply(_revision)
@@ -216,8 +216,8 @@ class GpuPlatform(pulumi.ComponentResource):
                 else installation.values,
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
-                # Without a changed description, Helm's diff is empty if the pending record has the
-                # new values.
+                # Change the description too: if Helm's pending record already has the new values,
+                # the provider would otherwise find no difference and not upgrade the release.
                 description=told(unfinished) if unfinished else None,
                 **source.arguments,
             ),

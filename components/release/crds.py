@@ -4,8 +4,9 @@ Helm installs the CRDs of a chart but never removes them (Helm documentation, "C
 Definitions"). The action `note` records which of the CRDs exist before the chart's installation.
 The action `remove` deletes the CRDs that the chart installed and that have no objects left.
 
-Input: a `DefinitionsRequest`. Both actions read the `NotedDefinitions` of the last run, because a
-new chart can have other CRDs, and CRDs of the previous chart don't belong to somebody else.
+Input: a `DefinitionsRequest`. Both actions also read the `NotedDefinitions` that the last run
+printed: a new chart version can have other CRDs, and CRDs that the previous version of the chart
+installed are not foreign and must be deleted, too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ async def _there(client: Client, names: Collection[str]) -> dict[str, Json]:
 
 
 async def note(brought: DefinitionsRequest) -> NotedDefinitions:
-    """Record the CRDs that exist before a chart installs them; they belong to somebody else."""
+    """Record the CRDs that existed before the chart's installation, so that `remove` keeps them."""
     noted = previous(NotedDefinitions)
     async with connect(brought.context) as client:
         present = await _there(client, set(brought.names).difference(noted.names))

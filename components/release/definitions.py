@@ -1,4 +1,4 @@
-"""Find fields that the API server drops, because a CustomResourceDefinition in the cluster is old.
+"""Find fields that the API server drops because a CustomResourceDefinition (CRD) is outdated.
 
 `outdated` compares definitions before a change. `dropped` compares the objects of a release with
 what was applied, after the change.
@@ -24,17 +24,17 @@ from policies.printable import printable
 
 BASE = "/apis/apiextensions.k8s.io"
 FEW = 5
-"""Maximum number of fields in a message."""
+"""Maximum number of dropped fields that a message names."""
 
 
 async def outdated(
     client: Client, chart: ChartContents, wanted: WantedChart, release: HelmRelease | None
 ) -> list[Fault]:
-    """Return a fault for each definition in the cluster that lacks fields of the chart's own.
+    """Return a fault for each CRD in the cluster that lacks fields of the CRD in the chart.
 
-    Definitions of subcharts are left out: a release sets no objects of their kinds. If the chart
-    itself updates its definitions before an upgrade, the definitions of an installed release are
-    left out, too (gpu-operator v26.7.0, templates/upgrade_crd.yaml).
+    CRDs of subcharts are ignored, because a release creates no objects of their kinds. If the chart
+    itself updates its CRDs before an upgrade, the CRDs of an installed release are ignored, too
+    (gpu-operator v26.7.0, templates/upgrade_crd.yaml).
 
     Args:
         client: Client of the cluster.
@@ -60,7 +60,7 @@ def _updates(chart: ChartContents, values: Mapping[str, Any]) -> bool:
 
 
 async def _read(client: Client, name: str) -> Json | None:
-    """Return a definition of the cluster; None if it does not exist or may not be read."""
+    """Return a CustomResourceDefinition; None if it does not exist or RBAC forbids reading it."""
     try:
         return await client.find(f"customresourcedefinitions/{name}", base=BASE)
     except Refused as error:

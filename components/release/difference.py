@@ -17,7 +17,7 @@ class PlatformDifference:
     Attributes:
         missing: Objects that do not exist in the cluster.
         unfinished: An installation or upgrade of the release that did not end.
-        chart: A change of the chart's version.
+        chart: A change of the Helm chart's version.
     """
 
     missing: Findings = ()

@@ -31,8 +31,8 @@ from policies.printable import printable
 # Maximum bytes of an unpacked record. A Secret has at most 1 MiB (k8s.io/api v0.34 core/v1,
 # MaxSecretSize); the record of gpu-operator with all of its CRDs unpacks to about 4 MiB.
 UNPACKED: Final = 32 * 1024 * 1024
-# Type and status of Helm's records (helm.sh/helm/v3 pkg/storage/driver/secrets.go,
-# pkg/storage/storage.go makeKey).
+# Type of the Secrets with Helm's records, and Helm's status of a successfully installed release
+# (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
 TYPE: Final = "helm.sh/release.v1"
 DEPLOYED: Final = "deployed"
 # Statuses with which Helm upgrades a release (pkg/action/upgrade.go, prepareUpgrade). Helm rejects
@@ -45,9 +45,9 @@ _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9
 
 
 NOTED = "gpu-cluster/applied"
-"""Annotation of a record: the declared chart version, then one object per line."""
+"""Annotation of the record's Secret: the declared chart version, then one object per line."""
 LONGEST = 32 * 1024
-"""Maximum number of characters of the annotation that are read."""
+"""Maximum number of characters that are read of the annotation with the declaration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,8 @@ class ReleaseRecord:
         manifest: YAML of all objects of the release.
         status: Helm's status such as `deployed` or `pending-upgrade` (pkg/release/status.go);
             `unknown` if the record has none.
-        noted: Declaration at the last run that found all objects of this revision; None if there
-            was no such run.
+        noted: Declared platform at the last run that found all objects of this revision; None if
+            there was no such run.
     """
 
     revision: int
@@ -87,7 +87,7 @@ class ReleaseRecord:
         return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
 
     def of(self, release: HelmRelease) -> RecordedRelease:
-        """Return the part of the record that the Pulumi state keeps for the next run."""
+        """Return the revision and digest, which the Pulumi state keeps for the next run."""
         return RecordedRelease(
             name=release.name,
             namespace=release.namespace,
@@ -96,7 +96,7 @@ class ReleaseRecord:
         )
 
     def objects(self) -> list[Expected]:
-        """Return the objects of the release."""
+        """Return the objects in the release's manifest."""
         return expected(self.manifest)
 
 
@@ -179,7 +179,7 @@ def _objects(manifest: str) -> list[Expected]:
 
 
 def _counted(node: yaml.Node, room: int) -> int:
-    """Subtract the number of values in a YAML node from `room`, and return the rest.
+    """Return `room` minus the number of values in a YAML node.
 
     An alias counts as many values as the node that it refers to.
 
@@ -281,7 +281,7 @@ async def settle(client: Client, name: str, namespace: str) -> str:
 
     Helm rejects the upgrade of a release with a pending record, because another Helm process may be
     running. Here the lock of the Pulumi stack excludes other runs. The record is not deleted,
-    because a failed record still shows that its content was not installed.
+    because a record with status `failed` still shows that the revision was not fully installed.
 
     Returns:
         The status that the record had, or an empty text if nothing had to be changed.

@@ -17,7 +17,7 @@ from policies.faults import Fault
 
 
 class Kinds:
-    """URL paths of object kinds; each API version is requested from the API server only once."""
+    """Cache of the URL paths of object kinds; it reads each API version from the cluster once."""
 
     def __init__(self, client: Client) -> None:
         """Create an empty cache.
@@ -82,7 +82,7 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
         await kinds.url(item)
 
     async def missing(item: Expected) -> bool:
-        # Helm's manifest omits the namespace of an object if it is the release's own.
+        # Helm's manifest omits the namespace of objects in the release's own namespace.
         namespace = item.namespace or (release.namespace if release else "")
         where = await kinds.url(replace(item, namespace=namespace))
         if where is None:

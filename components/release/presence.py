@@ -57,7 +57,7 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
 
 
 async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
-    """Return True if the release's record is the one that the last run recorded.
+    """Return True if Helm's record of the release is the one that the last run verified.
 
     Return False if Pulumi has upgraded the release since then, or has installed it in place of
     another platform; Helm has then just created all objects.

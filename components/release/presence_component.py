@@ -24,7 +24,7 @@ def presence(
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
 ) -> command.local.Command:
-    """Return the command that checks the platform's objects; it runs after the resources in `opts`.
+    """Return the Command that checks the platform's objects after the resources in `opts`.
 
     Its output contains the digest of Helm's record, so the Pulumi state can verify what is
     restored.

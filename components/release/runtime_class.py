@@ -1,10 +1,10 @@
 """Program `runtime-class`: the RuntimeClass of GPU pods, which several programs can create.
 
-The GPU Operator creates a RuntimeClass of the same name. On each reconciliation it makes itself the
-owner of an existing one, and the garbage collector deletes it with the operator's ClusterPolicy
+The GPU Operator creates a RuntimeClass of the same name. On each reconciliation the operator takes
+ownership of it, and the garbage collector deletes it together with the operator's ClusterPolicy
 (NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, transformRuntimeClass). K3s also
 creates one. Therefore the RuntimeClass is no plain resource of the stack. The action `own` creates
-it if it is missing, the function `settle` adopts the one that the operator leaves, and the action
+it if it is missing, the function `settle` adopts it after the operator's removal, and the action
 `remove` deletes it if it still belongs to this program.
 
 Input: a `RuntimeClassRequest`. `remove` reads the `NotedRuntimeClass` that `own` printed.
@@ -46,7 +46,7 @@ def is_ours(runtime_class: Json) -> bool:
 
 
 def policy(runtime_class: Json) -> Json | None:
-    """Return the owner reference to the operator's ClusterPolicy, or None if there is none."""
+    """Return the RuntimeClass's owner reference to the operator's ClusterPolicy, or None."""
     owners = runtime_class["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
@@ -102,7 +102,7 @@ async def settle(client: Client, name: str) -> None:
                 await client.request("PUT", url, base=BASE, body=body)
                 return
         except Refused as error:
-            # The RuntimeClass was deleted or changed in the meantime, so read it again.
+            # Another client deleted or changed the RuntimeClass in the meantime: read it again.
             if error.code not in (404, 409):
                 raise
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""The report: one HTML page about a stack's GPUs, what would change, figures and versions."""
+"""HTML report on a stack: GPU states, pending changes, test results and software versions."""

@@ -10,15 +10,15 @@ from policies.printable import printable
 
 Child: TypeAlias = "Element | str"
 LONGEST = 400
-"""Maximum number of characters of one text from outside; a longer text is cut."""
+"""Maximum number of characters of an untrusted text; a longer text is truncated."""
 
 
 def element(name: str, *children: Child, **attributes: str) -> Element:
-    """Return an element.
+    """Return an HTML element.
 
     Args:
         name: Name of the element.
-        children: Elements and texts, in order. Texts may come from outside.
+        children: Elements and texts, in order. Texts may be untrusted.
         attributes: Attributes of this program; a trailing underscore is removed from the name, and
             other underscores become hyphens.
     """
@@ -38,14 +38,14 @@ def element(name: str, *children: Child, **attributes: str) -> Element:
 
 
 def shown(text: str) -> str:
-    """Return a text from outside as one line without invisible characters, cut if it is long."""
+    """Return untrusted text as one line without invisible characters, truncated if too long."""
     return printable(text, LONGEST)
 
 
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], most: int
 ) -> list[Element]:
-    """Return a table whose first column names its rows, and how many rows are left out.
+    """Return an HTML table with row headers, and a note if rows were omitted.
 
     Args:
         caption: What the table shows.

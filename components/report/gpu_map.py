@@ -1,4 +1,4 @@
-"""The state of each GPU of a stack, by pool and node, from Node objects. Pure functions."""
+"""Determine the state of each GPU of a stack from Node objects. Pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class State(StrEnum):
     - `deferred`: a pod uses the GPU, so its validation waits.
     - `advertised`: pods can request the GPU, but no kernel ran on it.
     - `declared`: the stack file declares the GPU, and the node does not advertise it.
-    - `unhealthy`: the node has withdrawn the GPU, or the stack file excludes it.
+    - `unhealthy`: the node no longer lists the GPU as allocatable, or the stack file excludes it.
     - `maintenance`: the node is in maintenance.
     """
 
@@ -43,12 +43,12 @@ class NodeGpus:
 
     Attributes:
         name: Name of the node.
-        gpus: Number of GPUs in each state that some GPU is in.
+        gpus: Number of GPUs by state; states without a GPU are left out.
         shares: Number of containers that can share a GPU; 1 if none can.
         parts: Number of MIG devices of a GPU; 0 if GPUs are not partitioned.
         held: Pods that use the deferred GPUs. Empty: no GPU is deferred.
-        since: Time of the last validation. Empty: none is valid.
-        note: What else to know about the node.
+        since: Time of the last validation. Empty: the node has no valid validation record.
+        note: Remark: `cordoned`, `in maintenance` or `not in the cluster`. Empty: no remark.
     """
 
     name: str
@@ -67,7 +67,7 @@ class PoolGpus:
     Attributes:
         name: Name of the pool.
         nodes: Nodes of the pool, in the order of the stack file.
-        problem: Why the pool's nodes are not known. Empty: they are.
+        problem: Why the pool's nodes are not known. Empty: the nodes are known.
     """
 
     name: str
@@ -171,13 +171,13 @@ def _states(numbers: Mapping[State, int]) -> tuple[tuple[State, int], ...]:
 
 
 def _amounts(pool: PoolValidation, node: Json, kind: str) -> Iterator[tuple[int, int]]:
-    """Yield what a node has of each resource of a pool, and the declared amount."""
+    """Yield a node's amount of each GPU resource of the pool, and the pool's declared amount."""
     for offer in pool.offers:
         yield min(gpus(node, kind, offer.resource), offer.count), offer.count
 
 
 def _gpus(pool: PoolValidation, amounts: Iterable[tuple[int, int]]) -> int:
-    """Return amounts of resources as a number of GPUs; a part of a GPU does not count."""
+    """Convert amounts of resources to a number of whole GPUs, rounded down."""
     pairs = list(amounts)
     wanted = sum(count for _, count in pairs)
     return math.floor(pool.gpus * sum(there for there, _ in pairs) / wanted) if wanted else 0

@@ -33,13 +33,13 @@ from components.validation.measurement import slowest_first
 
 STYLE: Final = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 ROWS = 100
-"""Maximum number of rows of a table."""
+"""Maximum number of rows of an HTML table; further rows are only counted."""
 NODES = 4000
 """Maximum number of nodes on the map; further nodes are only counted."""
 CELLS = 32
-"""Maximum number of GPUs of a node that are drawn; all are counted in words."""
+"""Maximum number of a node's GPUs that the map draws; the map's text counts all GPUs."""
 SLOWEST = 20
-"""Maximum number of nodes of a test, the slowest first."""
+"""Maximum number of nodes in the table of a user-defined test; the slowest nodes are kept."""
 LEGEND: Final = {
     State.COMPUTED: ("C", "c", "ran a kernel"),
     State.SIMULATED: ("S", "s", "a simulator pretended that it ran a kernel"),
@@ -57,12 +57,12 @@ SECTIONS: Final = {
     "figures": "Figures",
     "versions": "Versions",
 }
-"""Titles of the sections by identifier."""
+"""Titles of the page's sections, by the section's HTML `id`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything that the page shows.
+    """Content of the report's HTML page.
 
     Attributes:
         stack: Name of the stack.
@@ -84,14 +84,14 @@ class Report:
 
 
 def page(report: Report) -> str:
-    """Return the HTML of a report; equal reports give equal text."""
+    """Return the report's HTML page; the output is deterministic."""
     title = f"GPUs of stack {shown(report.stack)}"
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        # `http-equiv` is no Python name, so the hyphen comes from the underscore.
+        # `http-equiv` can't be a keyword argument; `element` turns underscores into hyphens.
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name_="color-scheme", content="light dark"),
@@ -130,7 +130,7 @@ def _sections(report: Report) -> Iterator[Element]:
 
 
 def _summary(report: Report) -> str:
-    """Return what a reader asks first, in one sentence."""
+    """Return a one-sentence summary of the report."""
     found = totals(node for pool in report.pools for node in pool.nodes)
     nodes = sum(len(pool.nodes) for pool in report.pools)
     outcome = {
@@ -180,7 +180,7 @@ def _pool(pool: PoolGpus, most: int) -> Iterator[Element]:
 
 
 def _node(node: NodeGpus) -> Element:
-    """Return a node of the map: its GPUs as letters for the eye, and in words for a reader."""
+    """Return a node in the GPU map: one letter per GPU, and words for screen readers."""
     states = [state for state, number in node.gpus for _ in range(min(number, CELLS))]
     after = f"×{node.shares}" if node.shares > 1 else ""
     cells = element("span", *(_cell(state, after) for state in states[:CELLS]), aria_hidden="true")
@@ -220,7 +220,7 @@ def _change(document: Document) -> Iterator[Element]:
 
 
 def _tables(cluster: ClusterChange) -> Iterator[Element]:
-    """Yield a table for each kind of change that there is."""
+    """Yield one HTML table for each kind of change that a run would make."""
     amounts = [
         (shown(pool.pool), shown(name), numbers(found))
         for pool in cluster.pools
@@ -278,7 +278,7 @@ def _changed(node: NodeChange) -> tuple[str, str, str, str]:
 
 
 def _findings(document: Document) -> Iterator[Element]:
-    """Yield faults, findings of rules and warnings, those that stop a run first."""
+    """Yield faults, rule violations and warnings; those that stop a run come first."""
     found = [*document.faults, *document.rules]
     for cluster in document.clusters:
         found += [*cluster.faults, *cluster.warnings]
@@ -297,7 +297,7 @@ def _problem(problem: Problem) -> tuple[Child, ...]:
 
 
 def _figures(figures: Sequence[Figure]) -> Iterator[Element]:
-    """Yield a table for each test, the slowest nodes first."""
+    """Yield one HTML table for each user-defined test, with the slowest nodes first."""
     by_test: dict[str, list[Figure]] = {}
     for figure in slowest_first(list(figures)):
         by_test.setdefault(figure.test, []).append(figure)

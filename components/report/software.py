@@ -25,13 +25,13 @@ _CONTAINERD = re.compile(r"containerd://v?(\d.{0,60})")
 
 @dataclass(frozen=True, kw_only=True)
 class Software:
-    """One version of a software in a cluster.
+    """One version of a software product, with its end of support.
 
     Attributes:
         title: Name of the software, as users read it.
         version: The version.
-        nodes: Names of the nodes that run it, in the order of the cluster. Empty: it is declared.
-        last: Last day of support. None: the table of ends of support has no such version.
+        nodes: Names of the nodes that run this version. Empty: only the stack file declares it.
+        last: Last day of support. None: the table of support dates lacks this version.
         source: Source of that date.
         ended: Whether the support has ended.
     """

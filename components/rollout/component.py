@@ -46,7 +46,7 @@ Json = dict[str, Any]
 UNSCHEDULABLE = {
     "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule",
 }  # fmt: skip
-"""Toleration of a cordon, as pods of DaemonSets have it (Kubernetes documentation, "DaemonSet")."""
+"""Toleration of cordoned nodes, as DaemonSet pods have (Kubernetes documentation, "DaemonSet")."""
 NOTHING = ":"
 """Shell line of the Command's `create` if nothing has to be rolled yet: do nothing."""
 
@@ -56,9 +56,9 @@ class RolloutArgs:
     """Arguments of the component `Rollout`.
 
     Attributes:
-        rollout: Settings for taking nodes out of use.
+        rollout: Section `rollout` of the stack file: how nodes are taken out of use.
         has_hosts: Whether the stack has hosts.
-        operands: Selects the platform's pods.
+        operands: Labels and namespaces that identify the platform's pods.
         pools: Settings for validating nodes after their change.
         layouts: MIG layouts of the pools.
         private_key: SSH private key, a secret.
@@ -116,7 +116,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
 
 
 def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
-    """Return the MIG layouts that a node may have when it is validated; empty if any is fine."""
+    """Return the MIG layouts that a node may have when it is validated; empty if all may."""
     for pool in layouts.pools:
         if node in (pool.nodes or ()):
             return (pool.layout,) if pool.layout else ("", ALL_DISABLED)
@@ -124,7 +124,7 @@ def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
 
 
 def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
-    """Return the phases of a host, each with its script and the shell lines that run it."""
+    """Return the phases of a host's change: the script of each, and the shell lines that run it."""
     limits = {"prepare": preparation_seconds(host), "runtime": runtime_seconds(host)}
 
     def phase(name: str) -> Phase:
@@ -136,7 +136,7 @@ def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, 
 
 
 def tolerant(pod: Json) -> Json:
-    """Return a pod template that also tolerates cordoned nodes."""
+    """Return a copy of a pod template with a toleration for cordoned nodes."""
     spec = pod["spec"]
     return {**pod, "spec": {**spec, "tolerations": [*spec["tolerations"], UNSCHEDULABLE]}}
 
@@ -159,7 +159,7 @@ class Rollout(pulumi.ComponentResource):
         copies: Copies,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declare the Command, if the stack has hosts."""
+        """Declare the Command that runs the rollout, if the stack has hosts."""
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.has_hosts:
@@ -183,8 +183,8 @@ class Rollout(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(
                     parent=self,
                     hooks=copies.before(name, changing),
-                    # Between two rollouts, ignore changes, so that the Command runs only if
-                    # something must be rolled.
+                    # Ignore changed inputs if no host needs a rollout, so that Pulumi does not run
+                    # the Command.
                     ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
                 ),
             ).stdout

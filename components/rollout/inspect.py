@@ -30,7 +30,7 @@ Held = dict[tuple[str, str], str]
 
 
 def left_alone(node: Json) -> str:
-    """Return why a rollout must skip a node that others work on; empty if nobody does."""
+    """Return why a rollout must skip a node, such as a cordon by somebody else; else empty."""
     state = str(node["metadata"].get("labels", {}).get(UPGRADE, ""))
     if state not in AT_REST:
         return f"the GPU Operator is at work on its driver ({printable(state)})"
@@ -103,7 +103,7 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
 def view(
     node: Json, pods: list[Json], held: dict[tuple[str, str], str], consent: Sequence[str]
 ) -> View:
-    """Return the result of inspecting one node that a rollout would change."""
+    """Inspect one node that a rollout would change: obstacles, and pods to evict."""
     going = drain.to_evict(pods)
     budgets = {
         f"{pod['metadata']['namespace']}/{held[key]}"
@@ -122,7 +122,7 @@ def view(
 
 
 async def views(client: Client, names: list[str], consent: Sequence[str]) -> dict[str, View]:
-    """Return the inspection results of the named nodes that are in the cluster, by name."""
+    """Inspect the named nodes that exist in the cluster; return the results by node name."""
 
     async def look(name: str) -> tuple[str, Json | None, list[Json]]:
         node = await drain.node_of(client, name)
@@ -137,7 +137,7 @@ async def views(client: Client, names: list[str], consent: Sequence[str]) -> dic
 
 @dataclass(frozen=True)
 class NodesSeen:
-    """Result of inspecting the nodes that change.
+    """Result of inspecting the nodes that a rollout would change.
 
     Attributes:
         views: Inspected nodes that are in the cluster, by name.
@@ -151,7 +151,7 @@ class NodesSeen:
 
 
 async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) -> NodesSeen:
-    """Inspect the nodes that change.
+    """Inspect the nodes that a rollout would change.
 
     Args:
         context: Context of the kubeconfig.

@@ -1,8 +1,8 @@
 """Program that changes the MIG layouts of nodes, in waves if pods run on the nodes.
 
-A node without pods is cordoned and changed in parallel with others like it; a node with pods is
-drained when its turn comes. Then the node's label is set to the layout and the program waits for
-MIG manager. MIG manager stops no workload, so it would fail on GPUs in use (mig-parted v0.15.0,
+Nodes without pods are cordoned and changed in parallel; nodes with pods are drained in waves. Then
+the program sets the node label that names the MIG layout, and waits for the GPU Operator's MIG
+manager. MIG manager stops no workload, so it would fail on GPUs in use (mig-parted v0.15.0,
 pkg/mig/reconfigure/reconfigure.go). Finally the node is validated and uncordoned. After a failure
 the failed node stays cordoned and no other node is started. All progress is recorded on the nodes,
 so the next run continues a run that was killed.
@@ -36,7 +36,7 @@ class MigLayoutsRun:
     def __init__(
         self, client: Client, request: MigLayoutsRequest, targets: dict[str, mig_targets.MigTarget]
     ) -> None:
-        """Create the run for the given target layouts, by node name."""
+        """Create the execution for the given target MIG layouts, by node name."""
         self.client = client
         self.request = request
         self.targets = targets
@@ -59,7 +59,7 @@ class MigLayoutsRun:
         return found
 
     async def cordon(self, name: str) -> None:
-        """Cordon a node that nobody else is working on.
+        """Cordon a node, unless an administrator or another program is working on the node.
 
         Raises:
             ClusterError: Somebody else is working on the node.
@@ -74,7 +74,7 @@ class MigLayoutsRun:
         self.tell(name, "cordoned")
 
     async def at_once(self, name: str) -> None:
-        """Cordon, change and uncordon a node without pods; postpone it if it has got pods."""
+        """Change the MIG layout of a node without pods; postpone the node if it has pods by now."""
         await self.cordon(name)
         pods = await self.client.list("pods", fieldSelector=f"spec.nodeName={name}")
         if drain.to_evict(pods):
@@ -84,7 +84,7 @@ class MigLayoutsRun:
             await self.finish(name)
 
     async def in_turn(self, name: str) -> None:
-        """Cordon, drain, change and uncordon a node with pods."""
+        """Cordon and drain a node with pods, change its MIG layout, and uncordon the node."""
         await self.cordon(name)
         bounds = self.request.rollout
         await drain.drain_or_uncordon(
@@ -94,7 +94,7 @@ class MigLayoutsRun:
         await self.finish(name)
 
     async def finish(self, name: str) -> None:
-        """Change the layout of an empty node, validate the node and uncordon it."""
+        """Change the MIG layout of a node without pods, validate the node and uncordon it."""
         target = self.targets[name]
         await self.divide(name, target.layout)
         self.tell(name, f"has layout {target.layout}")
@@ -130,7 +130,7 @@ class MigLayoutsRun:
             raise self.fault(name, f"{MIG_STATE}: {found or 'not set'}", f"layout {layout} applied")
 
     def fault(self, name: str, found: str, wanted: str) -> ClusterError:
-        """Return an error for a layout that MIG manager did not apply."""
+        """Return the error to raise for a MIG layout that MIG manager did not apply."""
         space = self.request.layouts.namespace
         cure = (
             f"look at the log of MIG manager's pod there (namespace {space}): a GPU in use, or a "
@@ -157,7 +157,7 @@ class MigLayoutsRun:
         return node
 
     async def outcome(self, name: str) -> str:
-        """Return the final state that MIG manager reports.
+        """Wait for MIG manager's final state (a node label), and return that state.
 
         After the time limit the result is the state at that time, which may be empty.
         """
@@ -172,12 +172,12 @@ class MigLayoutsRun:
         return said
 
     async def forget(self, name: str) -> None:
-        """Remove the previous layout's state label, so that a new state is recognized as new."""
+        """Remove the state label of the previous layout change, so that a new state is noticed."""
         body = {"metadata": {"labels": {MIG_STATE: None}}}
         await self.client.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     async def label(self, name: str, layout: str | None) -> None:
-        """Set the node's layout label and annotation, or release them if no layout is given.
+        """Set the node's layout label and annotation; remove both if no layout is given.
 
         The label is applied under this program's field manager, with force, because the GPU
         Operator sets its first value (gpu-operator v26.7.0,
@@ -210,7 +210,7 @@ class MigLayoutsRun:
             await self.client.request("DELETE", f"{url}/{pod['metadata']['name']}")
 
     async def validate(self, name: str) -> None:
-        """Run a kernel on each GPU, if the cluster has what validation pods need."""
+        """Run a CUDA kernel on each GPU, if the cluster has what validation pods need."""
         nodes = await self.client.list("nodes")
         for pool in self.request.pools:
             if name not in {node["metadata"]["name"] for node in pool_members(nodes, pool)}:
@@ -223,7 +223,7 @@ class MigLayoutsRun:
 
 
 async def apply(request: MigLayoutsRequest) -> Json:
-    """Change each node to its layout; return the changed nodes, and the skipped nodes with reasons.
+    """Apply its MIG layout to each node; return the changed nodes, and skipped nodes with reasons.
 
     Raises:
         ClusterError: A node failed; the error also names the nodes that were not started.

@@ -1,6 +1,6 @@
 """Component that sets the MIG layouts of the pools' nodes.
 
-It runs after the platform that applies layouts, and before the validation. One Command covers the
+Its Command runs after the platform's release and before the validation. One Command covers the
 whole stack, because whether a node may be out of use depends on the other nodes. The component owns
 the label with a node's layout, under its own field manager. When the stack is destroyed, that label
 is removed together with the GPU Operator's labels
@@ -45,7 +45,7 @@ class MigLayoutsArgs:
 
     @property
     def needed(self) -> bool:
-        """Return whether a pool declares a layout, or a node still has one."""
+        """Return whether a pool declares a MIG layout, or a node still has a layout to remove."""
         return bool(self.layouts.selector) and (self.layouts.is_declared or bool(self.plan.names))
 
 
@@ -68,11 +68,11 @@ class MigLayouts(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: MigLayoutsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        """Declare the Command that changes the layouts."""
+        """Declare the Command that changes the nodes' MIG layouts."""
         super().__init__(self.TYPE, name, None, opts)
         line = command_line("mig-layouts", "apply")
         found = "; ".join(words(args.plan)) if args.plan.names else ""
-        # Without hosts there is no key, so the input need not be a secret.
+        # Without hosts there is no SSH private key, so the Command's input need not be a secret.
         given = (
             pulumi.Output.secret(args.private_key)
             if args.has_hosts

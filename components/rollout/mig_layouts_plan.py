@@ -33,7 +33,7 @@ class MigLayoutsPlan:
 
     @property
     def findings(self) -> Findings:
-        """Return the findings about all nodes that change."""
+        """Return the findings about all nodes whose MIG layout changes."""
         return tuple(self.changes.values())
 
     @property
@@ -43,12 +43,12 @@ class MigLayoutsPlan:
 
     @property
     def names(self) -> list[str]:
-        """Return the nodes that the run changes; interrupted changes come first."""
+        """Return the nodes that the run changes; nodes with interrupted changes come first."""
         names = [name for name in self.changes if name not in self.left]
         return sorted(names, key=lambda name: (not self.view(name).begun, name))
 
     def view(self, name: str) -> View:
-        """Return the inspection result of a node; an empty one if it could not be inspected."""
+        """Return the inspection result of a node; an empty result if the node was not inspected."""
         return self.views.get(name, View())
 
 
@@ -76,6 +76,6 @@ def words(made: MigLayoutsPlan) -> Iterable[str]:
 
 
 def blockers(made: MigLayoutsPlan) -> Iterable[str]:
-    """Yield the reasons why the run can't start."""
+    """Yield the reasons why the run that changes MIG layouts can't start."""
     for name in made.names:
         yield from blocked(name, made.view(name))

@@ -40,7 +40,7 @@ class MigTarget:
     declared: bool = True
 
     def difference(self, node: Json) -> Finding | None:
-        """Return the finding if the node's layout must change; None if nothing must be done."""
+        """Return the finding that the node's MIG layout must change; None if it need not."""
         name, found, kept = str(node["metadata"]["name"]), layout(node), applied(node)
         if found != self.layout and self.declared and kept == self.layout:
             return _finding(Kind.DRIFT, name, was=kept, now=found)
@@ -83,17 +83,17 @@ def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarge
 
 
 def state(node: Json) -> str:
-    """Return the state that MIG manager reports on the node; empty if it has not acted."""
+    """Return the state in MIG manager's node label; empty if the node has no such label."""
     return str(node["metadata"].get("labels", {}).get(MIG_STATE, ""))
 
 
 def layout(node: Json) -> str:
-    """Return the layout in a node's label; empty if it has no such label."""
+    """Return the MIG layout in a node's label; empty if the node has no such label."""
     return str(node["metadata"].get("labels", {}).get(MIG_LABEL, ""))
 
 
 def applied(node: Json) -> str:
-    """Return the layout that this program last applied to the node; empty if it never did."""
+    """Return the MIG layout that this program last applied to the node; empty if none."""
     return str((node["metadata"].get("annotations") or {}).get(APPLIED, ""))
 
 

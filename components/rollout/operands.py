@@ -3,8 +3,8 @@
 The pods belong to the platform or to other software that uses GPUs, such as an exporter. A drain
 leaves pods of DaemonSets alone (NVIDIA/gpu-operator issue 2570). A DaemonSet recreates deleted pods
 immediately, and these pods keep the driver's kernel modules in use (issue 2166). A NoSchedule taint
-keeps them off the node and does not affect running pods of others: the DaemonSet controller only
-ends running pods for NoExecute (kubernetes v1.34 pkg/controller/daemon/daemon_controller.go,
+keeps recreated pods off the node and does not affect other running pods: the DaemonSet controller
+only ends running pods for NoExecute (kubernetes v1.34 pkg/controller/daemon/daemon_controller.go,
 NodeShouldRunDaemonPod).
 """
 
@@ -51,7 +51,7 @@ def is_gpu_daemon(pod: Json) -> bool:
 
 
 def uses_gpus(pod: Json) -> bool:
-    """Return whether a pod may open GPUs, with or without a request for them.
+    """Return whether a pod may use GPUs, with or without a resource request for GPUs.
 
     Pods get GPUs by a resource, a runtime class, the variable of NVIDIA's runtime, or a device of
     the host.
@@ -110,7 +110,7 @@ async def off(client: Client, name: str, operands: Operands, limit: float) -> No
 
 
 async def on(client: Client, name: str) -> None:
-    """Remove the taint, so that the node's GPU pods are recreated."""
+    """Remove the taint against GPU pods, so that DaemonSets recreate their pods on the node."""
     await _write(client, name, [TAINT], [])
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
 UNENDED = "an earlier run did not end"
-"""Reason for a host whose node a rollout left cordoned, and on which nothing else changes."""
+"""Text about a host whose only change is to finish an interrupted rollout."""
 OWNERS = 5
 """Maximum number of pod owners that a line names; pods of other owners are only counted."""
 
@@ -31,7 +31,7 @@ class Change:
 
     Attributes:
         host: The host.
-        what: Changed settings, as `disruption.changes` words them.
+        what: Changed settings, as text from `components.hosts.disruption.changes`.
         first: Whether nothing was ever applied on the host.
     """
 
@@ -58,7 +58,7 @@ class View:
         pods: The pods to evict, by name.
         lost: Pods that an eviction would delete for good, or whose local data it would delete,
             without the user's consent. Empty: none.
-        budgets: PodDisruptionBudgets that allow no disruption now.
+        budgets: Names of PodDisruptionBudgets that currently allow no eviction of these pods.
         daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
             a change of the host stops them.
     """
@@ -96,13 +96,13 @@ class Plan:
 
     @property
     def upgraded(self) -> ControlPlane | None:
-        """Return the control plane if this rollout upgrades it, else None."""
+        """Return the control plane that this rollout upgrades, or None."""
         made = self.made
         rolled = made and made.host in (change.host.name for change in self.changes)
         return made if made and rolled and made.is_newer(self.server) else None
 
     def refusal(self, change: Change) -> str:
-        """Return why a change must not be started; empty if nothing is against it."""
+        """Return the reasons why a host's change must not be started; empty if it may start."""
         if not self.may_boot and any(word.startswith("kernel ") for word in change.what):
             return "found another kernel; wanted leave to boot it; declare reboot.when: required"
         upgraded = self.upgraded
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def findings(self) -> Findings:
-        """Return findings for hosts on which only an interrupted rollout must be finished.
+        """Return findings for hosts whose only change is to finish an interrupted rollout.
 
         Hosts with other changes are reported by the findings about those changes.
         """
@@ -165,7 +165,7 @@ def plan(
 
 
 def waves(made: Plan) -> list[list[str]]:
-    """Return the nodes by wave: each control plane node alone, one canary worker, all others."""
+    """Return the nodes of each wave: single control plane nodes, a canary worker, then the rest."""
     alone = [change.host.node for change in made.nodes if change.host.role.is_control_plane]
     rest = [change.host.node for change in made.nodes if not change.host.role.is_control_plane]
     return [*([name] for name in alone), *filter(None, (rest[:1], rest[1:]))]
@@ -200,14 +200,14 @@ def words(made: Plan) -> Iterable[str]:
 
 
 def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:
-    """Yield one numbered line per wave."""
+    """Yield one numbered line of the preview per wave."""
     for number, wave in enumerate(made, 1):
         kind = "" if len(wave) == 1 else f" (at most {at_once} at once)"
         yield f"wave {number}{kind}: {', '.join(wave)}"
 
 
 def node_words(name: str, what: str, view: View) -> Iterable[str]:
-    """Yield the lines for a node that is drained."""
+    """Yield the preview's lines about a node that the rollout drains."""
     yield f"node {name}: {printable(what)}"
     if view.evicts:
         yield f"node {name}: evicts {_owners(view.evicts)}"
@@ -245,5 +245,5 @@ def _owners(evicts: Mapping[str, int]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
+    """Return text of a number and a noun; the noun is in the plural if needed."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -40,19 +40,19 @@ from policies.printable import printable
 ATTEMPTS = 2
 """Attempts to run a host's script, because a mirror or a connection may fail for a moment."""
 TAIL = 3
-"""Lines of a script's error output that a message shows."""
+"""Number of last lines of a script's error output that a message shows."""
 MARK = "rollout"
 """Value of the annotation on a node that a rollout cordoned."""
 
 
 class RolloutRun:
-    """One execution of a rollout.
+    """One execution of the program that rolls changes over hosts.
 
     Each step is a method, so that it can be logged and tested alone.
     """
 
     def __init__(self, client: Client, request: RolloutRequest) -> None:
-        """Create the run for a request."""
+        """Create the rollout's execution for a request."""
         self.client = client
         self.request = request
         self.key = request.private_key
@@ -84,7 +84,7 @@ class RolloutRun:
             raise fault(host, found, "status 0", "see what it names")
 
     async def again(self, step: Callable[[], Awaitable[None]], host: RolledHost) -> None:
-        """Run a step, and retry it once if it fails."""
+        """Run a step of the rollout; if it fails, run it a second time."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await step()
@@ -145,10 +145,10 @@ class RolloutRun:
             raise fault(host, found, "/readyz: ok", cure)
 
     async def change(self, host: RolledHost) -> None:
-        """Run the host's scripts, with a reboot in between if the host needs one."""
+        """Run the scripts that change the host, and reboot the host in between if needed."""
         await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if await self.boot(host):
-            # Apply again what waited for the reboot, such as loading modules and starting daemons.
+            # Run the scripts again for steps that need the reboot, such as loading kernel modules.
             await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if (runtime := host.runtime) is not None:
             await self.again(lambda: self.script(host, runtime, "apply"), host)
@@ -228,7 +228,7 @@ class RolloutRun:
 
 
 async def roll(request: RolloutRequest) -> Json:
-    """Roll the hosts of the request, and return their names.
+    """Change the hosts of the request in waves, and return their names.
 
     Raises:
         ClusterError: A host failed; the error also names the hosts that were not started.
@@ -240,7 +240,7 @@ async def roll(request: RolloutRequest) -> Json:
         refuse(hosts, seen)
         await gather(rollout.fetch, hosts)
         joined = [host for host in hosts if host.target.node in seen]
-        # These hosts are not in the cluster, so no pods run on them.
+        # Hosts whose nodes are not in the cluster run no pods, so they are changed in parallel.
         await gather(rollout.roll, [host for host in hosts if host not in joined])
         alone = [host for host in joined if host.target.role.is_control_plane]
         rest = [host for host in joined if not host.target.role.is_control_plane]

@@ -25,7 +25,7 @@ async def in_waves(
 ) -> None:
     """Change all items in waves; after the first failure no other item is started.
 
-    A slow item delays no other: the next item starts as soon as one is done.
+    A slow item does not delay other items: the next item starts as soon as any item is done.
 
     Args:
         alone: Items that are changed one at a time, before all others.
@@ -56,7 +56,7 @@ async def in_waves(
 
 
 def not_begun(names: Sequence[str]) -> list[Fault]:
-    """Return a fault that names the items that were not started; nothing if there are none."""
+    """Return a fault that names the items that were not started; an empty result if all were."""
     if not names:
         return []
     return [

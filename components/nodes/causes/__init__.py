@@ -1,1 +1,1 @@
-"""Causes why a pod does not run, from its status, its events and the cluster around it."""
+"""Explain why a pod does not run, from the pod's status and events and other cluster objects."""

@@ -1,4 +1,4 @@
-"""The cause why a pod does not run, and the objects that it is derived from."""
+"""Types: the cause why a pod does not run, and the objects from which the cause is derived."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = 400
 
 
 class Kind(StrEnum):
-    """Kinds of causes."""
+    """Kinds of causes why a pod does not run."""
 
     ADMISSION = "admission"
     AFFINITY = "affinity"
@@ -44,7 +44,7 @@ class Cause:
     Attributes:
         kind: Kind of the cause.
         text: The cause as one printable sentence without a full stop.
-        cure: What the user can do. Empty: nothing but wait.
+        cure: What the user can do. Empty: the user can only wait.
     """
 
     kind: Kind
@@ -76,11 +76,11 @@ class Around:
 
 
 def shown(text: object) -> str:
-    """Return a message as one bounded, printable line."""
+    """Return a message as one shortened line without unprintable characters."""
     return printable(" ".join(str(text or "no message").split()), SHOWN)
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not blank, bounded and printable."""
+    """Return the last non-blank line of a text, shortened and without unprintable characters."""
     lines = [line for line in text.splitlines() if line.strip()]
     return printable(lines[-1].strip(), SHOWN) if lines else ""

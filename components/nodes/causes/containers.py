@@ -23,7 +23,7 @@ IMAGE = (
     "SignatureValidationFailed",
 )
 WAITS = ("", "PodInitializing", "ContainerCreating")
-"""Reasons of containers that wait for something else; an event says for what."""
+"""Waiting reasons of containers that don't name the cause; an event of the pod names it."""
 CRASH_LOOP = "CrashLoopBackOff"
 OUT_OF_MEMORY = "OOMKilled"
 STATUSES = ("initContainerStatuses", "containerStatuses")
@@ -41,13 +41,13 @@ def is_running(status: Json) -> bool:
 
 
 def waiting_reason(status: Json) -> str:
-    """Return the reason why a container waits; empty if it does not, or waits for the pod."""
+    """Return a container's waiting reason; empty if it only waits for the pod, or does not wait."""
     reason = str(((status.get("state") or {}).get("waiting") or {}).get("reason") or "")
     return "" if reason in WAITS else reason
 
 
 def ended(status: Json) -> Json | None:
-    """Return the last end of a container that does not run now, or None."""
+    """Return the last `terminated` state of a container that does not run now, or None."""
     if is_running(status):
         return None
     state = status.get("state") or {}
@@ -66,7 +66,7 @@ def crashed(pod: Json) -> Iterator[Json]:
 
 
 def waiting(pod: Json) -> Cause | None:
-    """Return the cause why containers can't be created, or None; a crash loop is not one."""
+    """Return the cause why containers can't be created, or None; crash loops are ignored."""
     causes = [
         _waiting(reason, str(status["state"]["waiting"].get("message") or ""))
         for status in statuses(pod)
@@ -85,7 +85,7 @@ def _waiting(reason: str, message: str) -> Cause:
 
 
 def crash(pod: Json, logs: Mapping[str, str]) -> Cause | None:
-    """Return the cause that containers end with an error, or None.
+    """Return a cause if containers of a pod end with an error, else None.
 
     Args:
         pod: The pod.
@@ -114,7 +114,7 @@ def _crash(status: Json, logs: Mapping[str, str]) -> Cause:
 
 
 def _together(causes: Iterable[Cause]) -> Cause | None:
-    """Return causes of several containers as one; containers with one image have one message."""
+    """Join the causes of several containers into one cause, without repeating equal texts."""
     different = list(dict.fromkeys(causes))
     if not different:
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 LOADED = "appears to already be loaded"
-"""Words of a driver installer on a host that has already loaded another driver."""
+"""Message of a driver installer on a host that has already loaded another driver."""
 
-# Patterns of messages, each with its cure; the first that matches counts. Sources of the words:
+# Patterns of messages, each with its cure; the first matching pattern is used. Message sources:
 # containerd v1.7.29 pkg/cri/server/sandbox_run.go and v2.0 (runtimes), CRI-O (`failed to find
 # runtime handler`), NVIDIA/go-nvml (ERROR_*), kubernetes v1.34.4
 # pkg/kubelet/cm/devicemanager/manager.go (devices).
@@ -54,7 +54,8 @@ _CURES = (
         "delete the pod, its controller makes it again; see which pods hold this node's devices",
     ),
 )
-# The same for answers of registries: containerd core/remotes/docker, distribution's error codes.
+# Patterns of image registries' error messages, each with its cure. Sources: containerd
+# core/remotes/docker, and the error codes of the registry `distribution`.
 _REGISTRY = (
     (r"toomanyrequests|429 Too Many", "wait, or pull from a mirror or with a login"),
     (

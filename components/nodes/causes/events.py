@@ -52,7 +52,7 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
 
 
 def newest(events: Iterable[Event], *reasons: str) -> Event | None:
-    """Return the first event with one of the reasons."""
+    """Return the first of the events whose reason is one of the given reasons, or None."""
     return next((event for event in events if event.reason in reasons), None)
 
 

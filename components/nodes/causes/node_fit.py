@@ -1,4 +1,4 @@
-"""Whether a node takes a pod, apart from its resources. Pure functions.
+"""Check whether a pod may be scheduled to a node, apart from resources. Pure functions.
 
 Source: k8s.io/component-helpers v0.34.4 scheduling/corev1 (nodeaffinity, tolerations).
 """
@@ -18,7 +18,7 @@ NAME = 120
 
 
 def barred(pod: Json, node: Json) -> Cause | None:
-    """Return why a node does not take a pod, whatever is free on it, or None."""
+    """Return why a pod can't be scheduled to a node, apart from free resources; None if it can."""
     if node["spec"].get("unschedulable") and not tolerates(pod, _CORDON):
         return Cause(kind=Kind.CORDON, text="is cordoned", cure="uncordon the node")
     if not _is_selected(pod, node):
@@ -58,7 +58,7 @@ def _is_selected(pod: Json, node: Json) -> bool:
 
 
 def _matches(term: Json, node: Json) -> bool:
-    """Return whether a node matches a term; a term without expressions matches no node."""
+    """Return whether a node matches a node selector term; a term without expressions never does."""
     labels = node["metadata"].get("labels") or {}
     fields = {"metadata.name": node["metadata"]["name"]}
     expressions = term.get("matchExpressions") or []

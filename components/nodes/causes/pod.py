@@ -1,4 +1,4 @@
-"""The cause why a pod does not run, or does not exist. Pure functions.
+"""Find the cause why a pod does not run, or was not created. Pure functions.
 
 Sources: kubernetes v1.34.4 pkg/kubelet/events/event.go (reasons of events),
 pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/cm/admission/errors.go (admission),
@@ -25,8 +25,8 @@ ADMISSION = re.compile(
     r"TopologyAffinityError|TaintToleration|SMTAlignmentError|Pod\w*NotSupported|PodOS\w+|"
     r"InvalidNodeInfo|UnknownReason|UnexpectedPredicateFailureType|NodeShutdown|Prohibited\w+"
 )
-"""Reasons of pods that a kubelet did not admit."""
-# Events of a pod that has a node and no started container, by their reasons: kind and first words.
+"""Values of `status.reason` of pods that a kubelet did not admit."""
+# Reasons of events that keep a scheduled pod's containers from starting, with the kind of cause.
 _BEFORE_START = {
     "FailedCreatePodSandBox": Kind.SANDBOX,
     "FailedPodSandBoxStatus": Kind.SANDBOX,
@@ -62,7 +62,7 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
 
     Args:
         pod: The pod.
-        around: What is known of its events and of the cluster.
+        around: Events of the pod, and other objects of the cluster.
     """
     status = pod.get("status") or {}
     events = newest_first(around.events, str(_meta(pod).get("uid") or ""))
@@ -87,7 +87,7 @@ def _meta(pod: Json) -> Json:
 
 
 def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
-    """Return the cause that a pod was evicted or preempted, or None."""
+    """Return a cause if the pod was evicted or preempted, else None."""
     status = pod.get("status") or {}
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason == "Evicted":
@@ -111,7 +111,7 @@ def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
 
 
 def _rejected(status: Json) -> Cause | None:
-    """Return the cause that a kubelet did not admit a pod, or None."""
+    """Return a cause if the kubelet did not admit the pod, else None."""
     reason = str(status.get("reason") or "")
     if status.get("phase") != "Failed" or not ADMISSION.fullmatch(reason):
         return None
@@ -134,7 +134,7 @@ def _deleting(pod: Json) -> Cause:
 def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
     """Return the newest event that keeps a pod's containers from being created, or None.
 
-    Such an event is out of date once a container has run, so it does not count then.
+    If a container of the pod has run since, the event is out of date and is ignored.
     """
     statuses = containers.statuses(pod)
     if any(containers.is_running(each) or containers.ended(each) for each in statuses):
@@ -151,7 +151,7 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
 
 
 def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:
-    """Return the cause that a pod's containers run and are not ready, or None."""
+    """Return a cause if the pod's containers run but are not ready, else None."""
     running = [each for each in containers.statuses(pod) if containers.is_running(each)]
     if all(each.get("ready") for each in running):
         return None
@@ -177,7 +177,7 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
 
 
 def not_created(event: Event) -> Cause | None:
-    """Return the cause that a controller's event names if it can't create pods, or None."""
+    """Return the cause from the event of a controller that can't create pods, or None."""
     return _refused(event) if event.reason == CREATE else None
 
 
@@ -194,7 +194,10 @@ def _refused(event: Event) -> Cause:
 
 
 def _used_up(quotas: Sequence[Json]) -> Cause | None:
-    """Return the quotas that are used up, since the events of an hour ago are gone."""
+    """Return a cause that names the used-up ResourceQuotas, or None.
+
+    It helps if the controller's event is gone: the API server keeps events for one hour.
+    """
     full = [
         f"{printable(quota['metadata']['name'], 120)} ({printable(name, 120)} {shown(used)} of "
         f"{shown(hard)})"

@@ -1,4 +1,4 @@
-"""Read what explains why pods do not run. Requests that the role does not allow are left out."""
+"""Read the objects that explain why pods do not run, as far as the user's RBAC role allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from components.nodes.drain import owner_of
 from policies.printable import printable
 
 FORBIDDEN, ABSENT = 403, 404
-"""HTTP statuses: not allowed, and no such object or kind."""
+"""HTTP statuses: 403 (RBAC forbids the request), and 404 (no such object or kind)."""
 LOG_LINES, LOG_BYTES = 20, 16 * 1024
 """Maximum number of lines and bytes of a container's log that are read."""
 CAUSES = 3
@@ -25,7 +25,7 @@ CAUSES = 3
 
 @dataclass
 class Reader:
-    """Reads events, logs and lists, and notes what the role does not allow.
+    """Reader of events, logs and lists; it notes the requests that the user's role forbids.
 
     Attributes:
         client: Client of the cluster.
@@ -36,7 +36,7 @@ class Reader:
     refused: list[str] = field(default_factory=list)
 
     async def listed(self, url: str, *, base: str = "", **params: str) -> tuple[Json, ...]:
-        """Return a list; it is empty if the role does not allow it or the kind does not exist."""
+        """List objects; return an empty list if RBAC forbids it or the kind does not exist."""
         try:
             return tuple(await self.client.list(url, base=base, **params))
         except Refused as error:
@@ -47,18 +47,18 @@ class Reader:
             return ()
 
     async def events(self, namespace: str, **selected: str) -> tuple[Json, ...]:
-        """Return events of a namespace, or of all namespaces if it is empty.
+        """Return events of one namespace, or of all namespaces if `namespace` is empty.
 
         Args:
             namespace: The namespace.
-            selected: Fields of the events and their values, with `_` for `.`.
+            selected: Field selector: names of event fields, with `_` for `.`, and their values.
         """
         fields = ",".join(f"{key.replace('_', '.')}={value}" for key, value in selected.items())
         url = f"namespaces/{namespace}/events" if namespace else "events"
         return await self.listed(url, **({"fieldSelector": fields} if fields else {}))
 
     async def log(self, pod: Json, container: str) -> str:
-        """Return the last line of the log of a container that ended; empty if it has none."""
+        """Return the last log line of a container that ended; empty if there is no log."""
         meta = pod["metadata"]
         url = f"namespaces/{meta['namespace']}/pods/{meta['name']}/log"
         asked = {
@@ -91,7 +91,7 @@ class Reader:
         return Around(events=events, logs=logs)
 
     async def with_cluster(self, namespace: str, around: Around) -> Around:
-        """Return the same with all nodes and pods, and the namespace's quotas."""
+        """Return `around` with all nodes and pods, and the namespace's ResourceQuotas, added."""
         return replace(
             around,
             nodes=await self.listed("nodes"),
@@ -106,7 +106,7 @@ async def explained(client: Client, pod: Json) -> Cause | None:
 
 
 async def lines(client: Client, pods: Collection[Json]) -> list[str]:
-    """Return a line for each of the first pods that do not run, with the cause and its cure."""
+    """Return one line with cause and cure for each pod that does not run, up to a maximum."""
     waiting = [pod for pod in pods if not is_ready(pod)][:CAUSES]
     causes = await gather(lambda pod: explained(client, pod), waiting)
     return [

@@ -23,13 +23,13 @@ from policies.printable import printable, shortened
 FAILED = "FailedScheduling"
 DEFAULT = "default-scheduler"
 NAMED = 3
-"""Maximum number of holders or nodes that a cause names."""
-# Resources that nodes have without a device plugin have no domain, or one of Kubernetes' own.
+"""Maximum number of GPU holders or nodes that the text of a cause names."""
+# Built-in resources such as cpu have no domain in their name, or a domain of Kubernetes.
 _EXTENDED = re.compile(r"(?!requests\.)(?![^/]*\bkubernetes\.io/)[^/]+/[^/]+")
-# What the scheduler adds about preemption repeats the number of nodes.
+# Drop the scheduler's sentence about preemption, because it only repeats the number of nodes.
 _PREEMPTION = re.compile(r"(?:\bno new claims to deallocate,? *|,? *\bstill not schedulable,? *)?"
                          r"\bpreemption: .*", re.DOTALL)  # fmt: skip
-# Words of the scheduler, each with the kind of cause and the cure; the first that matches counts.
+# Phrases of the scheduler, each with kind of cause and cure; the first matching phrase is used.
 _WORDS = (
     (
         r"device class .* does not exist",
@@ -61,7 +61,7 @@ _WORDS = (
 
 
 def unscheduled(pod: Json, around: Around, events: Sequence[Event]) -> Cause | None:
-    """Return the cause why a pod without a node waits; None if the scheduler has said nothing."""
+    """Return the cause why a pod is not scheduled; None if the scheduler has reported nothing."""
     if gates := pod["spec"].get("schedulingGates"):
         names = shortened([shown(gate.get("name")) for gate in gates], NAMED)
         cure = "see the controller that set the gate and removes it, such as a queue"
@@ -97,7 +97,7 @@ def _worded(message: str) -> Cause:
 
 
 def _claims(pod: Json, events: Sequence[Event], message: str) -> Cause | None:
-    """Return the cause that claims of a pod were not created or not allocated, or None."""
+    """Return a cause if the pod's ResourceClaims were not created or allocated, else None."""
     claims = pod["spec"].get("resourceClaims") or []
     if not claims:
         return None
@@ -120,7 +120,7 @@ def asks(pod: Json) -> dict[str, int]:
 
 
 def _devices(pod: Json, around: Around) -> Cause | None:
-    """Return the cause that no node has the devices that a pod requests, or None."""
+    """Return a cause if no node has the free devices that the pod requests, else None."""
     for resource, number in asks(pod).items():
         if cause := _device(pod, resource, number, around):
             return cause
@@ -163,7 +163,7 @@ def _device(pod: Json, resource: str, number: int, around: Around) -> Cause | No
 
 
 def _missing(resource: str, nodes: Sequence[Json]) -> Cause:
-    """Return the cause that no node has a resource: a wrong name, or no device plugin."""
+    """Return the cause for a resource that no node has: a wrong name, or no device plugin."""
     known = sorted(
         {
             name
@@ -183,7 +183,7 @@ def _missing(resource: str, nodes: Sequence[Json]) -> Cause:
 
 
 def _all_barred(resource: str, causes: Sequence[Cause]) -> Cause:
-    """Return the cause that none of the nodes with a resource takes the pod."""
+    """Return the cause why the pod can't be scheduled to any of the nodes with a resource."""
     counted = Counter(causes).most_common()
     text = ", ".join(f"{_nodes(count)} {cause.text}" for cause, count in counted[:NAMED])
     if len(counted) == 1:
@@ -198,7 +198,7 @@ def _all_barred(resource: str, causes: Sequence[Cause]) -> Cause:
 
 
 def _free(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> list[int]:
-    """Return the free devices of each node."""
+    """Return the number of free devices of a resource on each node."""
     held: Counter[str] = Counter()
     for pod in pods:
         node = pod["spec"].get("nodeName")
@@ -217,7 +217,7 @@ def _holders(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> str:
 
 
 def _spread(free: Sequence[int]) -> str:
-    """Return how many nodes have how many free devices: `4 nodes with 4 each`."""
+    """Return text that groups nodes by their number of free devices: `4 nodes with 4 each`."""
     counted = sorted(Counter(number for number in free if number).items(), reverse=True)
     parts = [
         f"{_nodes(count)} with {number}{' each' if count > 1 else ''}" for number, count in counted

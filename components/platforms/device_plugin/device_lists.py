@@ -42,9 +42,9 @@ def by_mounts(document: Json) -> bool:
 
 
 def filled(plugin: Json) -> Json:
-    """Return the section with strategy `volume-mounts` in configurations without a strategy.
+    """Return section `devicePlugin` with strategy `volume-mounts` where none is configured.
 
-    Values that aren't mappings are not changed; the models reject them later.
+    Values that aren't mappings are not changed; the settings' models reject such values later.
     """
     named = plugin.get("configs", {})
     if isinstance(named, Mapping) and named:
@@ -66,7 +66,7 @@ def _filled(file: Any) -> Any:
 
 
 def validate(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
-    """Yield faults for configurations with which no pod on a prepared host would get a GPU."""
+    """Yield faults for plugin configurations that would give pods on prepared hosts no GPU."""
     runtime = sections.runtime or RuntimeSettings()
     prepared = any(host.role.has_gpus for host in sections.hosts.values())
     if not prepared or runtime.devices_by_environment:

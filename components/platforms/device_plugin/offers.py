@@ -29,7 +29,7 @@ def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple
 
 
 def described(file: DevicePluginConfig, strategy: MigStrategy) -> RunningPlugin:
-    """Return how the device plugin advertises GPUs with this configuration file."""
+    """Return how the device plugin advertises GPUs if it runs with the given configuration file."""
     name, replicas = file.offered(GPU, 1)
     return RunningPlugin(
         mig_strategy=str(strategy),

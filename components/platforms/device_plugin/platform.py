@@ -72,7 +72,7 @@ class DevicePlugin(Platform):
         return offers(file, file.flags.mig_strategy, pool)
 
     def plugin(self, pool: Pool) -> RunningPlugin | None:
-        """Return how the plugin runs; None if node labels select one of several files."""
+        """Return the plugin's configuration; None if a node label may select another file."""
         if self.settings.configs:
             return None
         file = self.settings.config
@@ -113,7 +113,7 @@ class DevicePlugin(Platform):
         )
 
     def programs(self) -> tuple[Program, ...]:
-        """Return the programs for NFD's CustomResourceDefinitions and for the RuntimeClass."""
+        """Return the programs that manage NFD's CustomResourceDefinitions and the RuntimeClass."""
         result = []
         if self.settings.presence is Presence.NFD:
             result.append(
@@ -160,7 +160,7 @@ class DevicePlugin(Platform):
 
     @property
     def features(self) -> tuple[tuple[str, str], ...]:
-        """Return the labels in the chart's affinity if another NFD must set one of them."""
+        """Return the affinity's labels if an NFD outside this stack must set one; else empty."""
         own = "affinity" in self.settings.extra_values
         return self.found_by if self.settings.presence is Presence.EXISTING_NFD and not own else ()
 
@@ -192,7 +192,7 @@ class DevicePlugin(Platform):
         yield from rules.validate(sections)
 
     def warnings(self) -> Iterator[Fault]:
-        """Yield warnings about unused configurations and about CDI that the runtime lacks."""
+        """Yield warnings about unused configuration files and about a runtime without CDI."""
         yield from self._unselected()
         runtime = self.site.runtime
         strategies = self.settings.config.flags.plugin.device_list_strategy
@@ -213,7 +213,7 @@ class DevicePlugin(Platform):
             )
 
     def _unselected(self) -> Iterator[Fault]:
-        """Yield a warning for each configuration that no pool selects by its label."""
+        """Yield a warning for each configuration file that no pool's node label selects."""
         selected = {pool.labels.get(CONFIG_LABEL) for pool in self.site.pools}
         for name in self.settings.configs:
             if name not in selected:
@@ -228,7 +228,7 @@ class DevicePlugin(Platform):
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield faults if the cluster already runs Node Feature Discovery."""
+        """Yield faults if the cluster already runs a Node Feature Discovery of somebody else."""
         if self.settings.presence is Presence.NFD:
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
 

@@ -39,7 +39,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 
 def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield faults for pool labels that name an unknown configuration.
+    """Yield faults for pools whose label selects an unknown plugin configuration.
 
     With an unknown name the plugin would keep its previous configuration.
     """
@@ -106,7 +106,7 @@ def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
 
 
 def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) -> Iterator[Fault]:
-    """Yield faults for MIG strategies, and for files that differ in paths they must share."""
+    """Yield faults for MIG strategies and for configuration files with differing shared paths."""
     for name, file in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
             if getattr(file.flags, key) != getattr(plugin.config.flags, key):
@@ -197,7 +197,7 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
 
 
 def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fault]:
-    """Yield faults for variables in `extraValues` that only another vendor's plugin reads."""
+    """Yield faults for environment variables that only another vendor's plugin reads."""
     for key, item in values.items():
         here = (*at, str(key))
         if isinstance(item, Mapping):

@@ -73,7 +73,7 @@ def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) 
 
 
 def privileges(plugin: DevicePluginSettings) -> dict[str, Any]:
-    """Return the values that make the plugin's containers privileged; empty if they need not be.
+    """Return the Helm values that make the plugin privileged; empty if it need not be.
 
     A plugin that passes device specifications must run privileged, because Kubernetes' CPU manager
     updates its containers (k8s-device-plugin v0.20.0, README.md, `PASS_DEVICE_SPECS`). The chart
@@ -90,7 +90,7 @@ def privileges(plugin: DevicePluginSettings) -> dict[str, Any]:
 
 
 def pod_annotations(plugin: DevicePluginSettings) -> dict[str, str]:
-    """Return the annotation that causes new pods when the configuration changes.
+    """Return the pod annotation whose change makes the DaemonSet replace the plugin's pods.
 
     A running plugin doesn't read its file again, and config-manager restarts the plugin only if the
     node's label changes (k8s-device-plugin v0.19.3, cmd/config-manager/main.go).
@@ -132,13 +132,13 @@ def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any
 
 
 def plugin_tolerations(site: Site) -> list[dict[str, str]]:
-    """Return the tolerations of every plugin pod."""
+    """Return the tolerations that all pods of the device plugin get."""
     critical = {"key": "CriticalAddonsOnly", "operator": "Exists"}
     return [critical, *(given for given in site.tolerations if given != critical)]
 
 
 def _elsewhere(nodes: list[str]) -> dict[str, Any]:
-    """Return the chart's default affinity without the nodes that have a separate DaemonSet."""
+    """Return the chart's default node affinity, minus nodes that have a separate DaemonSet."""
     others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
     terms = [
         {

@@ -67,7 +67,7 @@ class DraDriver(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield faults of the chart's values, and of IMEX on hosts.
+        """Yield faults in `extraValues` of the chart, and in the settings for IMEX on hosts.
 
         Compute domains need the hosts' IMEX turned off. Source: NVIDIA GPU Operator documentation,
         "NVIDIA DRA Driver", prerequisites.
@@ -107,7 +107,7 @@ class DraDriver(Platform):
         )
 
     def programs(self) -> tuple[Program, ...]:
-        """Return the program for the chart's CustomResourceDefinitions."""
+        """Return the program that deletes the chart's CustomResourceDefinitions after removal."""
         return (
             Program(
                 key="dra-crds",
@@ -121,7 +121,7 @@ class DraDriver(Platform):
         )
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """Return the label that the kubelet plugin selects (chart 0.5.0)."""
+        """Return the node label in the node selector of the kubelet plugin (chart 0.5.0)."""
         return {f"{GPU}.present": "true"}
 
     @property

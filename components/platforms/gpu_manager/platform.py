@@ -38,7 +38,7 @@ from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Severity, fault
 
-# From this version on kubelet rejects cgroup v1 by default (`failCgroupV1`).
+# First kubelet version that rejects cgroup v1 by default (`failCgroupV1`).
 NO_CGROUP_V1 = (1, 35)
 
 # First versions of container engines without the interface `runtime.v1alpha2`, the only one that
@@ -94,7 +94,7 @@ class GpuManager(Platform):
 
     @property
     def service_address(self) -> str:
-        """Return the declared address of the scheduler extender's Service, or an empty text."""
+        """Return the IP address set for the scheduler extender's Service, or an empty string."""
         return self.settings.extender_address or ""
 
     def images(self) -> Iterator[str]:
@@ -139,7 +139,7 @@ class GpuManager(Platform):
         )
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """Return the label that the DaemonSet selects (gpu-manager 8cd842e, gpu-manager.yaml)."""
+        """Return the DaemonSet's node selector label (gpu-manager 8cd842e, gpu-manager.yaml)."""
         return dict(self.found_by)
 
     @staticmethod
@@ -149,7 +149,7 @@ class GpuManager(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield faults for an unneeded toolkit, an image without CRI and a wrong address."""
+        """Yield faults for an unneeded container toolkit, an image without CRI, a wrong address."""
         manager, runtime = sections.section("gpu_manager"), sections.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
             return
@@ -173,7 +173,7 @@ class GpuManager(Platform):
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield faults of nodes that gpu-manager can't run on, and of the extender's address."""
+        """Yield faults for nodes that can't run gpu-manager, and for the extender's address."""
         yield from _engines(self.settings, seen, systemd=self.site.runtime.systemd_cgroup)
         yield from _address(self.service_address, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
@@ -231,7 +231,7 @@ def _engines(
 
 
 def _contains(addresses: str, address: str) -> bool:
-    """Return whether an address range has an address; also true if the range can't be read."""
+    """Return whether an address range (CIDR) contains an address; True if the range is invalid."""
     try:
         return ip_address(address) in ip_network(addresses, strict=False)
     except ValueError:
@@ -239,7 +239,7 @@ def _contains(addresses: str, address: str) -> bool:
 
 
 def _declared_address(manager: GpuManagerSettings, packages: Model | None) -> Iterator[Fault]:
-    """Yield a fault if the cluster that the stack makes has no such address for Services."""
+    """Yield a fault if the address is outside the Service range of the stack's own cluster."""
     init = packages.init if isinstance(packages, KubernetesPackagesSettings) else None
     if init and manager.extender_address:
         ranges = tuple(init.service_subnet.split(","))

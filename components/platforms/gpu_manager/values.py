@@ -28,12 +28,12 @@ METRICS = (
     "container_gpu_memory_total",
     "container_request_gpu_memory",
 )
-# Resources that reference document 002 reserves for each of the two programs.
+# Requests and limits of gpu-manager and of the extender, each as in reference document 002.
 RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 
 def extra_flags(manager: GpuManagerSettings, *, systemd_cgroup: bool) -> list[str]:
-    """Return the flags in `EXTRA_FLAGS` for the image's version; an unknown flag ends gpu-manager.
+    """Return gpu-manager's `EXTRA_FLAGS` for the image's version; it exits at an unknown flag.
 
     gpu-manager's own defaults are dockershim's socket and the cgroup driver cgroupfs. Before 1.1.0
     it supports only Docker and searches for root's kubeconfig (build/start.sh).

@@ -38,7 +38,7 @@ def images(operator: GpuOperatorSettings, driver: DriverSettings) -> Iterator[st
 def sections_in_use(
     operator: GpuOperatorSettings, driver: DriverSettings
 ) -> Iterator[tuple[Section, Mapping[str, Any]]]:
-    """Yield the chart sections whose images run, each with its part of `extraValues`."""
+    """Yield the chart's sections whose images are used, with their values in `extraValues`."""
     on = _switches(operator, driver.managed_by_operator)
     for section in sections():
         given: Mapping[str, Any] = operator.extra_values
@@ -67,7 +67,7 @@ def _driver(driver: DriverSettings, version: str) -> str:
 
 
 def _switches(operator: GpuOperatorSettings, driver: bool) -> dict[str, bool]:
-    """Return which chart sections' images run, by the chart's defaults and the stack's settings."""
+    """Return, for each section of the chart, whether its image is used with these settings."""
     always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")
     sandbox = operator.sandbox is not None
     mode = operator.sandbox.mode.value if operator.sandbox else ""

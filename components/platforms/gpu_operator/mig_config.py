@@ -17,18 +17,18 @@ from components.settings.nodes.pool import Pool
 
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8
-"""Number of hexadecimal digits of the content's digest in a layout's name."""
+"""Number of hexadecimal digits of the digest in the name of a MIG layout."""
 LONGEST = 63
-"""Maximum number of characters of a label's value."""
+"""Maximum number of characters of the value of a Kubernetes label."""
 
 
 def layout(pool: Pool) -> str:
     """Return the name of the MIG layout of a pool's nodes; empty if the pool declares none.
 
-    The name tells the devices of each GPU, such as `7x1g.5gb-8101c35d`. It does not contain the
-    pool's name, because MIG manager and this program would partition the GPUs of a renamed pool
-    again. A label's value has at most 63 letters, digits and `-_.` (Kubernetes documentation,
-    "Labels and Selectors").
+    The name contains the MIG devices of each GPU, such as `7x1g.5gb-8101c35d`. It does not contain
+    the pool's name; otherwise the GPUs of a renamed pool would be partitioned again without need. A
+    label's value has at most 63 letters, digits and `-_.` (Kubernetes documentation, "Labels and
+    Selectors").
     """
     if not pool.mig:
         return str(pool.labels.get(MIG_LABEL, ""))

@@ -2,9 +2,9 @@
 
 The operator and its feature discovery label nodes and never remove these labels
 (NVIDIA/gpu-operator#1391). Stale labels make the next installation start operands on the wrong
-nodes. The action `note` records, before the operator is installed, which nodes already have such
-keys. The action `remove` deletes all other such keys after the operator is removed. Keys that field
-managers of this program own stay.
+nodes. The action `note` records, before the operator is installed, which nodes already have keys
+with the operator's prefixes. The action `remove` deletes all other keys with these prefixes after
+the operator is removed, except keys that field managers of this program own.
 
 Input: a `NodeKeysRequest`. `remove` reads the `NotedKeys` that `note` printed.
 """
@@ -46,14 +46,14 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
         }
         for entry in node["metadata"].get("managedFields", [])
         if entry["manager"].startswith(MANAGER)
-        # The label of the MIG layout has no effect without MIG manager, so it may be removed.
+        # The MIG layout label is removed, too: it has no effect without the operator's MIG manager.
         and not entry["manager"].endswith(LAYOUTS)
         and entry["operation"] == "Apply"
     }
 
 
 async def note(left: NodeKeysRequest) -> NotedKeys:
-    """Record which nodes already have keys with the operator's prefixes."""
+    """Record which nodes already have label and annotation keys with the operator's prefixes."""
     prefixes = {"labels": left.labels, "annotations": left.annotations}
     result: dict[str, dict[str, tuple[str, ...]]] = {place: {} for place in PLACES}
     async with connect(left.context) as client:
@@ -65,7 +65,7 @@ async def note(left: NodeKeysRequest) -> NotedKeys:
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
-    """Remove keys from a node, and apply the keys that this program owns again.
+    """Remove label and annotation keys from a node, then apply this program's own keys again.
 
     A key that both the operator and this program have set would otherwise stay after the
     operator's removal, still owned by the operator.
@@ -81,7 +81,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
     try:
         await client.request("PATCH", f"nodes/{name}", body=patch, content_type=JSON_PATCH)
     except Refused as error:
-        # The node or a key no longer exists, so there is nothing to remove.
+        # Somebody else deleted the node or a key, so there is nothing to remove.
         if error.code not in (404, 422):
             raise
         return
@@ -100,7 +100,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
 
 
 async def remove(left: NodeKeysRequest) -> Json:
-    """Remove the keys that nodes did not have before the operator was installed."""
+    """Remove the operator's label and annotation keys that `note` did not record on the nodes."""
     noted = previous(NotedKeys)
     before = {"labels": noted.labels, "annotations": noted.annotations}
     prefixes = {"labels": left.labels, "annotations": left.annotations}

@@ -97,7 +97,7 @@ class GpuOperator(Platform):
 
     @property
     def features(self) -> tuple[tuple[str, str], ...]:
-        """Return the labels by which the operator knows GPU nodes if another NFD sets them.
+        """Return the labels that mark GPU nodes for the operator, if an NFD of others sets them.
 
         Source: gpu-operator v26.7.0, controllers/state_manager.go, gpuNodeLabels.
         """
@@ -106,7 +106,7 @@ class GpuOperator(Platform):
         return tuple((f"feature.node.kubernetes.io/{name}.present", "true") for name in names)
 
     def images(self) -> Iterator[str]:
-        """Yield the images of the operator and of the operands in use."""
+        """Yield the images of the operator and of its enabled operands."""
         yield from images.images(self.settings, self.site.driver)
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
@@ -115,7 +115,7 @@ class GpuOperator(Platform):
         return (vgpu_nodes.license_secret(self.namespace, vgpu),) if vgpu else ()
 
     def programs(self) -> tuple[Program, ...]:
-        """Return the programs for the CustomResourceDefinitions and the operator's node labels."""
+        """Return the programs that remove the CustomResourceDefinitions and the node labels."""
         names = values.definitions(self.settings.version)
         context = self.site.context
         return (

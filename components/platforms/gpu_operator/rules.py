@@ -88,7 +88,7 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _nodes(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for the additional labels of single nodes."""
+    """Yield faults for labels that the stack file adds to single nodes."""
     scheduling = sections.sections.get("scheduling")
     if not isinstance(scheduling, SchedulingSettings):
         return
@@ -110,7 +110,7 @@ def _nodes(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
-    """Yield faults for labels whose values the operator changes itself.
+    """Yield faults for declared labels whose values the GPU Operator itself changes.
 
     Setting such a label would undo the operator's changes.
     """

@@ -174,7 +174,7 @@ def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
 
 
 def _mounts(operator: GpuOperatorSettings, site: Site) -> bool:
-    """Return True if the nodes' toolkit accepts devices by mounts."""
+    """Return True if the nodes' container toolkit accepts GPUs through volume mounts."""
     return not site.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
 
 
@@ -230,7 +230,7 @@ def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any])
 
 
 def _digests(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
-    """Return chart values whose versions contain the known digests.
+    """Return chart values in which each known image's version ends with its digest.
 
     Images that `extraValues` replaces are skipped. The operator appends a version unchanged after
     the colon (gpu-operator v26.7.0, internal/image/image.go), and so does the chart
