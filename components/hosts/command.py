@@ -214,7 +214,7 @@ def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHos
 
 
 def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
-    """Return the resource options of a host's command.
+    """Return the resource options of a host's Command.
 
     Args:
         host: The host.
@@ -222,7 +222,7 @@ def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
     """
     if not host.in_maintenance:
         return {"ignore_changes": ignored}
-    # Nothing on the host is undone, even if the stack or the host's settings are removed.
+    # Deleting the Command of a host in maintenance undoes nothing on the host.
     return {"ignore_changes": INPUTS, "retain_on_delete": True}
 
 
@@ -265,7 +265,7 @@ def answer(
 
 
 def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:
-    """Return a text that becomes known only after the gate's output is known."""
+    """Return the text as an output that waits for another output, the gate."""
     if gate is None:
         return text
 

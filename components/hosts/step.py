@@ -69,7 +69,7 @@ def _nothing(host: DesiredHost, facts: HostFacts) -> Iterable[Fault]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A step of a phase.
+    """A step of a host's preparation or container runtime.
 
     Attributes:
         given: Returns the step's inputs for a host; None if the host does not declare the step.
@@ -98,7 +98,7 @@ def said(truth: bool) -> str:
 
 
 def text_of(*lines: str) -> str:
-    """Return the text of a file with these lines, marked as written by this project."""
+    """Return the text of a configuration file: a header that names the project, then the lines."""
     return "".join(f"{line}\n" for line in ("# gpu-cluster", *lines))
 
 
@@ -117,14 +117,14 @@ def repositories(step: str, declared: Repositories) -> tuple[Row, ...]:
 
 
 def places(locations: Sequence[str]) -> tuple[Row, ...]:
-    """Return one row for each location of a file."""
+    """Return one row for each location (URL) of a download."""
     return tuple((location,) for location in locations)
 
 
 def fault(
     host: DesiredHost, found: str, wanted: str, cure: str, severity: Severity = Severity.ERROR
 ) -> Fault:
-    """Return a fault of a host."""
+    """Return a fault about a host."""
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 

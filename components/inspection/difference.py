@@ -1,8 +1,9 @@
-"""Differences that an inspection found, for all features together.
+"""Differences between settings, last applied settings and observed state, for all features.
 
 *Change*: the desired value is not the last applied value. *Drift*: the observed value is not the
-last applied value. *Due*: nothing differs, but a proof is missing or no longer valid. Each host,
-each node and the platform's release record what they were last applied with.
+last applied value. *Due*: no setting differs, but work is left, such as a validation that is
+missing or no longer valid. Each host, each node and the GPU platform's Helm release record the
+settings that were last applied to them.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Difference:
         )
 
     def of(self, kind: Kind) -> tuple[Finding, ...]:
-        """Return the findings of one kind."""
+        """Return the findings of one kind: change, drift or due."""
         return tuple(finding for finding in self.findings if finding.kind is kind)
 
     @property

@@ -133,7 +133,7 @@ def _gone(
     facts: Mapping[str, HostFacts],
     nodes: tuple[str, ...] | None,
 ) -> Iterator[Fault]:
-    """Yield faults about hosts that have joined a cluster which no longer has their node.
+    """Yield faults for hosts that have joined the cluster although their Node no longer exists.
 
     A host that never joined is left out, because it joins in this run.
     """
@@ -193,7 +193,7 @@ def _cordoned(node: str) -> Fault:
 
 
 def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield a warning for each node whose GPUs are held by pods; only the first nodes are named."""
+    """Yield warnings about nodes that can't be validated because pods hold their GPUs."""
     for node, text in list(held.items())[:NAMED]:
         yield Fault(
             f"node {node}",
@@ -218,7 +218,7 @@ def _after(
     hosts: Iterable[DesiredHost],
     reboots: Container[str],
 ) -> ValidationDifference:
-    """Add the nodes that this run reboots, because a reboot invalidates their validation."""
+    """Return the nodes to validate, plus rebooted nodes, because a reboot ends their validation."""
     nodes = {host.node for host in hosts if host.name in reboots}
     booted = {
         pool.pool: tuple(

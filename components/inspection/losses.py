@@ -85,7 +85,7 @@ def question(
     *,
     in_container: bool = False,
 ) -> LossesQuestion:
-    """Return the nodes whose pods must be inspected, and how to inspect the pods.
+    """Return the request that names the nodes whose pods must be inspected.
 
     Args:
         context: Context of the kubeconfig.

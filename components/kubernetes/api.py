@@ -247,7 +247,7 @@ async def _session(credentials: Any) -> httpx.AsyncClient:
 
 
 def _written(credentials: Any) -> Iterator[Path]:
-    """Yield the files that kr8s wrote for data in the kubeconfig or from its credential plugin."""
+    """Yield the files in which kr8s stored keys from the kubeconfig or its credential plugin."""
     if not credentials.active_context:
         return
     config = credentials.kubeconfig

@@ -1,4 +1,4 @@
-"""Contents of the monitoring: counters, alert rules, dashboard, and their objects. Pure functions.
+"""Objects of the GPU monitoring: counters, alert rules, dashboard, exporter. Pure functions.
 
 Sources: NVIDIA/dcgm-exporter 4.5.3-4.8.2 for the counters (etc/default-counters.csv) and the labels
 of the metrics (internal/pkg/rendermetrics); NVIDIA "XID Errors" for XIDs.
@@ -48,7 +48,7 @@ def counters(more: Iterable[Counter] = ()) -> str:
     """Return the exporter's CSV file with the counters.
 
     Args:
-        more: Declared counters; one with the name of a default counter replaces it.
+        more: Counters of the settings; a counter replaces the default counter of the same name.
     """
     rows = {name: (kind, text) for name, kind, text in COUNTERS}
     rows |= {item.name: (str(item.kind), item.help or item.name) for item in more}

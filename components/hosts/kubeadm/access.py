@@ -188,7 +188,7 @@ def _fields(
     wanted: frozenset[str],
     optional: frozenset[str] = frozenset(),
 ) -> Mapping[str, Any]:
-    """Return a mapping after checking that it has the wanted keys and no unknown key."""
+    """Return a kubeconfig's mapping after checking that no key is missing or unknown."""
     if not isinstance(value, dict):
         raise _refused(host, f"no mapping in the place of {place}", "a mapping")
     for key in value:

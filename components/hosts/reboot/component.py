@@ -52,7 +52,7 @@ def reboot_request(args: RebootArgs, private_key: str) -> RebootRequest:
 
 
 class Reboot(pulumi.ComponentResource):
-    """The reboots of all hosts: one Command, or none.
+    """The reboots of all hosts: one Command; no Command if hosts may not be rebooted.
 
     The output `done` is the Command's standard output; it is empty without a Command.
     """
