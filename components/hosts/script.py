@@ -183,7 +183,8 @@ def words(
 def _keeping(settings: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
     """Return the shell assignments with the settings that the host must record.
 
-    A setting whose recorded value is that of its variable `GC_<name>` is listed by name only."""
+    A setting whose recorded value is that of its variable `GC_<name>` is listed by name only.
+    """
     plain = [name for name, value in kept.items() if settings.get(f"GC_{name}") == value]
     lines = (f"{name} {value}\n" for name, value in kept.items() if name not in plain)
     return {PLAIN: " ".join(plain), WORDED: "".join(lines)}
