@@ -48,9 +48,9 @@ class HostsArgs:
         copies: Copies the script files of the steps to hosts.
         findings: Findings of the inspection, by host name.
         join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
-        after: Command that must run first, by host name. The dependency is per host, so that one
-            unreachable host does not block the undo on other hosts: the engine deletes nothing that
-            another resource depends on.
+        after: Command that must run before a host's Command, by host name. The dependency is per
+            host, so that one unreachable host does not block the undo on other hosts: the engine
+            deletes nothing that another resource depends on.
         left: Names of hosts on which somebody else is at work; their resources do not change in
             this run.
         gate: Output to wait for before the first command, without becoming a dependency in the
@@ -240,10 +240,10 @@ def answer(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> pulumi.Output[T]:
-    """Read a value from the output that a command printed on a host.
+    """Return a value that is parsed from the output of a command on a host, as an output.
 
     Args:
-        ran: The command.
+        ran: The Command resource.
         host: Name of the host, for errors.
         channel: Parser of the output.
         *args: Arguments of the parser.

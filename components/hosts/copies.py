@@ -88,7 +88,7 @@ class Copies:
         )
 
     async def _copy(self, name: str, *, new: bool) -> None:
-        # Take a snapshot: the program may register more files while this upload runs.
+        # Copy the set of files: the program may register more files while this upload runs.
         wanted = dict(self._wanted.get(name, {}))
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return

@@ -42,7 +42,7 @@ class HostDifference:
     """Findings about hosts, each by host name.
 
     Attributes:
-        unreached: Why the inspection could not reach a host; nothing else is known of that host.
+        unreached: Why the inspection could not reach a host. Such a host has no other findings.
         prepare: Findings about the host's preparation.
         runtime: Findings about the host's container runtime.
         cluster: Findings about the host's membership in the cluster that the stack creates.
@@ -76,7 +76,7 @@ def compare(
         kubeadm: Cluster that the stack creates. None: it creates none.
         facts: Facts that the hosts reported, by host name.
         cordoned: Nodes that an interrupted run left cordoned.
-        validated: By node, the host that was prepared and validated for it in an earlier run.
+        validated: Host that an earlier run prepared and validated for a node, by node.
     """
     found: dict[str, dict[str, Findings]] = {"reboot": {}, **{phase: {} for phase in PHASES}}
     for host in hosts:

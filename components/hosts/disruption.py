@@ -1,8 +1,8 @@
 """Settings of a host whose change disrupts the pods of its node.
 
 A script contains these settings as lines `<step> <words>`. The host records the lines that it was
-last applied with (`steps/library/disruption.sh`), and the probe reports them. So the host itself
-shows which changes still need a rollout, even after a run that was killed.
+last applied with (`steps/library/disruption.sh`), and the host probe reports them. So the host
+itself shows which changes still need a rollout, even after a run that was killed.
 """
 
 from __future__ import annotations

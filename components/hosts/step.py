@@ -46,7 +46,7 @@ class Given:
         settings: Shell assignments for the step's script.
         lists: Rows by the name of the shell function that lists them
             (`components.hosts.script.each`).
-        kept: The rows that a host records, if only a part of `lists` comes from the user.
+        kept: Rows that a host records, if only a part of the rows in `lists` is from the settings.
         repositories: Rows of the repositories that the step needs (function `repositories`).
         runs: How often the step may run a package manager or an installer; 0: it installs nothing.
         seconds: Seconds that the step may take in addition to these runs.
@@ -72,7 +72,8 @@ class Step:
     """A step of a host's preparation or container runtime.
 
     Attributes:
-        given: Returns the step's inputs for a host; None if the host does not declare the step.
+        given: Function that returns the step's inputs for a host; None if the host does not declare
+            the step.
         phase: Phase that the step belongs to.
         after: Name of the step that must run before this step. Empty: none.
         files: Files relative to `steps/`, without `.sh`, in order. Empty: only the step's own file.

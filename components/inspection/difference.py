@@ -28,8 +28,8 @@ class PodLoss:
     Attributes:
         node: Node that the pod runs on.
         pod: The pod.
-        loss: What happens to the pod.
-        cause: Why it happens.
+        loss: Effect on the pod: eviction, or GPUs that are no longer advertised or declared.
+        cause: Reason for the effect.
     """
 
     node: str
@@ -53,7 +53,7 @@ class Difference:
         layouts: Nodes whose MIG layout must be changed in waves.
         platform: Differences of the GPU platform and its Helm release.
         losses: Pods that are evicted or lose their GPUs, outside of rollouts.
-        groups: API groups that the cluster serves.
+        groups: API groups that the API server offers.
         unknown: Why the cluster was not inspected. Empty: it was inspected, or the inspection was
             skipped.
         context: Whether this machine's kubeconfig has the cluster's context.

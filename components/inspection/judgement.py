@@ -54,11 +54,11 @@ class Inspection:
         unreachable: Parts that could not be inspected, with the reason. Empty: all parts were
             inspected.
         hosts: Facts of the inspected hosts, by name.
-        problems: Contradictions to the stack file that must stop the run.
+        problems: Faults that must stop the run, such as a host that contradicts the stack file.
         warnings: Problems that don't stop the run but will probably do harm.
         drivers: Version of the loaded driver by node, as GPU Feature Discovery reports it.
-        difference: Differences from the desired and the last applied state, and proofs that are
-            due.
+        difference: Differences from the desired and the last applied state, and nodes that must
+            be validated.
     """
 
     unreachable: str = ""
@@ -70,7 +70,7 @@ class Inspection:
 
 
 def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
-    """Return the result of checking the inspected state against the desired state.
+    """Check the inspected state against the desired state, and return the inspection's result.
 
     Args:
         desired: Desired state.

@@ -77,7 +77,7 @@ def inspect(
 def inspected(
     desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
 ) -> Inspection:
-    """Inspect hosts and cluster, and return the result; no engine is needed.
+    """Inspect hosts and cluster, and return the result; works without the Pulumi engine.
 
     Args:
         desired: Desired state.

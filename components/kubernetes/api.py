@@ -115,7 +115,7 @@ class Client:
         params: dict[str, str] | None = None,
         parse: bool = True,
     ) -> Any:
-        """Send one request, and return the parsed response, or its text if `parse` is false.
+        """Send one request; return the JSON response parsed, or as text if `parse` is false.
 
         Raises:
             Refused: The API server rejected the request; the error has its message.

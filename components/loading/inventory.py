@@ -83,7 +83,7 @@ def _over(below: Any, above: Any) -> Any:
 
 
 def _reach(ssh: object) -> dict[str, Any]:
-    """Return the keys `user`, `port` and `bastion` of an `ssh` section, if they are valid."""
+    """Return the values of `user`, `port` and `bastion` in an `ssh` section that are valid."""
     if isinstance(ssh, SshSettings):
         return {key: getattr(ssh, key) for key in REACH}
     valid = {}

@@ -45,7 +45,7 @@ PROGRAM_XIDS = (13, 31, 43, 45)
 
 
 def counters(more: Iterable[Counter] = ()) -> str:
-    """Return the exporter's CSV file with the counters.
+    """Return the CSV file with the counters that DCGM exporter collects.
 
     Args:
         more: Counters of the settings; a counter replaces the default counter of the same name.
@@ -74,8 +74,8 @@ def _hardware(hot_celsius: int) -> list[Json]:
     return [
         _alert(
             "GpuXidError",
-            # The gauge keeps the last XID until another one occurs, so an alert on its value alone
-            # would never end.
+            # The XID gauge keeps its last value until another XID occurs, so an alert on its value
+            # alone would never end.
             "DCGM_FI_DEV_XID_ERRORS > 0"
             + "".join(f" != {xid}" for xid in PROGRAM_XIDS)
             + " and changes(DCGM_FI_DEV_XID_ERRORS[15m]) > 0",

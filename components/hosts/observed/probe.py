@@ -1,8 +1,8 @@
 """The host probe: a script that reports facts about a host, and the parser of its output.
 
-The script only reads. It reports what the host is, and whether the files and values that each phase
-has applied are unchanged. A step's script file can extend the probe: the part of the file after
-`MARK` becomes part of the probe.
+The script changes nothing. It reports hardware and software of the host, and whether the files and
+values that each phase has applied are unchanged. A step's script file can extend the probe: the
+part of the file after `MARK` becomes part of the probe.
 """
 
 from __future__ import annotations

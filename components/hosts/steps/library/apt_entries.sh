@@ -137,8 +137,8 @@ lacks_components() {
     ! grep '/Packages[^/]*$' "$scratch/declared" | grep -Fqx -f - "$scratch/offered"
 }
 
-# use_entries NAME URL: uses the entries of others unchanged, after checking that the declared key has
-# signed their repository.
+# use_entries NAME URL: uses the entries of others unchanged, after checking that the declared key
+# has signed their repository.
 use_entries() {
     entries=$(cat "$scratch/entries")
     if [ -s "$scratch/unverified" ]; then

@@ -23,8 +23,8 @@ normal() {
 
 # merge_json MIRRORS ORIGINAL CURRENT: prints CURRENT, with the managed keys computed from ORIGINAL
 # and the declared settings. Settings that a flag of the unit has are left out, because dockerd does
-# not start with both. In the awk code, list() returns the items of a list without those that begin with
-# `drop`, followed by `more`, without duplicates.
+# not start with both. In the awk code, list() returns the items of a list without items that begin
+# with `drop`, followed by `more`, without duplicates.
 merge_json() {
     awk -v default_runtime="$write_default" -v cgroup="$write_cgroup" -v cdi="$cdi" \
         -v data_root="$write_data_root" -v storage="$storage" -v runtime="$write_runtime" '

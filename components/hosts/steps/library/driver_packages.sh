@@ -119,9 +119,10 @@ driver_packages() {
     fi
 }
 
-# Holds all packages that must have the driver's version: the driver's packages, fabric manager, IMEX
-# and libraries. With the metapackage alone held, dnf refuses each upgrade of the system from the next
-# release on (best=True, dnf.conf(5)), or moves fabric manager away from the driver (--nobest).
+# Holds all packages that must have the driver's version: the driver's packages, fabric manager,
+# IMEX and libraries. With the metapackage alone held, dnf refuses each upgrade of the system from
+# the next release on (best=True, dnf.conf(5)), or moves fabric manager away from the driver
+# (--nobest).
 hold_driver() {
     [ "$GC_DRIVER_HOLD" != false ] || return 0
     list_installed "$scratch/installed"

@@ -37,8 +37,8 @@ holder_of() {
     if [ -n "$unit" ]; then echo "unit $unit"; else echo process; fi
 }
 
-# other_holders: prints, in one line, the processes with open driver devices that a driver change does
-# not stop. A process belongs to a stopped unit also if the unit's PID file names the process.
+# other_holders: prints, in one line, the processes with open driver devices that a driver change
+# does not stop. A process belongs to a stopped unit also if the unit's PID file names the process.
 other_holders() {
     for pid in $(holding); do
         owner=$(holder_of "$pid")

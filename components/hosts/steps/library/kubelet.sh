@@ -4,8 +4,8 @@
 # --config-dir (drop-ins end in .conf and are merged in the order of their names); Kubernetes docs,
 # "Set Kubelet Parameters Via A Configuration File".
 
-# find_kubelet: sets `kubelet` to the kubelet's configuration file, and writes the kubelet's arguments
-# to the file `words`; returns false if the host has neither a kubelet unit nor that file.
+# find_kubelet: sets `kubelet` to the kubelet's configuration file, and writes the kubelet's
+# arguments to the file `words`; returns false if the host has neither a kubelet unit nor that file.
 find_kubelet() {
     find_running kubelet kubelet
     kubelet=$(flag config) || kubelet=/var/lib/kubelet/config.yaml

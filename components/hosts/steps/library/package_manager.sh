@@ -86,8 +86,8 @@ refresh_all() {
     fi || note "not every repository of this host could be read: $(log_end)"
 }
 
-# Completes an installation in which dpkg was killed, because apt refuses all work until then (apt-get(8):
-# "dpkg was interrupted" as long as there is a journal).
+# Completes an installation in which dpkg was killed, because apt refuses all work until then
+# (apt-get(8): "dpkg was interrupted" as long as there is a journal).
 end_interrupted() {
     [ "$manager" = apt ] && [ -n "$(ls -A "$root/var/lib/dpkg/updates" 2>/dev/null)" ] || return 0
     await_package_manager

@@ -1,6 +1,6 @@
 # Reads the program, arguments and environment variables of a running service. A configuration file
-# alone does not show whether the running program has read it. Sources: systemctl(1), show; systemd.service(5), "Command
-# lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
+# alone does not show whether the running program has read it. Sources: systemctl(1), show;
+# systemd.service(5), "Command lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
 
 # find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program`
 # to the path of the daemon that runs, or that the unit starts. Writes the daemon's arguments to the
@@ -24,8 +24,8 @@ find_running() {
     words_of_unit "$1" >"$scratch/words"
 }
 
-# child_words UNIT DAEMON: writes the arguments of a daemon that the service has started; fails if the
-# service has not started the daemon.
+# child_words UNIT DAEMON: writes the arguments of a daemon that the service has started; fails if
+# the service has not started the daemon.
 child_words() {
     main=$(systemctl show --property=MainPID "$1" 2>/dev/null)
     main=${main#MainPID=}
@@ -117,9 +117,9 @@ file_variables() {
         s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p'
 }
 
-# flags LONG [SHORT]: prints each value of a flag in the file `words`, one per line. The value follows
-# "=", the short flag directly, or is the next word; fails if the flag is missing. A flag without
-# a value prints an empty line. LONG is an extended regular expression.
+# flags LONG [SHORT]: prints each value of a flag in the file `words`, one per line. The value
+# follows "=", the short flag directly, or is the next word; fails if the flag is missing. A flag
+# without a value prints an empty line. LONG is an extended regular expression.
 flags() {
     awk -v long="$1" -v short="${2-}" '
         function end() { if (wanted) print ""; wanted = 0 }
