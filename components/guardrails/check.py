@@ -1,4 +1,4 @@
-"""The rule checker with access to stack files.
+"""Command that checks files against the GPU rules and can read this project's stack files.
 
 Usage: `python -m components.guardrails.check PATH…`.
 """

@@ -37,7 +37,7 @@ class GuardrailsArgs:
 
 
 def enforcement(args: GuardrailsArgs) -> Enforcement:
-    """Return how the policies act, and which namespaces they exempt.
+    """Return the settings of the policies: their action and the namespaces that they exempt.
 
     Exempt are the declared namespaces, kube-system, and the namespaces of the stack's own
     components, whose pods are privileged and see all GPUs.

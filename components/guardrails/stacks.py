@@ -16,7 +16,7 @@ from policies.rules import Context
 
 
 def context_of_document(text: str) -> Context:
-    """Return the rules' context from a stack's `gpu-cluster:cluster`.
+    """Return the context of the GPU rules from a stack's setting `gpu-cluster:cluster`.
 
     Args:
         text: The document, as JSON.
@@ -31,7 +31,7 @@ def context_of_document(text: str) -> Context:
 
 
 def context_of_stack(name: str, folder: Path) -> Context:
-    """Return the rules' context from `Pulumi.<name>.yaml` in a folder or one of its parents.
+    """Return the context of the GPU rules from `Pulumi.<name>.yaml` in a folder or its parents.
 
     Raises:
         ContextError: The file does not exist or has faults.

@@ -48,9 +48,9 @@ class HostsArgs:
         copies: Copies the script files of the steps to hosts.
         findings: Findings of the inspection, by host name.
         join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
-        after: Command that must run first, by host name. The dependency is per host, so that one
-            unreachable host does not block the undo on other hosts: the engine deletes nothing that
-            another resource depends on.
+        after: Command that must run before a host's Command, by host name. The dependency is per
+            host, so that one unreachable host does not block the undo on other hosts: the engine
+            deletes nothing that another resource depends on.
         left: Names of hosts on which somebody else is at work; their resources do not change in
             this run.
         gate: Output to wait for before the first command, without becoming a dependency in the
@@ -214,7 +214,7 @@ def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHos
 
 
 def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
-    """Return the resource options of a host's command.
+    """Return the resource options of a host's Command.
 
     Args:
         host: The host.
@@ -222,7 +222,7 @@ def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
     """
     if not host.in_maintenance:
         return {"ignore_changes": ignored}
-    # Nothing on the host is undone, even if the stack or the host's settings are removed.
+    # Deleting the Command of a host in maintenance undoes nothing on the host.
     return {"ignore_changes": INPUTS, "retain_on_delete": True}
 
 
@@ -240,10 +240,10 @@ def answer(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> pulumi.Output[T]:
-    """Read a value from the output that a command printed on a host.
+    """Return a value that is parsed from the output of a command on a host, as an output.
 
     Args:
-        ran: The command.
+        ran: The Command resource.
         host: Name of the host, for errors.
         channel: Parser of the output.
         *args: Arguments of the parser.
@@ -265,7 +265,7 @@ def answer(
 
 
 def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:
-    """Return a text that becomes known only after the gate's output is known."""
+    """Return the text as an output that waits for another output, the gate."""
     if gate is None:
         return text
 

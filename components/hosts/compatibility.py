@@ -79,7 +79,7 @@ def shown(numbers: Version) -> str:
 
 
 def cuda_of(image: str) -> str:
-    """Return the CUDA version in an image's tag, such as `vectoradd-cuda12.5.0`, or nothing."""
+    """Return the CUDA version in an image's tag, such as `vectoradd-cuda12.5.0`; empty if none."""
     match = re.search(r"cuda-?:?(\d+\.\d+(\.\d+)?)", image)
     return match[1] if match else ""
 

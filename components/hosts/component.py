@@ -41,7 +41,7 @@ class HostPreparation(pulumi.ComponentResource):
         def script(host: DesiredHost) -> pulumi.Input[str]:
             text = prepare_script(host, args.join_token)
             args.copies.want(host, text.bundles)
-            # Neither the state nor the preview may show the token or the script that contains it.
+            # The Pulumi state and the preview must not show this script: it contains the token.
             return pulumi.Output.secret(str(text)) if host.joins else text
 
         self.commands = host_commands(self, name, args.hosts, args, script, preparation_seconds)

@@ -34,7 +34,7 @@ class Copies:
         private_key: pulumi.Input[str],
         unreached: Mapping[str, str] | None = None,
     ) -> None:
-        """Register the hook.
+        """Register the Pulumi hook that uploads the files.
 
         Args:
             name: Name of the hook.
@@ -52,7 +52,7 @@ class Copies:
         self._binding = before_changes(name, self._before)
 
     def before(self, resource: str, hosts: Iterable[str]) -> pulumi.ResourceHookBinding:
-        """Return the hook for a resource whose commands read script files on the given hosts.
+        """Return the upload hook of a resource whose commands read script files on the given hosts.
 
         Args:
             resource: Name of the resource.
@@ -62,7 +62,7 @@ class Copies:
         return self._binding
 
     def want(self, host: DesiredHost, bundles: Iterable[Bundle]) -> None:
-        """Add the files that a declaration reads to the files that a host gets."""
+        """Add the script files that a declaration names to the files to upload to a host."""
         self._hosts[host.name] = host
         wanted = self._wanted.setdefault(host.name, {})
         wanted.update({bundle.file: bundle.text for bundle in bundles})
@@ -88,7 +88,7 @@ class Copies:
         )
 
     async def _copy(self, name: str, *, new: bool) -> None:
-        # Take a snapshot: the program may register more files while this upload runs.
+        # Copy the set of files: the program may register more files while this upload runs.
         wanted = dict(self._wanted.get(name, {}))
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return

@@ -42,7 +42,7 @@ class HostDifference:
     """Findings about hosts, each by host name.
 
     Attributes:
-        unreached: Why the inspection could not reach a host; nothing else is known of that host.
+        unreached: Why the inspection could not reach a host. Such a host has no other findings.
         prepare: Findings about the host's preparation.
         runtime: Findings about the host's container runtime.
         cluster: Findings about the host's membership in the cluster that the stack creates.
@@ -76,7 +76,7 @@ def compare(
         kubeadm: Cluster that the stack creates. None: it creates none.
         facts: Facts that the hosts reported, by host name.
         cordoned: Nodes that an interrupted run left cordoned.
-        validated: By node, the host that was prepared and validated for it in an earlier run.
+        validated: Host that an earlier run prepared and validated for a node, by node.
     """
     found: dict[str, dict[str, Findings]] = {"reboot": {}, **{phase: {} for phase in PHASES}}
     for host in hosts:
@@ -99,7 +99,7 @@ def compare(
 def desired_phases(
     host: DesiredHost, kubeadm: DesiredKubeadmCluster | None
 ) -> dict[str, Declaration | None]:
-    """Return the declaration of each phase of a host; None if the host must not have the phase."""
+    """Return the script of each phase of a host; None for a phase that the host must not have."""
     member: Declaration | None = None
     if kubeadm is not None and host.name == kubeadm.first.name:
         member = init_script(host)
@@ -131,7 +131,7 @@ def _phase(
 
 
 def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
-    """Yield what is no longer as applied, unless an interrupted run may have caused the change."""
+    """Yield findings about drift; after an interrupted run only that the phase is unfinished."""
     if phase in seen.unfinished:
         first = phase not in seen.settings
         yield _finding(Kind.CHANGE, host, PHASES[phase], "begun", "applied", first=first)
@@ -169,7 +169,7 @@ def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
-    """Yield each setting in a host's record, in the words of findings, with its step."""
+    """Yield the name of each setting that a host records, as findings show it, and its step."""
     for name, step in every().items():
         if step.engines and host.sections.runtime.engine not in step.engines:
             continue
@@ -198,7 +198,8 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
     before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
     for name in sorted(before.keys() & after.keys()):
         if not after[name] & before[name]:
-            # A change of the declared steps already explains a change of the undeclared ones.
+            # The file with the undeclared steps' scripts changes whenever the declared steps
+            # change, so it is not a finding then.
             if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
                 continue
             was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
@@ -215,7 +216,7 @@ def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
 
 
 def _files(lines: Iterable[str]) -> dict[str, set[str]]:
-    """Return the checksums by file name; an interrupted rollout may have left two for one name."""
+    """Return the checksums by script file; after an interrupted rollout a file may have two."""
     found: dict[str, set[str]] = {}
     for line in lines:
         name, _, digest = line.rpartition("-")
@@ -224,7 +225,7 @@ def _files(lines: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _drift(host: str, what: str, seen: HostFacts) -> Finding:
-    """Return the finding for a file, or another recorded value, that is no longer as applied."""
+    """Return the finding about a file or another value that changed since the host was applied."""
     if not what.startswith("/"):
         return _finding(Kind.DRIFT, host, what, "as applied", "changed")
     now = "missing" if seen.digests.get(what) == "missing" else "another content"

@@ -1,8 +1,8 @@
 """Settings of a host whose change disrupts the pods of its node.
 
 A script contains these settings as lines `<step> <words>`. The host records the lines that it was
-last applied with (`steps/library/disruption.sh`), and the probe reports them. So the host itself
-shows which changes still need a rollout, even after a run that was killed.
+last applied with (`steps/library/disruption.sh`), and the host probe reports them. So the host
+itself shows which changes still need a rollout, even after a run that was killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST = 48
 
 
 def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the lines of a script; a step that sets none of its disruptive settings has no line.
+    """Return a script's lines of disruptive settings, one for each step that has such settings.
 
     Args:
         settings: Settings of the script.
@@ -34,7 +34,7 @@ def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _word(name: str, value: str) -> str:
-    """Return one value without spaces; of a package list only the first package.
+    """Return a setting's value without spaces; of a list of packages only the first package.
 
     The versions of the other packages follow the first package's version.
     """
@@ -47,12 +47,12 @@ def _word(name: str, value: str) -> str:
 
 
 def steps(text: str) -> dict[str, str]:
-    """Return the words of each step's line, by step."""
+    """Return the words of each line `<step> <words>`, by step."""
     return {line.split(" ", 1)[0]: line.partition(" ")[2] for line in text.splitlines() if line}
 
 
 def changes(before: str, after: str) -> tuple[str, ...]:
-    """Return the differences in readable form, such as `driver 570.1 → 580.2`."""
+    """Return the differences between old and new lines as text, such as `driver 570.1 → 580.2`."""
     old, new = steps(before), steps(after)
     if UNFINISHED in old:
         return (f"unfinished change to {', '.join(new) or 'nothing'}",)
@@ -64,7 +64,7 @@ def changes(before: str, after: str) -> tuple[str, ...]:
 
 
 def _difference(old: str, new: str) -> str:
-    """Return the words that differ; the whole lines if their numbers of words differ."""
+    """Return the old and new words that differ; all words if the two lines differ in length."""
     words, others = old.split(" "), new.split(" ")
     if len(words) == len(others):
         pairs = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]

@@ -90,7 +90,7 @@ def prepare_script(
 
 
 def preparation_disrupts(host: DesiredHost) -> str:
-    """Return the lines of a host's preparation that disrupt the node's pods if they change."""
+    """Return the lines with the preparation settings whose change disrupts the node's pods."""
     steps, given = of_phase(Phase.PREPARE), prepared(host)
     kinds = {name: steps[name].disrupts for name in given}
     return disruption.lines(_merged(each.settings for each in given.values()), kinds)
@@ -115,7 +115,7 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
         "GC_PHASE": Phase.RUNTIME.value,
         **{name: value for name, value in settings.items() if name not in disrupting},
         **common(host, remove=host.sections.runtime.toolkit.remove_packages),
-        # The library already contains the default path of the runtime.
+        # The script library already has the default path of the NVIDIA container runtime.
         **{
             name: value
             for name, value in settings.items()
@@ -130,7 +130,7 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
 
 
 def runtime_disrupts(host: DesiredHost) -> str:
-    """Return the line of a host's container runtime that disrupts the node's pods if it changes."""
+    """Return the line with the runtime settings whose change disrupts the pods of the node."""
     steps, given = _runtime(host)
     settings = {
         "GC_ENGINE": host.sections.runtime.engine.value,
@@ -146,7 +146,7 @@ def runtime_seconds(host: DesiredHost) -> int:
 
 
 def run_seconds(host: DesiredHost, runs: int) -> int:
-    """Return the seconds that package manager runs may take, each with its wait for the lock."""
+    """Return the time limit in seconds of package manager runs and their waits for the lock."""
     return runs * (RUN_LIMIT + host.sections.packages.lock_seconds)
 
 

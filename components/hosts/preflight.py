@@ -1,4 +1,4 @@
-"""Checks of a host's facts against its declaration. Pure functions, no connection.
+"""Checks of a host's inspected facts against its settings. Pure functions, no connection.
 
 Every fault names the host, what was found, what was wanted and the cure. Checks that belong to one
 step are in the module of that step (`components.hosts.steps`).
@@ -36,7 +36,7 @@ Sources: RHEL 8, "Considerations in adopting RHEL 8"; Amazon Linux 2023, "Compar
 
 
 def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
-    """Return everything on a host that contradicts its declaration or will probably do harm."""
+    """Return the faults and warnings about a host whose facts don't fit its settings."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
         wanted = facts.wanted or "a host that answers"

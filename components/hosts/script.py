@@ -76,7 +76,7 @@ class Bundle:
 
 
 class Declaration(str):
-    """The text of a script, with the bundles that it reads.
+    """The text of a script for a host, with the bundles of script files that the script reads.
 
     Attributes:
         bundles: Bundles that must be on the host before the script runs.
@@ -97,7 +97,7 @@ class Declaration(str):
 
 @functools.cache
 def bundle(name: str, files: tuple[str, ...]) -> Bundle:
-    """Return the bundle of these files; each bundle is read only once."""
+    """Return the bundle of the named script files; the files are read only once (cached)."""
     return Bundle(name, files)
 
 
@@ -139,7 +139,7 @@ def header(settings: Mapping[str, str]) -> str:
 
 
 def each(name: str, rows: Sequence[Sequence[str]]) -> str:
-    """Return a shell function that calls its arguments once per row, with the row's words added."""
+    """Return a shell function that runs its arguments as a command for each row, plus its words."""
     calls = "".join(f'    "$@" {shlex.join(row)}\n' for row in rows)
     return f"{name}() {{\n{calls or '    :' + chr(10)}}}\n"
 
@@ -181,7 +181,10 @@ def words(
 
 
 def _keeping(settings: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
-    """Return the assignments that tell a host what to record; unchanged settings by name only."""
+    """Return the shell assignments with the settings that the host must record.
+
+    A setting whose recorded value is that of its variable `GC_<name>` is listed by name only.
+    """
     plain = [name for name, value in kept.items() if settings.get(f"GC_{name}") == value]
     lines = (f"{name} {value}\n" for name, value in kept.items() if name not in plain)
     return {PLAIN: " ".join(plain), WORDED: "".join(lines)}

@@ -46,7 +46,7 @@ class Given:
         settings: Shell assignments for the step's script.
         lists: Rows by the name of the shell function that lists them
             (`components.hosts.script.each`).
-        kept: The rows that a host records, if only a part of `lists` comes from the user.
+        kept: Rows that a host records, if only a part of the rows in `lists` is from the settings.
         repositories: Rows of the repositories that the step needs (function `repositories`).
         runs: How often the step may run a package manager or an installer; 0: it installs nothing.
         seconds: Seconds that the step may take in addition to these runs.
@@ -69,10 +69,11 @@ def _nothing(host: DesiredHost, facts: HostFacts) -> Iterable[Fault]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A step of a phase.
+    """A step of a host's preparation or container runtime.
 
     Attributes:
-        given: Returns the step's inputs for a host; None if the host does not declare the step.
+        given: Function that returns the step's inputs for a host; None if the host does not declare
+            the step.
         phase: Phase that the step belongs to.
         after: Name of the step that must run before this step. Empty: none.
         files: Files relative to `steps/`, without `.sh`, in order. Empty: only the step's own file.
@@ -98,7 +99,7 @@ def said(truth: bool) -> str:
 
 
 def text_of(*lines: str) -> str:
-    """Return the text of a file with these lines, marked as written by this project."""
+    """Return the text of a configuration file: a header that names the project, then the lines."""
     return "".join(f"{line}\n" for line in ("# gpu-cluster", *lines))
 
 
@@ -117,14 +118,14 @@ def repositories(step: str, declared: Repositories) -> tuple[Row, ...]:
 
 
 def places(locations: Sequence[str]) -> tuple[Row, ...]:
-    """Return one row for each location of a file."""
+    """Return one row for each location (URL) of a download."""
     return tuple((location,) for location in locations)
 
 
 def fault(
     host: DesiredHost, found: str, wanted: str, cure: str, severity: Severity = Severity.ERROR
 ) -> Fault:
-    """Return a fault of a host."""
+    """Return a fault about a host."""
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 

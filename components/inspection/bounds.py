@@ -42,10 +42,10 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def bounded(part: str, work: Awaitable[T], nothing: T) -> tuple[T, str]:
-    """Return a part's result and an empty text, or a fallback and the reason; never raise.
+    """Return the result of `work` and an empty text, or `nothing` and the error; never raise.
 
     Args:
-        part: Name of the part, for the reason.
+        part: Name of the inspected part, such as the cluster, for the error text.
         work: Awaitable that returns the result.
         nothing: Fallback if the work fails or takes longer than `LIMIT`.
     """

@@ -1,8 +1,9 @@
-"""Differences that an inspection found, for all features together.
+"""Differences between settings, last applied settings and observed state, for all features.
 
 *Change*: the desired value is not the last applied value. *Drift*: the observed value is not the
-last applied value. *Due*: nothing differs, but a proof is missing or no longer valid. Each host,
-each node and the platform's release record what they were last applied with.
+last applied value. *Due*: no setting differs, but work is left, such as a validation that is
+missing or no longer valid. Each host, each node and the GPU platform's Helm release record the
+settings that were last applied to them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class PodLoss:
     Attributes:
         node: Node that the pod runs on.
         pod: The pod.
-        loss: What happens to the pod.
-        cause: Why it happens.
+        loss: Effect on the pod: eviction, or GPUs that are no longer advertised or declared.
+        cause: Reason for the effect.
     """
 
     node: str
@@ -52,7 +53,7 @@ class Difference:
         layouts: Nodes whose MIG layout must be changed in waves.
         platform: Differences of the GPU platform and its Helm release.
         losses: Pods that are evicted or lose their GPUs, outside of rollouts.
-        groups: API groups that the cluster serves.
+        groups: API groups that the API server offers.
         unknown: Why the cluster was not inspected. Empty: it was inspected, or the inspection was
             skipped.
         context: Whether this machine's kubeconfig has the cluster's context.
@@ -82,7 +83,7 @@ class Difference:
         )
 
     def of(self, kind: Kind) -> tuple[Finding, ...]:
-        """Return the findings of one kind."""
+        """Return the findings of one kind: change, drift or due."""
         return tuple(finding for finding in self.findings if finding.kind is kind)
 
     @property

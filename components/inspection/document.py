@@ -1,4 +1,4 @@
-"""Make the change document of a cluster from the inspection result. Pure functions."""
+"""Build the change document: what a run would change in a cluster. Pure functions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _STEP = re.compile(
 
 
 def cluster_change(name: str, desired: Desired, inspection: Inspection) -> ClusterChange:
-    """Return what a run would change in one cluster.
+    """Return the change document's part about one cluster: what a run would change.
 
     Args:
         name: Name of the component `GpuCluster`.
@@ -143,7 +143,7 @@ def _files(desired: Desired, difference: Difference) -> Iterator[Statement]:
 
 
 def _notes(difference: Difference) -> Iterator[str]:
-    """Yield notes about nodes that the run skips, changes outside of waves, or must wait for."""
+    """Yield notes about skipped hosts and nodes, blocking PodDisruptionBudgets, and other hosts."""
     rollout, layouts = difference.rollout, difference.layouts
     for host, why in rollout.left.items():
         yield printable(f"host {host} left alone: {why}")
@@ -203,7 +203,7 @@ def _pools(desired: Desired, difference: Difference) -> Iterator[PoolChange]:
 def _nodes(
     desired: Desired, difference: Difference, nodes: Mapping[str, NodeGpus]
 ) -> Iterator[NodeChange]:
-    """Yield the nodes whose pool or GPUs change, that are drained or rebooted, or validated."""
+    """Yield the nodes that change pools or GPUs, or that the run drains, reboots or validates."""
     validated = {finding.name for finding in difference.validation.findings}
     outages = _outages(desired, difference)
     rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
@@ -288,7 +288,7 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
 
 
 def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]) -> Iterator[Gap]:
-    """Yield the GPUs that are unavailable for a part of the run, grouped by reason."""
+    """Yield the gaps: which GPUs are unavailable during a part of the run, and why."""
     difference = inspection.difference
     found_drivers = _drivers(desired, inspection, nodes)
     by_node = _gpus_by_node(desired, nodes)
@@ -347,7 +347,7 @@ def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus
 
 
 def _parallel(desired: Desired, nodes: int) -> int:
-    """Return on how many of some nodes an operator replaces the driver at the same time."""
+    """Return how many of `nodes` nodes get a new driver from the GPU Operator at the same time."""
     platform = desired.platform
     upgrade = platform.settings.upgrade if isinstance(platform, GpuOperator) else None
     return min(upgrade.parallel or nodes, nodes) if upgrade else 1
@@ -365,12 +365,12 @@ def _gpus_by_node(desired: Desired, nodes: Mapping[str, NodeGpus]) -> dict[str, 
 
 
 def _rollout_waves(desired: Desired, difference: Difference) -> list[Wave]:
-    """Return the waves of the hosts' rollout; the last one has the nodes behind the canary."""
+    """Return the waves of the hosts' rollout, each with the number of nodes down at a time."""
     return [(names, desired.rollout.max_unavailable) for names in plan.waves(difference.rollout)]
 
 
 def _layout_waves(desired: Desired, difference: Difference) -> list[Wave]:
-    """Return the waves of MIG layouts: nodes without pods, one node with pods, all others."""
+    """Return the waves of MIG changes: nodes without pods, one node with pods, the other nodes."""
     layouts = difference.layouts
     idle = [name for name in layouts.names if not layouts.view(name).evicts]
     busy = [name for name in layouts.names if layouts.view(name).evicts]
@@ -378,7 +378,7 @@ def _layout_waves(desired: Desired, difference: Difference) -> list[Wave]:
 
 
 def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, int]) -> int:
-    """Return the largest number of GPUs of some nodes that are gone at the same time."""
+    """Return the largest number of GPUs of the named nodes that the waves take down together."""
     chosen = set(names)
     return max(
         sum(sorted((by_node.get(n, 0) for n in wave if n in chosen), reverse=True)[:at_once])
@@ -389,11 +389,12 @@ def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, 
 def _down(
     gaps: Sequence[Gap], desired: Desired, difference: Difference, by_node: Mapping[str, int]
 ) -> Down | None:
-    """Return the sum of the gaps: the steps of a run that cause them follow each other."""
+    """Return how many GPUs the run takes down in all, and at most at the same time."""
     if not gaps:
         return None
     nodes = tuple(dict.fromkeys(name for gap in gaps for name in gap.nodes))
-    # Several causes may be one step's: the waves of a rollout have hosts with different edits.
+    # One rollout can cause several gaps, because its hosts can have different edits. So the
+    # maximum is also computed over the waves of the rollout and of the MIG changes.
     steps = [
         _at_most(nodes, waves, by_node)
         for waves in (_rollout_waves(desired, difference), _layout_waves(desired, difference))
@@ -409,7 +410,7 @@ def _down(
 def _limits(
     desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
 ) -> Iterator[Limit]:
-    """Yield the GPUs that are not down, but not usable as before either."""
+    """Yield GPUs that no step takes down, but that are left undeclared, tainted or uninspected."""
     difference = inspection.difference
     gone = {n.node: n.before for n in nodes.values() if n.was and n.before and not n.pool}
     if gone:
@@ -438,7 +439,7 @@ def _limits(
 
 
 def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
-    """Return why a node is drained: a new driver version and edited settings of its host.
+    """Return the reasons to drain a node: a new driver version, and edited settings of its host.
 
     Args:
         change: Change of the host in the rollout.
@@ -526,7 +527,7 @@ def _version(part: str, where: tuple[str, ...], was: str, now: str) -> VersionCh
 
 
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
-    """Join findings with the same text to one statement, and replace digests by words."""
+    """Return one statement for all findings with equal text; digests are replaced by words."""
     names: dict[Finding, list[str]] = {}
     for finding in map(_worded, _moves(findings)):
         named = names.setdefault(replace(finding, name=""), [])
@@ -546,7 +547,7 @@ def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
 
 
 def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings, with one about a node's old and new pool in place of two."""
+    """Yield findings; join the finding about a node's old pool and that about its new pool."""
     every = tuple(findings)
     pools = [each for each in every if (each.subject, each.what) == (Subject.NODE, "pool")]
     was = {each.name: each.was.partition(",")[0] for each in pools if each.was}
@@ -560,14 +561,14 @@ def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _told(finding: Finding) -> str:
-    """Return a change without the name of its subject, in the words of a stack file."""
+    """Return a finding as text without its host or node: `driver.version 570.1 → 580.2`."""
     if not finding.was and not finding.now:
         return finding.what
     return f"{finding.what} {finding.was or 'not declared'} → {finding.now or 'not declared'}"
 
 
 def _worded(finding: Finding) -> Finding:
-    """Return a finding with the path of its setting, and without a digest."""
+    """Return a finding that names the stack file's setting, and words in place of a digest."""
     if finding.subject is Subject.HOST and finding.what.startswith(SYSCTL):
         finding = replace(finding, what=f"system.sysctl[{finding.what.removeprefix(SYSCTL)}]")
     elif finding.subject is Subject.HOST:

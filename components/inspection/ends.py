@@ -82,7 +82,7 @@ def _versions(host: HostFacts) -> Iterable[tuple[str, str]]:
 
 
 def _nodes(members: Members, inspected: set[str], declared: str, today: date) -> Iterator[Fault]:
-    """Yield warnings about driver labels of nodes whose hosts were not inspected."""
+    """Yield warnings about drivers that labels name, for nodes whose hosts were not inspected."""
     found: dict[str, set[str]] = {}
     for labels in (labels for pool in members.values() for labels in pool):
         node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER, "")

@@ -1,4 +1,4 @@
-"""Extent of the inspection, set by an environment variable."""
+"""Parts that the inspection covers (hosts, cluster), set by an environment variable."""
 
 from __future__ import annotations
 

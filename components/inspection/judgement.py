@@ -54,11 +54,11 @@ class Inspection:
         unreachable: Parts that could not be inspected, with the reason. Empty: all parts were
             inspected.
         hosts: Facts of the inspected hosts, by name.
-        problems: Contradictions to the stack file that must stop the run.
+        problems: Faults that must stop the run, such as a host that contradicts the stack file.
         warnings: Problems that don't stop the run but will probably do harm.
         drivers: Version of the loaded driver by node, as GPU Feature Discovery reports it.
-        difference: Differences from the desired and the last applied state, and proofs that are
-            due.
+        difference: Differences from the desired and the last applied state, and nodes that must
+            be validated.
     """
 
     unreachable: str = ""
@@ -70,7 +70,7 @@ class Inspection:
 
 
 def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
-    """Return the result of checking the inspected state against the desired state.
+    """Check the inspected state against the desired state, and return the inspection's result.
 
     Args:
         desired: Desired state.
@@ -133,7 +133,7 @@ def _gone(
     facts: Mapping[str, HostFacts],
     nodes: tuple[str, ...] | None,
 ) -> Iterator[Fault]:
-    """Yield faults about hosts that have joined a cluster which no longer has their node.
+    """Yield faults for hosts that have joined the cluster although their Node no longer exists.
 
     A host that never joined is left out, because it joins in this run.
     """
@@ -193,7 +193,7 @@ def _cordoned(node: str) -> Fault:
 
 
 def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield a warning for each node whose GPUs are held by pods; only the first nodes are named."""
+    """Yield warnings about nodes that can't be validated because pods hold their GPUs."""
     for node, text in list(held.items())[:NAMED]:
         yield Fault(
             f"node {node}",
@@ -218,7 +218,7 @@ def _after(
     hosts: Iterable[DesiredHost],
     reboots: Container[str],
 ) -> ValidationDifference:
-    """Add the nodes that this run reboots, because a reboot invalidates their validation."""
+    """Return the nodes to validate, plus rebooted nodes, because a reboot ends their validation."""
     nodes = {host.node for host in hosts if host.name in reboots}
     booted = {
         pool.pool: tuple(

@@ -38,8 +38,8 @@ class NodeAtRisk:
 
     Attributes:
         taints: Taints that the run adds.
-        gpus: Number of GPUs that the node keeps for its pods. None: pods keep their GPUs.
-        cause: Why pods lose GPUs.
+        gpus: Number of GPUs that stay available to the node's pods. None: all GPUs stay.
+        cause: Reason why pods lose their GPUs.
         drained: Whether the run drains the node.
     """
 
@@ -68,8 +68,8 @@ class LossesQuestion:
 
     Attributes:
         context: Context of the kubeconfig.
-        nodes: The nodes at risk, by name.
-        claims: Whether pods get their GPUs by ResourceClaims.
+        nodes: The nodes whose pods the run may disturb, by name.
+        claims: Whether pods get their GPUs through ResourceClaims (DRA).
     """
 
     context: str
@@ -85,7 +85,7 @@ def question(
     *,
     in_container: bool = False,
 ) -> LossesQuestion:
-    """Return the nodes whose pods must be inspected, and how to inspect the pods.
+    """Return the request that names the nodes whose pods must be inspected.
 
     Args:
         context: Context of the kubeconfig.
@@ -134,7 +134,7 @@ def _expels(taints: Sequence[Json]) -> bool:
 
 
 async def observe_losses(asked: LossesQuestion) -> LossesSeen:
-    """Inspect the pods on the nodes at risk."""
+    """Inspect the pods on the nodes whose pods the run may disturb."""
     if not asked.nodes:
         return LossesSeen()
     try:
@@ -169,7 +169,7 @@ def losses(
     """Return the pods that would be evicted or would lose their GPUs, by node and name.
 
     Args:
-        asked: The nodes at risk.
+        asked: The nodes whose pods the run may disturb.
         pods: All pods of these nodes, by node.
         claims: ResourceClaims of the cluster.
     """

@@ -77,7 +77,7 @@ def inspect(
 def inspected(
     desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
 ) -> Inspection:
-    """Inspect hosts and cluster, and return the result; no engine is needed.
+    """Inspect hosts and cluster, and return the result; works without the Pulumi engine.
 
     Args:
         desired: Desired state.
@@ -230,7 +230,7 @@ def with_plans(
 
 
 def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> Inspection:
-    """Return the inspection with pods that are evicted or lose their GPUs outside of rollouts."""
+    """Return the inspection plus the pods that are evicted or lose their GPUs without a rollout."""
     if not extent.has_cluster:
         return inspection
     difference = inspection.difference
@@ -255,7 +255,7 @@ def _unseen(_: list[str]) -> NodesSeen:
 
 
 def nodes_of(rollout: DesiredRollout) -> Callable[[list[str]], NodesSeen]:
-    """Return a function that inspects the nodes that change, given their names."""
+    """Return a function that gets the names of nodes and inspects these nodes in the cluster."""
 
     def ask(names: list[str]) -> NodesSeen:
         work = bounded(

@@ -106,7 +106,7 @@ async def deferrals(
 
 
 async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
-    """Return the differences of an installed platform; empty if no platform is installed."""
+    """Return the differences of the installed GPU platform's chart; empty if none is installed."""
     if wanted.release is None:
         return missing_objects(await lacking(client, wanted))
     kept = await newest(client, wanted.release)
@@ -156,7 +156,7 @@ async def observe_cluster(asked: Question) -> ClusterSeen:
 
 
 async def _observe(asked: Question) -> ClusterSeen:
-    """Inspect nodes, their validation and other objects; results before an error are kept."""
+    """Inspect nodes, their validation and other objects; after an error, return what was found."""
     seen = ClusterSeen()
     try:
         async with connect(asked.context) as client:
@@ -189,7 +189,7 @@ def _name(node: Json) -> str:
 
 
 def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
-    """Return the nodes that this program cordoned, except for MIG layout changes."""
+    """Return the nodes that this program cordoned for another reason than a MIG layout change."""
     return tuple(
         _name(node)
         for node in nodes

@@ -26,7 +26,7 @@ def planned_rollout(
     cordoned: Collection[str],
     ask: Ask,
 ) -> tuple[Plan, str]:
-    """Return the rollout's plan, and why the nodes could not be inspected.
+    """Return the plan of the rollout, and a text if its nodes could not be inspected.
 
     If nothing changes, no node is inspected.
 
@@ -63,7 +63,7 @@ def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
 def planned_mig_layouts(
     rollout: DesiredRollout, found: Mapping[str, Finding], ask: Ask
 ) -> tuple[MigLayoutsPlan, str]:
-    """Return the plan of MIG layout changes, and why the nodes could not be inspected.
+    """Return the plan of MIG layout changes, and a text if its nodes could not be inspected.
 
     If no layout changes, no node is inspected.
 

@@ -115,7 +115,7 @@ class Client:
         params: dict[str, str] | None = None,
         parse: bool = True,
     ) -> Any:
-        """Send one request, and return the parsed response, or its text if `parse` is false.
+        """Send one request; return the JSON response parsed, or as text if `parse` is false.
 
         Raises:
             Refused: The API server rejected the request; the error has its message.
@@ -247,7 +247,7 @@ async def _session(credentials: Any) -> httpx.AsyncClient:
 
 
 def _written(credentials: Any) -> Iterator[Path]:
-    """Yield the files that kr8s wrote for data in the kubeconfig or from its credential plugin."""
+    """Yield the files in which kr8s stored keys from the kubeconfig or its credential plugin."""
     if not credentials.active_context:
         return
     config = credentials.kubeconfig

@@ -28,7 +28,7 @@ _NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class IllFormed(ClusterError):
-    """A name or record that was read from the cluster is not valid."""
+    """A name or a Helm release record that was read from the cluster is not valid."""
 
 
 def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:

@@ -1,8 +1,8 @@
 """Find the kubeconfig in use and the names of its contexts, without credentials or a connection.
 
-The kubeconfig is either the one that kubectl would use, or a text that replaces it. A context
-variable holds the text, so that two clusters in one program, and hooks that run later, each keep
-their own kubeconfig.
+The kubeconfig is either the files that kubectl would use, or a text that replaces the files. A
+`contextvars` variable holds the text, so that two clusters in one program, and hooks that run
+later, each keep their own kubeconfig.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMED = 10
 
 @contextmanager
 def given(kubeconfig: str | None) -> Iterator[None]:
-    """Use this kubeconfig inside the `with` block; None means the machine's own kubeconfig."""
+    """Use a kubeconfig text inside the `with` block; None means the machine's own kubeconfig."""
     token = _GIVEN.set(kubeconfig)
     try:
         yield
@@ -53,7 +53,7 @@ def kubeconfig_files() -> list[Path]:
 
 
 def contexts(files: list[Path]) -> list[str]:
-    """Return the names of the contexts in the files; unreadable files are skipped."""
+    """Return the names of the contexts in kubeconfig files; unreadable files are skipped."""
     names: list[str] = []
     for file in files:
         try:

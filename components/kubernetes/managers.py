@@ -21,7 +21,7 @@ MANAGERS = {
     "k8s-gpushare-plugin": "Aliyun's gpushare",
     "fake-gpu-operator": "fake-gpu-operator",
 }
-# Parts of DaemonSet names with the same images that allocate no GPUs.
+# Name parts of DaemonSets that allocate no GPUs although they use an image listed above.
 _HELPERS = ("feature-discovery", "mps-control-daemon")
 _NFD_IMAGE = "node-feature-discovery"
 # Annotation of objects from this project's own charts.

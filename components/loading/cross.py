@@ -167,7 +167,7 @@ _Key = TypeVar("_Key")
 def _repeated(
     places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
 ) -> Iterator[Fault]:
-    """Yield a fault for each value that occurs at a second location."""
+    """Yield a fault for each value that two locations share but that must be unique."""
     first: dict[_Key, Location] = {}
     for (location, text), key in places:
         if key in first:

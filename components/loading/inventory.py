@@ -58,7 +58,7 @@ def _host(document: Document, pools: Mapping[str, Document], host: Document) -> 
 
 
 def _merged(document: Document, *levels: Document) -> dict[str, Any]:
-    """Return the sections that at least one level overrides, merged over all levels."""
+    """Return the sections that a pool or host overrides, merged over stack, pool and host."""
     sections = {}
     for section in OVERRIDABLE:
         given = [level[section] for level in levels if section in level]
@@ -83,7 +83,7 @@ def _over(below: Any, above: Any) -> Any:
 
 
 def _reach(ssh: object) -> dict[str, Any]:
-    """Return the keys `user`, `port` and `bastion` of an `ssh` section, if they are valid."""
+    """Return the values of `user`, `port` and `bastion` in an `ssh` section that are valid."""
     if isinstance(ssh, SshSettings):
         return {key: getattr(ssh, key) for key in REACH}
     valid = {}
@@ -134,7 +134,7 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
         for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):
             reach = level.get("ssh", {}) if level is pool else level
             leaves = {section: level[section] for section in OVERRIDABLE if section in level}
-            # A host's own port is part of its address and overrides no decision of the stack.
+            # A host's SSH port is part of its address, so it is not reported as an override.
             leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
             values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
         if values:
@@ -153,7 +153,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def own_problems(faults: list[Fault]) -> list[Fault]:
-    """Return the faults without those that a pool or a host only inherits from a higher level."""
+    """Return the faults without the copies in pools and hosts that inherit a faulty value."""
     told = {(fault.location, fault.found) for fault in faults}
 
     def inherited(fault: Fault) -> bool:

@@ -60,7 +60,7 @@ def load(document: Mapping[str, Any]) -> Cluster:
 
 
 def is_loaded(settings: object) -> bool:
-    """Check whether `load` returned this object, so that the rules between parts hold."""
+    """Check whether `load` returned this object, which has then passed all checks."""
     return _loaded.get(id(settings)) is settings
 
 
@@ -130,7 +130,7 @@ def _one(model: type[M], item: object) -> M | None:
 
 
 def _all_valid(models: Mapping[int, Model], listed: object) -> bool:
-    """Return True if every entry of a list was valid."""
+    """Return True if every entry of a list in the stack file was valid."""
     return isinstance(listed, list | tuple) and len(models) == len(listed)
 
 

@@ -59,7 +59,7 @@ def page() -> str:
 
 
 def settings() -> set[str]:
-    """Return the path of each setting, such as `pools[].nodes`; each model's settings once."""
+    """Return the path of each setting, such as `pools[].nodes`, at its model's first place."""
     return {
         _joined(section.places[0], name)
         for section in sections(cluster_schema()).values()
@@ -86,13 +86,13 @@ def sections(schema: Json) -> dict[str, Section]:
 
 
 def _with_properties(model: Json) -> Json | None:
-    """Return a model with settings of its own, which may have a short form, too; else None."""
+    """Return the schema with the model's settings, or None if the model has no settings."""
     options = (model, *model.get("anyOf", ()))
     return next((option for option in options if "properties" in option), None)
 
 
 def _references(setting: Json, ending: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the models that a setting contains, and what is between setting and model."""
+    """Yield the models in a setting, each with the path ending, such as `[]` for list items."""
     if ref := setting.get("$ref"):
         yield ref.rpartition("/")[2], ending
     for option in setting.get("anyOf", ()):
@@ -108,7 +108,7 @@ def _joined(place: str, name: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading."""
+    """Return the anchor that GitHub generates for a Markdown heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -161,13 +161,13 @@ def _section(section: Section, models: Mapping[str, Json], found: Mapping[str, S
 
 
 def _said(setting: Json, key: str) -> Any:
-    """Return a part of a setting's schema, or of the first of its alternatives that has it."""
+    """Return a key of a setting's schema, or of its first `anyOf` alternative that has the key."""
     options = (setting, *setting.get("anyOf", ()))
     return next((option[key] for option in options if key in option), None)
 
 
 def _paragraph(text: str) -> str:
-    """Return a docstring as one line for each paragraph."""
+    """Return a text with each paragraph joined to one line."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
@@ -185,7 +185,7 @@ def _default(setting: Json) -> str:
     if "default" not in setting or setting["default"] is None:
         return "none"
     value = setting["default"]
-    # The default of a section is a mapping of its settings' defaults, which stand at them.
+    # A section's default only repeats the defaults of its settings, which the page shows anyway.
     is_section = isinstance(value, dict) and value and setting.get("type") != "object"
     return "its own defaults" if is_section else _code(value)
 

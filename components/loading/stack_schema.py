@@ -18,7 +18,7 @@ _TAINT = "a taint as text: key=value:Effect or key:Effect"
 
 
 class _Generator(GenerateJsonSchema):
-    """Generator that also writes defaults that are frozen mappings."""
+    """Generator of a JSON schema that can also write defaults that are frozen mappings."""
 
     def encode_default(self, dft: Any) -> Any:
         """Return a default value as JSON."""
@@ -32,7 +32,7 @@ def cluster_schema() -> Json:
     """
     schema = Cluster.model_json_schema(by_alias=True, schema_generator=_Generator)
     models = schema["$defs"]
-    # The models read these short forms before they validate the long ones.
+    # The pydantic models convert these short forms to the long forms before validation.
     models["Taint"] = {"anyOf": [{"type": "string", "description": _TAINT}, models["Taint"]]}
     models["Host"]["required"].remove("node")
     strategies = models["PluginFlags"]["properties"]["deviceListStrategy"]

@@ -10,7 +10,7 @@ from policies.faults import Fault, fault
 
 
 def warnings(hosts: Iterable[Host], platform: Platform) -> Iterator[Fault]:
-    """Yield all warnings about the hosts and the platform."""
+    """Yield all warnings about settings of the hosts and of the GPU platform."""
     yield from _host_keys(hosts)
     yield from platform.warnings()
 

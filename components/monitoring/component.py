@@ -26,7 +26,7 @@ class MonitoringArgs:
     Attributes:
         monitoring: Settings of the monitoring.
         platform: The GPU platform.
-        groups: API groups that the cluster serves.
+        groups: API groups that the API server offers.
         registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
     """
 

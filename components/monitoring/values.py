@@ -1,4 +1,4 @@
-"""Contents of the monitoring: counters, alert rules, dashboard, and their objects. Pure functions.
+"""Objects of the GPU monitoring: counters, alert rules, dashboard, exporter. Pure functions.
 
 Sources: NVIDIA/dcgm-exporter 4.5.3-4.8.2 for the counters (etc/default-counters.csv) and the labels
 of the metrics (internal/pkg/rendermetrics); NVIDIA "XID Errors" for XIDs.
@@ -45,10 +45,10 @@ PROGRAM_XIDS = (13, 31, 43, 45)
 
 
 def counters(more: Iterable[Counter] = ()) -> str:
-    """Return the exporter's CSV file with the counters.
+    """Return the CSV file with the counters that DCGM exporter collects.
 
     Args:
-        more: Declared counters; one with the name of a default counter replaces it.
+        more: Counters of the settings; a counter replaces the default counter of the same name.
     """
     rows = {name: (kind, text) for name, kind, text in COUNTERS}
     rows |= {item.name: (str(item.kind), item.help or item.name) for item in more}
@@ -74,8 +74,8 @@ def _hardware(hot_celsius: int) -> list[Json]:
     return [
         _alert(
             "GpuXidError",
-            # The gauge keeps the last XID until another one occurs, so an alert on its value alone
-            # would never end.
+            # The XID gauge keeps its last value until another XID occurs, so an alert on its value
+            # alone would never end.
             "DCGM_FI_DEV_XID_ERRORS > 0"
             + "".join(f" != {xid}" for xid in PROGRAM_XIDS)
             + " and changes(DCGM_FI_DEV_XID_ERRORS[15m]) > 0",

@@ -98,7 +98,7 @@ class Access:
 
 
 def _read(text: str, host: str, endpoint: str) -> Access:
-    """Parse the standard output of `access_script`.
+    """Parse what the script of `access_script` printed on the control-plane host.
 
     Args:
         text: Output of the host.
@@ -106,8 +106,8 @@ def _read(text: str, host: str, endpoint: str) -> Access:
         endpoint: Declared host:port of the API server.
 
     Raises:
-        FaultError: The output isn't exactly what a control-plane host prints. The error repeats
-            nothing that may be secret.
+        FaultError: The output isn't exactly what a control-plane host prints. The error
+            contains nothing that may be secret.
     """
     line, _, kubeconfig = text.partition("\n")
     first = _FIRST_LINE.fullmatch(line)
@@ -155,8 +155,8 @@ ACCESS = Channel("access", SIZE_LIMIT, _read)
 def check_key(administrator: Administrator) -> None:
     """Check that the client key is valid and belongs to the client certificate.
 
-    If a preview reads the state, a placeholder replaces the secret key. So the key is only checked
-    when the kubeconfig is written, not when the program parses the output.
+    In a preview that reads the Pulumi state, a placeholder replaces the secret key. So the key is
+    only checked when the kubeconfig is written, not when the host's output is parsed.
 
     Raises:
         FaultError: The key is not valid or does not belong to the certificate.
@@ -188,7 +188,7 @@ def _fields(
     wanted: frozenset[str],
     optional: frozenset[str] = frozenset(),
 ) -> Mapping[str, Any]:
-    """Return a mapping after checking that it has the wanted keys and no unknown key."""
+    """Return a kubeconfig's mapping after checking that no key is missing or unknown."""
     if not isinstance(value, dict):
         raise _refused(host, f"no mapping in the place of {place}", "a mapping")
     for key in value:

@@ -50,7 +50,7 @@ class KubeadmClusterArgs:
     Attributes:
         cluster: The cluster to create.
         hosts: Access to the hosts; its field `after` has the preceding command of each host.
-        there: Whether this machine's kubeconfig has the cluster's context.
+        there: Whether the kubeconfig of the machine that runs Pulumi has the cluster's context.
     """
 
     cluster: DesiredKubeadmCluster
@@ -106,7 +106,7 @@ class KubeadmCluster(pulumi.ComponentResource):
         joined = host_commands(
             self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
             more=pulumi.ResourceOptions(depends_on=network),
-            # A new token for a new host must not change the hosts that have already joined.
+            # A new join token, created for a new host, must not change the hosts that have joined.
             kept=["stdin"],
         )  # fmt: skip
         self.nodes = {**initialized, **joined}
@@ -115,7 +115,7 @@ class KubeadmCluster(pulumi.ComponentResource):
     def _context(
         self, name: str, context: str, said: pulumi.Output[Access], there: bool
     ) -> command.local.Command:
-        """Declare the context in this machine's kubeconfig; rewrite it if the machine lacks it."""
+        """Declare the cluster's context in the local kubeconfig; a missing context is rewritten."""
         gone = Finding(
             kind=Kind.DUE,
             subject=Subject.OBJECT,
@@ -145,8 +145,8 @@ class KubeadmCluster(pulumi.ComponentResource):
     ) -> list[pulumi.Resource]:
         """Declare the network add-on.
 
-        It is marked as deleted with the control plane, so that destroying the cluster does not
-        delete it first.
+        The add-on's resources are marked as deleted with the control plane, so that destroying the
+        cluster does not delete them first.
         """
         network = cluster.init.network
         options = pulumi.ResourceOptions(
@@ -187,7 +187,7 @@ class KubeadmCluster(pulumi.ComponentResource):
 def _waiting(
     cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
 ) -> dict[str, Findings]:
-    """Return the findings that need a fresh token: about hosts that never joined."""
+    """Return the findings about hosts that never joined, which need a new join token."""
     found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
     waiting = tuple(finding for finding in found if finding.first)
     return {cluster.first.name: waiting} if waiting else {}

@@ -70,10 +70,10 @@ def join_configuration(
 def init_configuration(
     version: str, init: Init, host: DesiredHost, runtime: RuntimeSettings
 ) -> str:
-    """Return the YAML documents for `kubeadm init`.
+    """Return the configuration for `kubeadm init` as YAML documents.
 
-    They contain no secret: the placeholder `PLACE` stands for the token. Source: kubernetes v1.34
-    cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
+    The documents contain no secret: the placeholder `PLACE` stands for the bootstrap token. Source:
+    kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
 
     Args:
         version: Version of Kubernetes.

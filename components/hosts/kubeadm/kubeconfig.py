@@ -136,7 +136,7 @@ async def apply(wanted: KubeconfigRequest) -> Json:
 
 @exclusive
 async def undo(wanted: KubeconfigRequest) -> Json:
-    """Remove the context, and delete the file if nothing else is in it."""
+    """Remove the context, and delete the kubeconfig file if nothing else is in it."""
     name, file = wanted.context, path()
     ours, found = OURS + name, _read(file)
     there = _named(found, "contexts", name)
@@ -171,7 +171,7 @@ def _read(file: Path) -> Json:
 
 
 def _write(file: Path, document: Json) -> None:
-    """Write the file atomically by a rename, following a symbolic link.
+    """Write the kubeconfig file atomically by a rename, following a symbolic link.
 
     Only the owner can read the file, because it contains a key.
     """

@@ -63,7 +63,7 @@ def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Decla
 def access_script(
     host: DesiredHost, joining: Iterable[str], *, inline: bool = False
 ) -> Declaration:
-    """Return the script that prints a token and hashes, then the administrator's kubeconfig.
+    """Return the script that prints a join token, CA hashes and the administrator's kubeconfig.
 
     The script contains the names of the joining nodes, so that it runs again if a host is added.
 
@@ -83,7 +83,7 @@ def access_script(
 
 
 def member_seconds(host: DesiredHost) -> int:
-    """Return the seconds that kubeadm may take, including a reset after a run that was killed."""
+    """Return kubeadm's time limit in seconds, including a reset after a run that was killed."""
     return _init(host).timeout_seconds + RESET_LIMIT
 
 

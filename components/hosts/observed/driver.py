@@ -114,7 +114,7 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def lost(facts: HostFacts) -> tuple[str, ...]:
-    """Return the PCI addresses of listed GPUs that no longer respond on the bus.
+    """Return the PCI addresses of GPUs that no longer respond on the PCI bus.
 
     A GPU is lost if all bits of its registers read as 1, or if nvidia-smi lists only other GPUs.
     GPUs that are bound to vfio-pci don't use the NVIDIA driver and are skipped.
@@ -130,7 +130,7 @@ def lost(facts: HostFacts) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
-    """Return a PCI address with a four-digit domain, as in sysfs; nvidia-smi prints eight."""
+    """Return a PCI address with an eight-digit domain, as nvidia-smi prints it (sysfs: four)."""
     domain, _, rest = text.strip().lower().partition(":")
     return f"{domain.rjust(8, '0')[-8:]}:{rest}"
 
@@ -155,9 +155,9 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield a fault for an excluded UUID whose GPU was replaced by another GPU.
 
-    The driver ignores an unknown UUID silently. That is right for a GPU that is off the bus, but
-    UUIDs also change with a replaced board and with the cold migration of a virtual machine; then a
-    GPU runs pods although the stack file excludes it.
+    The driver ignores an unknown UUID silently. That is right for a GPU that is off the PCI bus.
+    But UUIDs also change when a board is replaced or a virtual machine is migrated cold; then the
+    GPU with the new UUID runs pods although the stack file excludes the GPU.
     """
     known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
     gone = [uuid for uuid in host.excluded_gpus if uuid not in facts.uuids]
@@ -205,12 +205,12 @@ def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
-    """Return the fault for what keeps NVIDIA's kernel modules from loading.
+    """Return the fault about a setting that keeps NVIDIA's kernel modules from loading.
 
     Args:
         host: The host.
         kind: `kept-out` if the modules never load; `not-at-boot` if no boot loads them.
-        where: The file, or the parameter of the kernel's command line.
+        where: The file or the kernel command line parameter with that setting.
     """
     never = kind == "kept-out"
     cure = (

@@ -1,7 +1,7 @@
 """Warnings about hardware and firmware settings that affect GPU jobs. Pure functions.
 
-The input is the probe's lines (`HostFacts.gpus`, `rdma`, `memory`, `rows`). A value that is not
-clearly stated there counts as unknown and causes no warning.
+The input is the output of the host probe (`HostFacts.gpus`, `rdma`, `memory`, `rows`). A value that
+the probe did not report clearly counts as unknown and causes no warning.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Gpu:
 
 
 def gpus(facts: HostFacts) -> list[Gpu]:
-    """Return the GPUs of the probe's output; skip lines with an unexpected format."""
+    """Return the GPUs that the host probe reported; skip lines with an unexpected format."""
     matches = filter(None, map(_GPU.fullmatch, facts.gpus))
     return [
         Gpu(
@@ -77,7 +77,7 @@ def _whole(text: str) -> int | None:
 
 
 def _truths(lines: tuple[str, ...], column: int, words: Mapping[str, bool]) -> list[bool]:
-    """Return the boolean values in a column of nvidia-smi's output; skip others (`[N/A]`)."""
+    """Return the boolean values in a column of nvidia-smi's output; skip values like `[N/A]`."""
     rows = (line.split(",") for line in lines)
     values = (row[column].strip().lower() for row in rows if len(row) > column)
     return [words[value] for value in values if value in words]
@@ -88,7 +88,7 @@ def _ecc(facts: HostFacts) -> list[bool]:
 
 
 def cells(facts: HostFacts) -> tuple[str, str, str, str]:
-    """Return a host's PCIe, ECC, RDMA and IOMMU cells for the table; `-` is unknown or none."""
+    """Return a host's PCIe, ECC, RDMA and IOMMU cells of the hosts' table; `-`: unknown or none."""
     seen, ecc = gpus(facts), _ecc(facts)
     links = sorted({f"x{gpu.width} {gpu.speed} GT/s" for gpu in seen if gpu.width})
     states = [line.split()[1:] for line in facts.rdma]
@@ -103,7 +103,7 @@ def cells(facts: HostFacts) -> tuple[str, str, str, str]:
 
 
 def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
-    """Return the warnings about all hosts, each text once with all hosts that it concerns."""
+    """Return the hardware warnings; hosts with the same problem share one warning."""
     hosts_by_advice: dict[tuple[str, str, str], list[str]] = {}
     for name, facts in hosts.items():
         if not facts.error:
@@ -116,7 +116,7 @@ def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
 
 
 def place(names: list[str]) -> str:
-    """Return host names as a fault shows them."""
+    """Return host names as messages show them, such as `hosts gpu-1, gpu-2`."""
     return f"host{'s' if names[1:] else ''} {shortened(names, NAMED)}"
 
 

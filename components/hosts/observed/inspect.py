@@ -83,7 +83,7 @@ async def _tunnels(
     limit: float,
     connections: contextlib.AsyncExitStack,
 ) -> dict[Endpoint, Tunnel]:
-    """Connect once to each bastion of the hosts; `connections` closes the connections."""
+    """Open one SSH connection to each bastion of the hosts; the exit stack closes it."""
 
     async def dial(bastion: Endpoint) -> Tunnel:
         try:

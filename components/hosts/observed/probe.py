@@ -1,8 +1,8 @@
-"""The probe: a script that reports facts about a host, and the parser of its output.
+"""The host probe: a script that reports facts about a host, and the parser of its output.
 
-The script only reads. It reports what the host is, and whether the files and values that each phase
-has applied are unchanged. A step's script file can extend the probe: the part of the file after
-`MARK` becomes part of the probe.
+The script changes nothing. It reports hardware and software of the host, and whether the files and
+values that each phase has applied are unchanged. A step's script file can extend the probe: the
+part of the file after `MARK` becomes part of the probe.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
 
 
 def answer(text: str) -> HostFacts:
-    """Return the facts in the complete output of a probe that has just ended.
+    """Return the facts in the complete output of a host probe that has just ended.
 
     Unknown keys are ignored, because a host may run another release's copy of the probe (`make
     probe-key`).
@@ -206,7 +206,7 @@ def _split(text: str, parts: int) -> tuple[str, ...]:
 
 
 def _devices(lines: list[str]) -> tuple[str, ...]:
-    """Return the lines in sorted order, because programs in the background print some of them."""
+    """Sort the probe's lines, because programs in the background print them in any order."""
     return tuple(sorted(lines)[:DEVICES])
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints facts about a host as key=value lines. The probe only reads; every path is prefixed by
-# GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
+# Prints facts about a host as key=value lines. The script changes nothing. Every path is prefixed by
+# GPU_CLUSTER_ROOT, which is empty on real hosts. Some keys occur several times (drift, digest).
 root=${GPU_CLUSTER_ROOT-}
 # The same PATH as in base.sh.
 PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
@@ -231,8 +231,8 @@ fabric() {
     say fabric "${its_state:-unknown} $its_version"
 }
 
-# Prints leftover=KIND DETAIL for what other installers of the driver have left. A runfile's programs
-# beside the packages of a distribution: each replaces the other's libraries (NVIDIA Driver
+# Prints leftover=KIND DETAIL for files that other installers of the driver have left. If a driver is
+# installed from both a runfile and packages, each replaces the other's libraries (NVIDIA Driver
 # Installation Guide, "Removing the driver").
 leftovers() {
     [ -z "$no_cgroups" ] || say leftover no-cgroups
@@ -241,8 +241,8 @@ leftovers() {
     ! command -v nvidia-uninstall >/dev/null 2>&1 || say leftover "runfile $(driver_package)"
 }
 
-# Prints leftover=kept-out WHERE for what keeps nvidia or nvidia_uvm from loading at all, and
-# leftover=not-at-boot WHERE for what keeps a boot from loading them by itself. Sources:
+# Prints leftover=kept-out WHERE for a setting that keeps nvidia or nvidia_uvm from loading at all,
+# and leftover=not-at-boot WHERE for one that keeps a boot from loading the module. Sources:
 # modprobe.d(5) (a file hides those of the same name in later folders; blacklist only concerns
 # loading by alias, which udev does; systemd-modules-load leaves such modules out, too); Linux,
 # Documentation/admin-guide/kernel-parameters.txt (module_blacklist).
@@ -290,7 +290,7 @@ $told_lines
 END
 }
 
-# Prints the first package with the driver's libraries; nothing if no package has any.
+# Prints the first package that contains the driver's libraries; nothing if there is no such package.
 driver_package() {
     # shellcheck disable=SC2016 # dpkg-query's own variables
     if command -v dpkg-query >/dev/null 2>&1; then
@@ -421,7 +421,7 @@ expected() {
 }
 
 # Compute the checksums of all files that the scripts wrote and of all step files, with one process.
-# Files that it can't read are missing in its output.
+# Unreadable files are missing in the output.
 kept=$root/var/lib/gpu-cluster
 end='
 '
@@ -478,7 +478,7 @@ for folder in "$kept"/*/; do
             say disrupts "$phase $line"
         done <"$folder/disrupts"
     fi
-    # The phase was interrupted while other settings, or the first ones, were being applied.
+    # A run was interrupted while it applied the phase, for the first time or with new settings.
     [ -r "$folder/settings" ] && [ ! -e "$folder/unfinished" ] || say unfinished "$phase"
     if [ -r "$folder/settings" ]; then
         say setting "$phase" # The settings may have no line.
@@ -487,7 +487,8 @@ for folder in "$kept"/*/; do
         done <"$folder/settings"
     fi
     expected "$folder/expected" "$phase"
-    # The list or a step file was deleted or changed. An undo reads only the files of this list.
+    # The file `steps` or a step file that it lists was deleted or changed. An undo reads only the
+    # files that `steps` lists.
     [ -r "$folder/steps" ] || { say drift "$phase the list of its steps" && continue; }
     while IFS= read -r step; do
         say step "$phase $step"

@@ -63,7 +63,7 @@ def table(
     facts: Mapping[str, HostFacts],
     origins: Mapping[str, Mapping[str, str]],
 ) -> str:
-    """Return the table as text, followed by the values that a pool or a host overrides.
+    """Return the table as text, followed by the settings that a pool or a host overrides.
 
     A column in which all hosts are equal is printed once, above the table, so that the table stays
     readable with many hosts. Hosts that report to be simulated are counted below the table.
@@ -85,7 +85,8 @@ def table(
     shown = [column for column in range(len(HEAD)) if column not in alike]
     bad = any(facts[host.name].error for host in seen)
     if bad and 2 not in shown:
-        shown = sorted([*shown, 2])  # Errors are in the third column.
+        # The third column of a host that could not be inspected has the error.
+        shown = sorted([*shown, 2])
     grid = [[HEAD[column] for column in shown], *([row[c] for c in shown] for row in rows)]
     widths = [max(len(line[n]) for line in grid) for n in range(len(shown))]
     if len(shown) > 1:

@@ -1,7 +1,7 @@
 """Component that reboots hosts whose preparation needs a reboot, before the runtime is configured.
 
-One Command on the engineer's machine covers the whole stack, because a connection to a host does
-not survive the reboot, and because whether a host may be down depends on the other hosts. The
+One Command on the engineer's machine covers the whole stack, because an SSH connection does
+not survive the host's reboot, and because a host may only go down if enough other hosts are up. The
 Command exists only with `reboot.when: required`, so nothing is rebooted without consent.
 """
 
@@ -52,7 +52,7 @@ def reboot_request(args: RebootArgs, private_key: str) -> RebootRequest:
 
 
 class Reboot(pulumi.ComponentResource):
-    """The reboots of all hosts: one Command, or none.
+    """The reboots of all hosts: one Command; no Command if hosts may not be rebooted.
 
     The output `done` is the Command's standard output; it is empty without a Command.
     """

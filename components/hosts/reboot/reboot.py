@@ -56,18 +56,18 @@ class RebootLimits:
 class Turns:
     """Limits how many hosts are down at a time; only one of them may be a control-plane host.
 
-    After a failure no other host gets a turn.
+    After a host has failed, no other host may go down.
     """
 
     def __init__(self, at_once: int) -> None:
-        """Create the limit for `at_once` hosts."""
+        """Create the limit: at most `at_once` hosts may be down at a time."""
         self._all = asyncio.Semaphore(at_once)
         self._control_plane = asyncio.Semaphore(1)
         self.failed = ""
 
     @contextlib.asynccontextmanager
     async def turn(self, name: str, role: Role) -> AsyncIterator[None]:
-        """Wait for a host's turn, and hold it while the context is open.
+        """Wait until a host may go down; it counts as down until the context ends.
 
         Raises:
             ClusterError: Another host has failed before.
@@ -163,9 +163,10 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
 
 @contextlib.asynccontextmanager
 async def cluster_of(rollout: DesiredRollout) -> AsyncIterator[Client | None]:
-    """Connect to the cluster.
+    """Yield a client of the cluster.
 
-    The client is None if the stack creates the cluster and this machine has no context for it yet.
+    The client is None if the stack creates the cluster and the local kubeconfig has no context of
+    the cluster yet.
     """
     if rollout.makes_cluster and not is_there(rollout.context):
         yield None

@@ -14,7 +14,7 @@ from components.hosts.step import Phase, Step
 
 @cache
 def every() -> Mapping[str, Step]:
-    """Return all steps by name, in an order in which each step follows the one in its `after`.
+    """Return all steps by name, ordered so that each step follows the step that `after` names.
 
     Raises:
         TypeError: A module has no `STEP`.

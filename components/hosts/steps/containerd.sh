@@ -16,9 +16,10 @@ dropins=/etc/containerd/conf.d
 dropin=$dropins/99-nvidia.toml
 files="$dropin $config"
 
-# Sets `engine_program`, `config` and `socket` to those of the unit's daemon. Another containerd may be
-# first on PATH, such as that of a package beside Docker's (NVIDIA/nvidia-container-toolkit#982), and
-# installers name another root file in the unit (kops: config-kops.toml).
+# Sets `engine_program`, `config` and `socket` to the program, root file and socket of the unit's
+# daemon. Another containerd may be first on PATH, such as a distribution's package in addition to
+# Docker's (NVIDIA/nvidia-container-toolkit#982), and installers name another root file in the unit
+# (kops: config-kops.toml).
 find_engine() {
     find_running "$unit" containerd
     engine_program=${running_program:-$(command -v containerd)}
@@ -87,7 +88,8 @@ needed_action() {
     fi
 }
 
-# Asks the daemon itself: its files may be right, and CRI not loaded, or another program may run.
+# Checks the running daemon over CRI: even if its files are right, the daemon may have failed to load
+# CRI, or another program may run.
 judge_applied() {
     dump "$root$config" "$scratch/applied" && judge "$scratch/applied" || {
         printf '%s\n' "its merged configuration has no nvidia runtime as wanted" >"$scratch/judgement"
@@ -104,15 +106,15 @@ judge_applied() {
     answer="CRI at $socket: containerd $version has the runtimes $(runtimes_of "$scratch/cri")"
 }
 
-# Sets `socket` to the one in the merged configuration, if no flag names it: up to version 3 in the
-# table grpc, since version 4 in the section of a plugin.
+# Sets `socket` to the socket in containerd's merged configuration, if no flag names the socket: up
+# to version 3 of the configuration it is in the table grpc, since version 4 in a plugin's section.
 find_socket() {
     [ -z "$socket" ] || return 0
     socket=$(sed -n 's/^\(grpc\|plugins\."io\.containerd\.server\.v1\.grpc"\)\.address = "\(.*\)"$/\2/p' "$scratch/applied" | tail -n 1)
     socket=${socket:-/run/containerd/containerd.sock}
 }
 
-# Prints why CRI does not answer as wanted, as the daemon says it.
+# Prints why CRI does not respond as wanted: the daemon's own error message.
 refusal() {
     if [ -s "$scratch/cri" ]; then
         echo "CRI at $socket has the runtimes $(runtimes_of "$scratch/cri"), not nvidia as wanted"
@@ -122,7 +124,8 @@ refusal() {
     echo "no CRI answers at $socket${why:+: $why}"
 }
 
-# beside NAME: prints the path of a program in the daemon's folder, or else its name.
+# beside NAME: prints the path of a program in the folder of the daemon's program; if the folder has
+# no such program, only its name.
 beside() {
     if [ -x "${engine_program%/*}/$1" ]; then echo "${engine_program%/*}/$1"; else echo "$1"; fi
 }

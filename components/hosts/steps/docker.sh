@@ -11,7 +11,8 @@ config=/etc/docker/daemon.json
 forward=/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf
 files="$config $forward"
 
-# Sets `engine_program` and `config` to those of the unit's daemon, and keeps its words.
+# Sets `engine_program` and `config` to the program and daemon.json of the unit's daemon, and keeps
+# the daemon's arguments.
 find_engine() {
     find_running "$unit" dockerd
     engine_program=${running_program:-$(command -v dockerd)}
@@ -211,7 +212,8 @@ found_member() {
     return 1
 }
 
-# found_info DEFAULT: returns true if the running daemon has the runtime, and that default.
+# found_info DEFAULT: returns true if the running dockerd has the NVIDIA runtime, and DEFAULT as its
+# default runtime.
 found_info() {
     # shellcheck disable=SC2034 # the probe prints this variable
     drifted=docker

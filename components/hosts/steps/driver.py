@@ -51,7 +51,8 @@ def driver_of(host: DesiredHost) -> DriverSettings | None:
 def _given(host: DesiredHost) -> Given | None:
     """Return the step's inputs.
 
-    The number of runs includes removing an earlier driver and building modules for two kernels.
+    The number of package manager runs includes the removal of an earlier driver and module builds
+    for two kernels.
     """
     driver = driver_of(host)
     if driver is None:
@@ -95,7 +96,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             found = f"driver {facts.driver} on the host, its module already loaded"
             yield fault(host, found, "none", cure, Severity.WARNING)
     elif driver.source is not DriverSource.PREINSTALLED:
-        pass  # The preparation installs the driver.
+        pass  # The preparation installs the declared driver, so a missing driver is no fault.
     elif facts.driver is None:
         cure = "install the driver, or declare another driver.source"
         yield fault(host, "no NVIDIA driver loaded", "a driver", cure)

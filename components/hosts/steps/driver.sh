@@ -67,8 +67,8 @@ driver_installed() {
     timeout 10 modinfo -F version "$(module_name)" 2>/dev/null | head -n 1
 }
 
-# Builds the driver's module for the running and for the pinned kernel if it exists only for another
-# kernel.
+# Builds the driver's module for the running and for the pinned kernel, if the module so far exists
+# only for another kernel.
 driver_rebuild() {
     built=$(module_name)
     for release in "$(uname -r)" ${GC_KERNEL_RELEASE-}; do

@@ -30,7 +30,8 @@ check_engine() {
         "take cri off disabled_plugins in /etc/containerd/config.toml, or remove that containerd"
 }
 
-# Also called for a host that joins a cluster with an engine of its own (kubernetes.sh).
+# Also called for a host that joins a cluster with an engine that these scripts did not install
+# (kubernetes.sh).
 cri_is_off() {
     find_running containerd containerd
     root_file=$(flag config c) || root_file=/etc/containerd/config.toml

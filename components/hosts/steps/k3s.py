@@ -1,6 +1,6 @@
 """Step that configures the NVIDIA runtime in K3s and RKE2.
 
-Both choose CDI and the cgroup driver themselves.
+K3s and RKE2 choose CDI and the cgroup driver themselves.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ require_engine() {
     esac
 }
 
-# Sets `unit` to the one of the host's units that is enabled or runs.
+# Sets `unit` to the K3s or RKE2 unit of the host that is enabled or runs.
 find_unit() {
     for unit in $units; do
         ! systemctl is-enabled --quiet "$unit" 2>/dev/null || return 0
@@ -82,7 +82,8 @@ make_wanted() {
     printf '# gpu-cluster\ndefault-runtime: nvidia\n' >"$scratch/drafts$files"
 }
 
-# A toolkit that was installed after the daemon's start is only found at the daemon's next start.
+# K3s and RKE2 find the NVIDIA Container Toolkit only when they start, so a toolkit that was
+# installed later needs a restart.
 check_wanted() {
     judge_running || action=restart
 }
@@ -91,7 +92,8 @@ needed_action() {
     action=restart
 }
 
-# Asks the containerd that the service has started, over the socket that its words name.
+# Checks over CRI the containerd that the service has started; the socket is in the arguments of
+# containerd.
 judge_running() {
     socket=$(child_words "$unit" containerd && flag address a)
     socket=${socket:-/run/k3s/containerd/containerd.sock}

@@ -163,7 +163,7 @@ boot_menu() {
 }
 
 # Prints the folder of the boot loader that the firmware started; if the firmware's variables don't
-# tell, the folder that the package of GRUB links to.
+# name the folder, prints the folder that GRUB's package links to.
 efi_folder() {
     number=$(od -An -t x1 -j 4 -N 2 "$root$efivars/BootCurrent-$global_variables" 2>/dev/null |
         tr -d '\n' | awk '{ print toupper($2 $1) }')
@@ -210,7 +210,8 @@ require_default() {
         fail "found the default '$default' in the boot menu $1; wanted '$entry', which boots $GC_KERNEL_RELEASE; look at what sets GRUB_DEFAULT in $grub_file.d, and at /etc/grub.d"
 }
 
-# The effect boot_menu is recorded before the file, so it is undone after the file.
+# Effects are undone in reverse order. The effect boot_menu is recorded before GRUB's settings file,
+# so it is undone after that file.
 undo_boot_menu() {
     : >"$state/boot-menu-pending"
 }

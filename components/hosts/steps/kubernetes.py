@@ -45,8 +45,8 @@ FailCgroupV1; CHANGELOG-1.35, SystemVerification.
 def _given(host: DesiredHost) -> Given | None:
     """Return the step's inputs.
 
-    The number of runs includes a separate run for kubeadm, which is installed before the other
-    packages.
+    The number of package manager runs includes a separate run for kubeadm, which is installed
+    before the other packages.
     """
     packages, engine = host.sections.kubernetes_packages, host.sections.runtime.engine
     join = host.join

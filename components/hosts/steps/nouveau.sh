@@ -2,8 +2,8 @@
 
 blacklist_file=/etc/modprobe.d/gpu-cluster-blacklist.conf
 
-# Copies the current boot image, so that a person can choose it in the boot menu. Only the first
-# copy has the state before these scripts. State: images (the copies).
+# Copies the current initramfs, so that a person can choose the copy in the boot menu. Only the first
+# copy is from before these scripts' changes. State: images (the copies).
 keep_initramfs() {
     release=$(uname -r)
     for image in "/boot/initrd.img-$release" "/boot/initramfs-$release.img"; do
@@ -11,7 +11,7 @@ keep_initramfs() {
         [ -f "$root$image" ] && ! file_has "$state/images" "$copy" || continue
         needed=$(du -k "$root$image" | cut -f 1)
         left=$(df -Pk "$root/boot" | awk 'NR == 2 { print $4 }')
-        # While the new image is written, it needs the same space again.
+        # The new image is written next to the old image, so it needs the same space again.
         [ "${left:-0}" -gt $((needed * 2 + 1024)) ] || {
             note "$image is not kept: found ${left:-0} KiB free in /boot; wanted $((needed * 2 + 1024))"
             continue

@@ -62,8 +62,8 @@ offered_headers() {
         head -n 1
 }
 
-# From the package that owns the kernel's image, or its modules if no package owns the image
-# (unified kernel images).
+# Takes name and version from the package that owns the kernel's image, or the kernel's modules if no
+# package owns the image (unified kernel images).
 owners_headers() {
     rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' -f "/lib/modules/$1/vmlinuz" -f "/boot/vmlinuz-$1" \
         -f "/lib/modules/$1" 2>/dev/null |

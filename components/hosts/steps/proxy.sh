@@ -24,13 +24,13 @@ apply_proxy() {
     done
 }
 
-# Prints the declared variables, one a line; their values have no spaces.
+# Prints the declared proxy variables, one per line; their values have no spaces.
 proxy_variables() {
     printf '%s' "$GC_PROXY_UNIT_TEXT" | sed -n 's/^Environment=//p' | assignments
 }
 
-# refuse_other_proxy UNIT: reports files that are read after ours and say otherwise, such as the
-# http-proxy.conf of Docker's documentation.
+# refuse_other_proxy UNIT: reports drop-ins that systemd reads after the drop-in of these scripts and
+# that set another proxy, such as the http-proxy.conf of Docker's documentation.
 refuse_other_proxy() {
     : >"$scratch/later" && : >"$scratch/unset"
     for name in $(later_drop_ins "$1"); do
@@ -42,7 +42,7 @@ refuse_other_proxy() {
             break
         done
     done
-    # Unsetting comes last, whichever file it is in.
+    # systemd applies UnsetEnvironment= last, whichever file contains it.
     for file in "$root"/etc/systemd/system/"$1".service "$root"/lib/systemd/system/"$1".service "$root"/usr/lib/systemd/system/"$1".service \
         "$root"/etc/systemd/system/"$1".service.d/*.conf "$root"/lib/systemd/system/"$1".service.d/*.conf "$root"/usr/lib/systemd/system/"$1".service.d/*.conf; do
         [ ! -f "$file" ] || sed -n 's/^UnsetEnvironment=//p' "$file" | assignments | sed "s|=.*||; s|^|${file#"$root"} |; s|\$|=|" >>"$scratch/unset"
@@ -85,7 +85,8 @@ effective() {
     done
 }
 
-# later_drop_ins UNIT: prints the names of the unit's drop-ins that are read after ours.
+# later_drop_ins UNIT: prints the names of the unit's drop-ins that systemd reads after the drop-in
+# of these scripts.
 later_drop_ins() {
     for file in "$root"/etc/systemd/system/"$1".service.d/*.conf "$root"/run/systemd/system/"$1".service.d/*.conf \
         "$root"/usr/local/lib/systemd/system/"$1".service.d/*.conf "$root"/usr/lib/systemd/system/"$1".service.d/*.conf \

@@ -51,7 +51,7 @@ swap_services() {
         done | sort -u
 }
 
-# Returns true if a line of standard input runs swapon, and not only to show what is on.
+# Returns true if a line of standard input runs swapon to turn swap on, not only to list swap.
 turns_swap_on() {
     grep '^[^#]*\<swapon\>' | grep -Evq 'swapon[[:space:]]+(-s|--show|--summary|-h|--help|-V|--version)'
 }
@@ -83,12 +83,13 @@ apply_swap() {
     fi
 }
 
-# Replaces each line of swap by one with noauto, which neither a boot nor `swapon -a` turns on. Without
-# any line of swap, systemd would turn on the swap partitions that it finds on the disk of the root
-# (systemd v257, src/gpt-auto-generator/gpt-auto-generator.c, add_partition_swap).
+# Replaces each swap line of fstab by a line with noauto, which neither a boot nor `swapon -a` turns
+# on. Without any swap line in fstab, systemd would turn on the swap partitions that it finds on the
+# disk of the root (systemd v257, src/gpt-auto-generator/gpt-auto-generator.c, add_partition_swap).
 mark_fstab() {
     [ -f "$root/etc/fstab" ] || return 0
-    # Somebody may have taken our mark off a line; our line after it is then written once.
+    # Somebody may have removed these scripts' mark from a line of fstab; the line with noauto that
+    # follows is then still written only once.
     awk 'ours != "" && $0 == ours { ours = ""; next }
         { ours = "" }
         $1 !~ /^#/ && $3 == "swap" && $4 !~ /(^|,)noauto(,|$)/ {

@@ -26,12 +26,12 @@ require_last() {
             "$1 = $2 at each boot" "take $1 out of that file, or declare that value in system.sysctl"
 }
 
-# later_sysctl KEY: prints `<file>=<value>` of the last setting of KEY that a boot applies after ours;
-# returns false if there is none. Sources: sysctl.d(5) (a file hides those of the same name in later
-# folders; explicit names win over patterns), systemd v257 src/shared/sysctl-util.c, sysctl_normalize
-# (a name whose first separator is a slash has its dots kept); Ubuntu's ufw 0.36, ufw-init, reads
-# IPT_SYSCTL when it starts. ip_forward and conf.all.forwarding are one setting (Linux,
-# Documentation/networking/ip-sysctl.rst).
+# later_sysctl KEY: prints `<file>=<value>` of the last setting of KEY that a boot applies after the
+# file of these scripts; returns false if there is no such setting. Sources: sysctl.d(5) (a file
+# hides files of the same name in later folders; explicit names win over patterns), systemd v257
+# src/shared/sysctl-util.c, sysctl_normalize (a name whose first separator is a slash has its dots
+# kept); Ubuntu's ufw 0.36, ufw-init, reads IPT_SYSCTL when it starts. ip_forward and
+# conf.all.forwarding are one setting (Linux, Documentation/networking/ip-sysctl.rst).
 later_sysctl() {
     set -- "$1"
     names=' '

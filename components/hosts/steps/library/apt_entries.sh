@@ -1,4 +1,4 @@
-# Entries of apt's sources: those of these scripts, and those of others for the same repository.
+# Entries in apt's sources: written by these scripts, or by others for the same repository.
 # Sources: sources.list(5); apt accepts one keyring per repository, however many entries it has
 # (apt-pkg/deb/debmetaindex.cc, "Conflicting values set for option").
 
@@ -38,7 +38,8 @@ find_entries() {
 }
 
 # apt_loads OURS: fails if apt refuses the host's own sources, such as a broken line of another
-# repository, or one repository with two keyrings. With our file among them, its own checks decide.
+# repository, or one repository with two keyrings. If the file OURS of these scripts exists, the
+# checks of that file find such faults instead.
 apt_loads() {
     [ ! -e "$scratch/apt-loads" ] && [ ! -e "$root$1" ] && [ -d "$root/etc/apt" ] || return 0
     bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$root/etc/apt/sources.list" \
@@ -136,8 +137,8 @@ lacks_components() {
     ! grep '/Packages[^/]*$' "$scratch/declared" | grep -Fqx -f - "$scratch/offered"
 }
 
-# use_entries NAME URL: uses other entries unchanged, after checking that the declared key has
-# signed their repository.
+# use_entries NAME URL: uses the entries of others unchanged, after checking that the declared key
+# has signed their repository.
 use_entries() {
     entries=$(cat "$scratch/entries")
     if [ -s "$scratch/unverified" ]; then

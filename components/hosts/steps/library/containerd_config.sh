@@ -44,7 +44,7 @@ top_level() {
     LC_ALL=C awk -v words="$scratch/words-of-imports" -v format="$format" -v otherwise="$scratch/otherwise" '
         function letter() { return substr(text, at, 1) }
         function to_line_end() { while (at <= size && letter() != "\n") at++ }
-        # string: passes the string that begins here, and sets `content` to its text.
+        # string: skips the string at the current position, and sets `content` to its text.
         function string(   quote, from) {
             quote = letter()
             if (substr(text, at, 3) == quote quote quote) {
@@ -58,7 +58,7 @@ top_level() {
             content = substr(text, from, at - from)
             at++
         }
-        # value: passes a value, and notes the strings of an array with their ends.
+        # value: skips a value, and records the strings of an array with their end positions.
         function value(   depth) {
             count = 0
             for (first = 0; at <= size; at++) {
@@ -79,7 +79,7 @@ top_level() {
             if (name in target) return target[name]
             return folder == "" || name ~ /^\// ? name : folder "/" name
         }
-        # imports: returns the statement with its changes.
+        # imports: returns the statement `imports = [...]` with its changes.
         function imports(begin,   n, out, last, there) {
             last = begin
             for (n = 1; n <= count; n++) {
@@ -229,9 +229,9 @@ view_without() {
 }
 
 # choose_source RESULT: writes the configuration whose CRI section nvidia-ctk copies: the root file.
-# In containerd 1.x the section of a drop-in stands for the whole section of another one, so as soon
-# as another drop-in has such a section, it is what containerd has merged. A later change of those
-# files must be copied again, so the probe watches them.
+# In containerd 1.x a drop-in's CRI section replaces the whole CRI section of other files. So if
+# another drop-in has a CRI section, the source is containerd's merged configuration. A later change
+# of these drop-ins must be copied again, so the host probe watches them.
 choose_source() {
     repeated=
     case $major in 1) find_repeated ;; esac

@@ -1,12 +1,12 @@
-# Asks a container engine over its CRI socket for the configuration that it runs with, by what
+# Reads a running container engine's configuration over its CRI socket, with programs that
 # distributions have: perl-base is essential on Debian and Ubuntu, curl comes with dnf. Sources:
 # gRPC over HTTP/2 (grpc/grpc doc/PROTOCOL-HTTP2.md); RFC 9113 and 7541; k8s.io/cri-api,
 # runtime/v1/api.proto: StatusRequest{bool verbose = 1}, StatusResponse{map info = 2}.
 
 # --- found later: the probe has this part too ---
 
-# cri_status SOCKET: prints the engine's verbose answer to Status as it comes; fails if the socket
-# does not answer, or if no CRI is behind it.
+# cri_status SOCKET: prints the raw bytes of the engine's verbose StatusResponse; fails if the socket
+# does not respond, or if its server has no CRI.
 # shellcheck disable=SC2016 # a Perl program
 cri_status() {
     if command -v perl >/dev/null 2>&1; then
@@ -47,9 +47,9 @@ cri_status() {
     fi
 }
 
-# cri_config SOCKET: prints the configuration in that answer, as `key.key value`.
+# cri_config SOCKET: prints the configuration in the engine's StatusResponse, as `key.key value`.
 cri_config() {
-    # Strings of the answer stand as they are between bytes that are no text.
+    # The response is binary protobuf; its strings are unencoded between the other bytes.
     cri_status "$1" | LC_ALL=C tr '\000-\037\177' '\n' | sed -n 's/^[^{]*\({"containerd":.*}\)[^}]*$/\1/p' |
         json_lines /dev/stdin | json_paths
 }
@@ -65,7 +65,7 @@ cri_answers() {
     printf '%s\n' "$configuration" | grep -Fqx "containerd.defaultRuntimeName \"$2\""
 }
 
-# runtimes_of FILE: prints the runtimes in a configuration that CRI gave.
+# runtimes_of FILE: prints the names of the runtimes in the output of cri_config.
 runtimes_of() {
     sed -n 's/^containerd\.runtimes\.\(.*\)\.runtimeType .*/\1/p' "$1" | paste -s -d ' ' -
 }

@@ -22,9 +22,9 @@ normal() {
 }
 
 # merge_json MIRRORS ORIGINAL CURRENT: prints CURRENT, with the managed keys computed from ORIGINAL
-# and the declared settings. What a flag of the unit says is left out, because dockerd does not start
-# with both. In the awk code, list() returns the items of a list without those that begin with
-# `drop`, followed by `more`, without duplicates.
+# and the declared settings. Settings that a flag of the unit has are left out, because dockerd does
+# not start with both. In the awk code, list() returns the items of a list without items that begin
+# with `drop`, followed by `more`, without duplicates.
 merge_json() {
     awk -v default_runtime="$write_default" -v cgroup="$write_cgroup" -v cdi="$cdi" \
         -v data_root="$write_data_root" -v storage="$storage" -v runtime="$write_runtime" '
@@ -95,8 +95,8 @@ merge_json() {
         }' "$@"
 }
 
-# Reads the flags of the daemon that daemon.json must not repeat: dockerd does not start if both say
-# the same thing, even with equal values (moby daemon/config/config.go, findConfigurationConflicts).
+# Reads the flags of dockerd that daemon.json must not repeat: dockerd does not start if a setting is
+# in both, even with equal values (moby daemon/config/config.go, findConfigurationConflicts).
 read_flags() {
     flag_data=$(flag 'data-root|graph' g) || flag_data=
     flag_storage=$(flag storage-driver s) || flag_storage=
@@ -107,7 +107,7 @@ read_flags() {
     flag_runtimes=$(flags add-runtime)
 }
 
-# Sets what daemon.json gets, and reports what a flag of the unit says otherwise.
+# Computes the settings for daemon.json, and reports flags of the unit that contradict them.
 choose_written() {
     write_default=$GC_DEFAULT_RUNTIME write_cgroup=$GC_SYSTEMD_CGROUP
     write_data_root=$GC_DOCKER_DATA_ROOT write_runtime=$GC_RUNTIME_PATH

@@ -119,9 +119,10 @@ driver_packages() {
     fi
 }
 
-# Holds all that must have the driver's version: its packages, and fabric manager, IMEX and libraries
-# beside them. With the metapackage alone held, dnf refuses each upgrade of the system from the next
-# release on (best=True, dnf.conf(5)), or moves fabric manager away from the driver (--nobest).
+# Holds all packages that must have the driver's version: the driver's packages, fabric manager,
+# IMEX and libraries. With the metapackage alone held, dnf refuses each upgrade of the system from
+# the next release on (best=True, dnf.conf(5)), or moves fabric manager away from the driver
+# (--nobest).
 hold_driver() {
     [ "$GC_DRIVER_HOLD" != false ] || return 0
     list_installed "$scratch/installed"
@@ -205,8 +206,8 @@ cuda_packages() {
         "$scratch/installed"
 }
 
-# Removes the host's driver for a driver container, whose module can't be loaded while the host's
-# is.
+# Removes the host's driver, because a driver container can't load its kernel module while the
+# host's module is loaded.
 driver_away() {
     earlier_packages >"$scratch/earlier"
     cuda_packages >>"$scratch/earlier"

@@ -63,7 +63,7 @@ driver_unload() {
     unloaded="$unloaded $users"
 }
 
-# Starts again what was stopped for a change that does not take place.
+# Starts the units again that were stopped for a driver change, if the change does not take place.
 users_again() {
     for unit in $stopped ${display_manager:+display-manager}; do
         bounded 120 systemctl start "$unit"
@@ -114,7 +114,7 @@ driver_runfile() {
 }
 
 runfile_install() {
-    # Everything that can fail without a change comes first.
+    # All steps that can fail without changing the host run first.
     have_runfile driver "$GC_DRIVER_SHA256" each_driver_location
     if [ -n "$(nouveau_loaded)" ] && ! driver_since 550.40.07; then
         # misc.c, check_for_nouveau: an installer of this age fails here and has no option to skip

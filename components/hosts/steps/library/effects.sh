@@ -1,4 +1,4 @@
-# Effects: changes by steps other than placed files, and their undo.
+# Effects: changes that steps make on a host in addition to placed files, and their undo.
 #
 # A step is a group of changes that are declared together (driver, kubernetes, ...). Its effects are
 # recorded as lines `<step> <kind> <subject>` in /var/lib/gpu-cluster/<phase>/effects, before the

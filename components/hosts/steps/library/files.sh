@@ -17,7 +17,7 @@ was_absent() {
     file_has "$state/absent" "$1"
 }
 
-# keep PATH: saves the file as it is, before its first change.
+# keep PATH: saves a copy of the file before its first change by these scripts.
 keep() {
     kept "$1" && return 0
     was_absent "$1" && return 0
@@ -86,7 +86,8 @@ put_draft() {
     did "$1"
 }
 
-# record_written PATH: records the path with $digest; the last line of a path counts.
+# record_written PATH: adds a line with $digest and the path to the file `written`; of several lines
+# for one path, the last one applies.
 record_written() {
     earlier=
     if [ -r "$state/written" ]; then

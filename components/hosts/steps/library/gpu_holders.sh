@@ -37,8 +37,8 @@ holder_of() {
     if [ -n "$unit" ]; then echo "unit $unit"; else echo process; fi
 }
 
-# other_holders: prints the holders that a change of the driver does not stop, in one line. A process
-# that can't be told apart from the units that it stops belongs to one of them by its PID file.
+# other_holders: prints, in one line, the processes with open driver devices that a driver change
+# does not stop. A process belongs to a stopped unit also if the unit's PID file names the process.
 other_holders() {
     for pid in $(holding); do
         owner=$(holder_of "$pid")

@@ -14,7 +14,7 @@ json_lines() {
             exit 1
         }
         function skip() { while (index(" \t\r\n", substr(text, at, 1)) && at <= size) at++ }
-        # token: returns the string, number or word that begins here, unchanged.
+        # token: returns the string, number or word at the current position, unchanged.
         function token(   from, letter) {
             from = at
             if (substr(text, at, 1) == "\"") {
@@ -33,7 +33,7 @@ json_lines() {
             }
             return letter
         }
-        # value INDENT: returns the lines of the value that begins here.
+        # value INDENT: returns the lines of the value at the current position.
         function value(indent,   open, key, out, item, count, n, keys, values, place) {
             if (length(indent) > 400) bad("more than 100 levels")
             skip()

@@ -4,8 +4,8 @@
 # --config-dir (drop-ins end in .conf and are merged in the order of their names); Kubernetes docs,
 # "Set Kubelet Parameters Via A Configuration File".
 
-# find_kubelet: sets `kubelet` to the configuration file, and the words to the kubelet's; returns
-# false if this host has neither a kubelet's unit nor its file.
+# find_kubelet: sets `kubelet` to the kubelet's configuration file, and writes the kubelet's
+# arguments to the file `words`; returns false if the host has neither a kubelet unit nor that file.
 find_kubelet() {
     find_running kubelet kubelet
     kubelet=$(flag config) || kubelet=/var/lib/kubelet/config.yaml
@@ -51,7 +51,7 @@ kubelet_setting() {
 
 # --- found later: the probe has this part too ---
 
-# Returns true if the kubelet that runs, or its default file, takes control groups of version 1
+# Returns true if the running kubelet, or its default configuration file, accepts cgroup v1
 # (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1).
 takes_cgroup_v1() {
     main=$(timeout 5 systemctl show --property=MainPID kubelet 2>/dev/null)

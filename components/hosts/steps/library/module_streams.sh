@@ -18,8 +18,8 @@ enable_stream() {
     did "stream $1:$2"
 }
 
-# has_module MODULE: returns true if a repository has the module; dnf 5 says nothing and ends with 0
-# if none has it. Leaves the list in the log.
+# has_module MODULE: returns true if a repository has the module; dnf 5 prints nothing and exits with
+# 0 if no repository has the module. The list of modules stays in the log.
 has_module() {
     bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list "$1" &&
         awk -v module="$1" '$1 == module { found = 1 } END { exit !found }' "$scratch/log"
@@ -45,7 +45,7 @@ undo_stream() {
         switch_stream "${1% *}" "${1#* }"
         undid "stream ${1% *}"
     fi
-    # A reset leaves a file without an enabled stream.
+    # After a reset, dnf keeps the module's file, but no stream in it is enabled.
     rm -f -- "$root/etc/dnf/modules.d/${1% *}.module"
     forget "/etc/dnf/modules.d/${1% *}.module"
 }

@@ -86,8 +86,8 @@ refresh_all() {
     fi || note "not every repository of this host could be read: $(log_end)"
 }
 
-# Completes what a killed dpkg left unfinished, because apt refuses all work until then (apt-get(8):
-# "dpkg was interrupted" as long as there is a journal).
+# Completes an installation in which dpkg was killed, because apt refuses all work until then
+# (apt-get(8): "dpkg was interrupted" as long as there is a journal).
 end_interrupted() {
     [ "$manager" = apt ] && [ -n "$(ls -A "$root/var/lib/dpkg/updates" 2>/dev/null)" ] || return 0
     await_package_manager
@@ -96,8 +96,8 @@ end_interrupted() {
     did "dpkg: ended what was interrupted"
 }
 
-# Reinstalls what a killed dnf installed, because rpm lists a package as installed before its script
-# has run.
+# Reinstalls the packages of a killed dnf, because rpm lists a package as installed before the
+# package's script has run.
 install_interrupted_again() {
     [ "$manager" = dnf ] || return 0
     list_new
@@ -182,7 +182,7 @@ install_packages() {
     done
 }
 
-# set_exact NAME[=VERSION]...: sets `exact` to the same list with the repositories' full versions.
+# set_exact NAME[=VERSION]...: sets `exact` to these packages with the repositories' full versions.
 # The package manager needs the epoch, but versions are compared without it.
 set_exact() {
     names=

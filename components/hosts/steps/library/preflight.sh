@@ -1,5 +1,5 @@
-# Requirements of a host before anything is changed on it. Each problem is reported; nothing is
-# changed.
+# Checks the requirements of a host before anything on the host is changed. The checks change nothing
+# and report all problems together.
 
 # Accepted values of ID in os-release(5).
 : "${GC_SYSTEMS:=debian ubuntu rhel rocky almalinux centos fedora amzn ol}"

@@ -34,7 +34,7 @@ upgrade() {
     each_declared upgrade
 }
 
-# each_declared KIND: calls the function of that kind of each declared step that has one.
+# each_declared KIND: calls the function <KIND>_<step> of each declared step that has one.
 each_declared() {
     check
     open_state
@@ -92,7 +92,8 @@ undo_step() {
     ! defined "undo_$1" || "undo_$1"
 }
 
-# after_steps: does work once that several steps request, also after a run that was killed before.
+# after_steps: does work that several steps requested only once, also if an earlier run was killed
+# before it did this work.
 after_steps() {
     [ -f "$state/boot-menu-pending" ] || return 0
     write_boot_menu

@@ -1,10 +1,10 @@
-# What a service runs: its program, its words, its variables. A file that a program could read says
-# nothing about the program that runs. Sources: systemctl(1), show; systemd.service(5), "Command
-# lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
+# Reads the program, arguments and environment variables of a running service. A configuration file
+# alone does not show whether the running program has read it. Sources: systemctl(1), show;
+# systemd.service(5), "Command lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
 
 # find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program`
-# to the path of the daemon that runs, or that the unit starts. Writes the daemon's words to the
-# file `words`, one a line: of the process, or of the unit as long as it does not run.
+# to the path of the daemon that runs, or that the unit starts. Writes the daemon's arguments to the
+# file `words`, one per line: the process's, or the unit's if the daemon does not run.
 # shellcheck disable=SC2034 # callers read these variables
 find_running() {
     pid='' running_program=
@@ -24,8 +24,8 @@ find_running() {
     words_of_unit "$1" >"$scratch/words"
 }
 
-# child_words UNIT DAEMON: writes the words of a daemon that the service has started; fails if there
-# is none.
+# child_words UNIT DAEMON: writes the arguments of a daemon that the service has started; fails if
+# the service has not started the daemon.
 child_words() {
     main=$(systemctl show --property=MainPID "$1" 2>/dev/null)
     main=${main#MainPID=}
@@ -40,8 +40,8 @@ child_words() {
     return 1
 }
 
-# words_of_unit UNIT: prints the words of the unit's last command but the program, one a line, with
-# its variables expanded as systemd does. The file `shown` has the unit's properties.
+# words_of_unit UNIT: prints the arguments of the unit's last command, one per line, without the
+# program and with variables expanded as systemd does. The file `shown` has the unit's properties.
 words_of_unit() {
     unit_environment "$1" >"$scratch/environment"
     sed -n 's/^ExecStart={.* ; argv\[\]=\(.*\) ; ignore_errors=.*/\1/p' "$scratch/shown" | tail -n 1 |
@@ -67,8 +67,8 @@ words_of_unit() {
             }'
 }
 
-# unit_environment UNIT: prints the variables of a unit as NAME=VALUE, the one that counts last:
-# those of the unit and its drop-ins, then those of the files that it names.
+# unit_environment UNIT: prints the variables of a unit as NAME=VALUE; a later value overrides an
+# earlier one. First come variables of the unit and its drop-ins, then those of EnvironmentFile.
 unit_environment() {
     systemctl show --property=Environment --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
     sed -n 's/^Environment=//p' "$scratch/variables" | assignments
@@ -78,7 +78,7 @@ unit_environment() {
         done
 }
 
-# assignments: prints the words of standard input, one a line, without their quotes.
+# assignments: prints the words of standard input, one per line, without their quotes.
 assignments() {
     awk '
         {
@@ -117,9 +117,9 @@ file_variables() {
         s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p'
 }
 
-# flags LONG [SHORT]: prints each value of a flag among the words, one a line, whether it is joined
-# by "=", by nothing (a short flag), or the next word; fails if the flag is not there. A flag without
-# a value prints an empty line. LONG is an extended regular expression.
+# flags LONG [SHORT]: prints each value of a flag in the file `words`, one per line. The value
+# follows "=", the short flag directly, or is the next word; fails if the flag is missing. A flag
+# without a value prints an empty line. LONG is an extended regular expression.
 flags() {
     awk -v long="$1" -v short="${2-}" '
         function end() { if (wanted) print ""; wanted = 0 }
@@ -147,8 +147,8 @@ flag() {
 
 # --- found later: the probe has this part too ---
 
-# Sets `foreign` to what runs containers on this host with an engine inside of it, which these
-# scripts do not configure: k0s, and snaps, whose programs see other files than the host's.
+# Sets `foreign` to software on this host that contains its own container engine, which these scripts
+# do not configure: k0s, and snaps, whose programs see other files than the host's.
 # shellcheck disable=SC2034 # callers read this variable
 find_foreign() {
     foreign=

@@ -42,7 +42,7 @@ apply() {
     after_start
     expect active "$unit"
     check_gpus
-    # The daemon's own answer, in the last lines of each run that changed something.
+    # Print the running daemon's configuration at the end of each run that changed something.
     [ "$changed" = 0 ] || [ -z "$answer" ] || echo "$answer"
 }
 
@@ -64,7 +64,7 @@ undo() {
     toolkit_off
 }
 
-# Names an engine that is inside of something else, before others report that none is installed.
+# Names an engine inside other software (k0s, snaps), before other checks report a missing engine.
 refuse_foreign() {
     find_foreign
     [ -z "$foreign" ] || {
@@ -122,7 +122,8 @@ remember_service() {
         mv -- "$state/draft" "$state/service" || fail "can't write $state/service"
 }
 
-# Records the stronger action: the one that an earlier run left, or the one that these files need.
+# Records the action that the daemon needs (reload or restart): the stronger of the action that an
+# earlier run left pending and the action for the files of this run.
 mark_pending() {
     if [ "$action" = none ] || file_has "$state/pending" restart; then
         return 0
@@ -231,7 +232,7 @@ restart_unit() {
         systemctl is-active --quiet "$unit"
 }
 
-# Prints the last message of a start or a check.
+# Prints the last message of a failed start or check of the daemon.
 why() {
     cat "$scratch/restart" "$scratch/judgement" 2>/dev/null | grep -v '^[[:space:]]*$' | tail -n 1
 }

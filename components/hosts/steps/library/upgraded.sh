@@ -63,7 +63,7 @@ restore_manifests() {
     for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
         [ ! -f "$root$static_pods/$name.yaml" ] || continue
         for backup in "$root"/etc/kubernetes/tmp/kubeadm-backup-manifests-*/"$name.yaml"; do
-            # The names contain the time, so the last one is the newest.
+            # The backup folders' names contain the time, so the last folder is the newest.
             [ ! -f "$backup" ] || newest_backup=$backup
         done
         [ -n "${newest_backup-}" ] || continue
