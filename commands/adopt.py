@@ -36,7 +36,7 @@ def differing(declared: Mapping[str, Any], proposal: Proposal) -> Json:
     """Return the sections of a proposal that differ from those of a stack file.
 
     A proposed pool keeps the name and the other settings of the declared pool with the same nodes,
-    and all settings if the stack already manages the nodes. Declared settings of hosts stay.
+    and all settings if the stack already manages the nodes. Declared settings of hosts are kept.
 
     Args:
         declared: Content of `gpu-cluster:cluster` in the stack file.

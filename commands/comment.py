@@ -80,12 +80,12 @@ class Request:
 
 
 def body_of(document: Document, origin: Origin) -> str | None:
-    """Return the comment about a document; None if the change needs no comment."""
+    """Return the comment about a change document; None if the change needs no comment."""
     return None if is_silent(document) else rendered(document, origin)
 
 
 def kept(forge: Forge, document: Document, origin: Origin) -> str:
-    """Create or update the comment about a document's stack; return the action as text."""
+    """Create or update the pull request's comment about the stack; return the action as text."""
     match = MARK.match(mark(document.stack, ()))
     stack = match["stack"] if match else "_"
     body = body_of(document, origin)
@@ -94,7 +94,7 @@ def kept(forge: Forge, document: Document, origin: Origin) -> str:
 
 
 def _document(stack: str, text: bytes) -> Document:
-    """Parse a change document; return it if it is about the given stack, or any stack if empty.
+    """Parse a change document and check its stack; an empty stack name accepts any stack.
 
     Raises:
         ValueError: The text is not a change document, or is about another stack.

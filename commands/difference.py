@@ -17,8 +17,8 @@ MOST = 8
 # Maximum length of a shown value in characters.
 WIDTH = 60
 
-# Inputs that only tell an operation why it runs again. They are left out of the lines because the
-# program reports the same reason as a line `drift: …`.
+# Inputs that only contain the reason why a Command runs again. They are left out of the lines
+# because the program reports the same reason as a line `drift: …`.
 TOLD = ("environment.GPU_CLUSTER_FINDING",)
 
 SECRET = ("[secret]", "4dabf18193072939515e22adb298388d")

@@ -19,7 +19,7 @@ from commands.waiting import FIRST
 from components.change.document import Operation, Problem, Resource
 from policies.printable import printable, printable_lines, shortened
 
-# Maximum number of resources with a line each; the resources beyond it are counted by type.
+# Maximum number of resources that get their own line; further resources are counted by type.
 MOST = 20
 
 # Maximum number of lines of one message, for example of the table of hosts.
@@ -28,8 +28,8 @@ MOST_LINES = 30
 # Maximum number of resources that a line "waiting … for" names.
 MOST_NAMED = 3
 
-# Messages about where the engine found the plugins that the toolchain put on PATH; users don't need
-# them.
+# Engine messages that a plugin of the toolchain was found on PATH; they are not shown, because
+# users don't need them.
 NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
 RULE = re.compile(r"\bGPU\d{3}\b")
 OBJECTS = "kubernetes:"

@@ -89,7 +89,7 @@ class EmbeddedCluster:
             there, declared = load_hardware(self.hardware_file), self.stack.cluster
             lacking = list(ranges(absent(there, declared.pools, declared.hosts)))
         except ConfigError:
-            return  # `make start` reports the faults of the hardware file.
+            return  # No message: `make start` reports the faults of the hardware file.
         if lacking:
             print(
                 f"{self.hardware_file.relative_to(ROOT)} has no {', '.join(lacking)}, declared by "

@@ -106,7 +106,7 @@ def _drop_empty_attributes(environment: dict[str, str]) -> None:
 
 
 def _tell_origins(environment: dict[str, str]) -> None:
-    """Print which parts replace official ones, so that nobody takes them for the official parts."""
+    """Print which of this project's own tools and charts replace the official ones."""
     tools = toolchain.ensure("pulumi-language-python", "pulumi-resource-command").values()
     own = [tool.name for tool in tools if tool.origin == "project's own"]
     if own:

@@ -74,7 +74,7 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
 
     Raises:
         ConfigError: The settings have other faults than missing host keys.
-        FaultError: A name is no host's.
+        FaultError: The stack file declares no host of this name.
     """
     filled: dict[str, Any] = copy.deepcopy(dict(settings))
     hosts = filled.get("hosts")
@@ -91,7 +91,7 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
 
 
 async def scan(host: Host) -> Scanned:
-    """Read the key that a host presents, without a log-in."""
+    """Scan the host key of one host, without a login."""
     if host.bastion is not None:
         why = f"behind a bastion; read {PUBLIC_KEY} on the host, and declare it as hostKey"
         return Scanned(host, why=why)
@@ -103,7 +103,7 @@ async def scan(host: Host) -> Scanned:
 
 
 async def scanned(hosts: tuple[Host, ...]) -> list[Scanned]:
-    """Scan hosts in parallel, in the order of the stack file."""
+    """Scan hosts in parallel; return the results in the order of the stack file."""
     return list(await gather(scan, hosts))
 
 
@@ -170,7 +170,7 @@ def _value(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 def line(found: Scanned) -> str:
-    """Return a host with its key's fingerprint, or with why it was not scanned."""
+    """Return a line with a host and its key's fingerprint, or why it was not scanned."""
     host = found.host
     place = f"{short(host.name)} ({printable(host.address)}:{host.port})"
     if not found.key:

@@ -87,7 +87,7 @@ def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
 
 
 def handed(desired: Desired, pools: Collection[str] = ()) -> Handed:
-    """Return which annotations and field managers a stack removes from its nodes."""
+    """Return the annotations and field managers that `make leave` removes from nodes."""
     managers = {
         pool.manager for pool in desired.scheduling.pools if not pools or pool.pool in pools
     }
@@ -165,7 +165,7 @@ class Part:
     hosts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the part as text."""
+        """Return the part of the stack as text for messages."""
         named = [f"pool {self.pool}"] if self.pool else []
         return " and ".join([*named, *(["hosts"] if self.hosts else [])]) or "the whole stack"
 

@@ -44,7 +44,7 @@ def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
 
 
 def without(resources: Resources, gone: Iterable[str]) -> Resources:
-    """Return the resources except those whose URN is in `gone`; drop dependencies on them too."""
+    """Return the state's resources without the URNs in `gone`, and without dependencies on them."""
     gone = set(gone)
     kept = []
     for resource in resources:

@@ -39,7 +39,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def shell_scripts() -> list[str]:
-    """Return the project's files that sh or bash runs: named `*.sh`, or with such a first line."""
+    """Return the project's shell files: named `*.sh`, or with a shebang of sh or bash."""
     return [name for name in project_files() if not name.startswith(ELSEWHERE) and _is_shell(name)]
 
 

@@ -83,7 +83,7 @@ def answered(options: argparse.Namespace) -> None:
 
 
 def wanted_of(options: argparse.Namespace) -> Wanted:
-    """Return what the options say about the stack.
+    """Return the settings of the new stack that the options contain.
 
     Raises:
         FaultError: An option has an invalid value.
@@ -114,7 +114,7 @@ def file_of(name: str) -> Path:
     """Return the path of a stack file that does not exist yet.
 
     Raises:
-        FaultError: The name is none of a stack, or the stack has a file.
+        FaultError: The name is not valid for a stack, or the stack already has a file.
     """
     if _NAME.fullmatch(name) is None:
         raise _bad("STACK", name, "the name of a stack: letters, digits, '-', '_' and '.'")
@@ -142,7 +142,7 @@ async def observed_of(context: str) -> ObservedCluster:
 
 
 def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKeys:
-    """Return the host keys that are known, or that are scanned if a person wants that."""
+    """Return host keys from `known_hosts` files, and scanned keys if the user wants a scan."""
     places = places_of(machines)
     trusted = known((Path(file).expanduser() for file in _KNOWN_HOSTS), places)
     # A machine behind a jump host can't be reached without a login to the jump host.
@@ -160,7 +160,7 @@ def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKey
 
 
 def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
-    """Return the stack file that the sources say.
+    """Return a stack file made from the cluster, the inventory or the answers.
 
     Raises:
         FaultError: A source can't be read, or nothing in it has GPUs.
@@ -191,7 +191,7 @@ def _of_cluster(options: argparse.Namespace, wanted: Wanted, found: Found | None
     if "pools" not in proposal.settings:
         if found is None:
             raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
-        # Nothing in the cluster shows its GPUs yet, so only the inventory says where they are.
+        # The nodes advertise no GPUs yet, so only the inventory tells which nodes have GPUs.
         wanted = replace(wanted, context=options.from_cluster)
         return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
     machines = of_nodes(observed) if found is None else found.machines
@@ -232,7 +232,7 @@ def write(file: Path, text: str) -> Cluster:
 
 
 def run(options: argparse.Namespace, answer: Answer) -> None:
-    """Write the stack file, and print what comes next.
+    """Write the stack file, and print what the user has to do next.
 
     Args:
         options: The options.
@@ -259,7 +259,7 @@ def run(options: argparse.Namespace, answer: Answer) -> None:
 
 
 def next_steps(stack: str, draft: Draft) -> list[str]:
-    """Return the lines that say what a person does next."""
+    """Return lines that tell the user what to do next."""
     key = draft.key_files[0] if draft.key_files else "~/.ssh/id_ed25519"
     quoted = key if re.fullmatch(r"[A-Za-z0-9_./~-]+", key) else shlex.quote(key)
     return [

@@ -111,7 +111,7 @@ def _taints(node: Json) -> list[str]:
 
 
 def _common(texts: list[list[str]]) -> str:
-    """Return the lines of all members; a line that only some members have gets their number."""
+    """Merge nodes' lines for one table row; add a count to lines that not all nodes have."""
     counts = Counter(line for lines in texts for line in lines)
     ordered = dict.fromkeys(line for lines in texts for line in lines)
     marks = {

@@ -173,7 +173,7 @@ def _blind(value: Any, declared: Any, public: frozenset[Any], twins: dict[str, A
 
 
 def _opaque(value: Any, public: frozenset[Any]) -> Any:
-    """Return a value of the same shape in which everything that is not public is a placeholder."""
+    """Return a copy of a secret value with placeholders for all parts that are not public."""
     if isinstance(value, dict):
         return {
             key if key in public else f"{OTHER}-{number}": _opaque(item, public)
@@ -187,7 +187,7 @@ def _opaque(value: Any, public: frozenset[Any]) -> Any:
 
 
 def _opaque_text(text: str, public: frozenset[Any]) -> str:
-    """Return a placeholder for a text; in a JSON object, keep the parts that are public."""
+    """Return a placeholder for a secret text; in a JSON object, keep the public parts."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -220,7 +220,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _at(value: Any, key: Any) -> Any:
-    """Return an item of a mapping or list; None if it has no such item."""
+    """Return the item of a mapping or list at a key or index; None if it is missing."""
     if isinstance(value, dict):
         return value.get(key)
     return value[key] if isinstance(value, list) and key < len(value) else None

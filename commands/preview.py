@@ -1,6 +1,6 @@
 """Program of `make preview`: show what `make up` would change, checked by the policy pack.
 
-It starts, stops and changes nothing, neither the cluster nor a host.
+The program changes neither the cluster nor a host, and does not start the embedded cluster.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ async def _runs(connection: asyncssh.SSHClientConnection, command: str, text: st
 
 
 async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
-    """Return what a key may do on a host in addition to running the probe; empty if nothing."""
+    """Return the permissions that a key has on a host beyond running the probe script."""
 
     async def command() -> bool:
         return await _runs(connection, _ASKED, "")

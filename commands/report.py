@@ -38,7 +38,7 @@ def figures_of(tests: Any) -> tuple[Outcome, ...]:
     """Return the results of user-defined tests in the stack's output `tests`.
 
     Raises:
-        ValueError: The output is no list of results.
+        ValueError: The output is not a list of test results.
     """
     try:
         found = TypeAdapter(list[Outcome]).validate_python(tests)
@@ -50,7 +50,7 @@ def figures_of(tests: Any) -> tuple[Outcome, ...]:
 
 
 def resting(stack: Stack) -> dict[str, str]:
-    """Return the nodes in maintenance, each with its pool; nodes of a selector have none."""
+    """Return the nodes in maintenance of pools with `nodes`, each with the pool's name."""
     pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
     found = sorted(stack.cluster.nodes_in_maintenance)
     return {name: pools[name] for name in found if name in pools}
@@ -100,7 +100,7 @@ def _document(stack: Stack) -> Document:
 
     Raises:
         OSError: The file can't be read.
-        ValueError: The file is no change document, or one of another stack.
+        ValueError: The file is not a change document, or is about another stack.
     """
     if not (given := os.environ.get("CHANGE")):
         return previewed(stack)
@@ -111,7 +111,7 @@ def _document(stack: Stack) -> Document:
 
 
 def main() -> None:
-    """Write the page, also if the preview failed; exit with 1 if it can't be made."""
+    """Write the report, also if the preview failed; exit with 1 if that is impossible."""
     stack = Stack.current()
     path = Path(os.environ.get("REPORT") or FILE.format(stack=stack.name))
     with redirect_stdout(sys.stderr), refusals():

@@ -51,13 +51,13 @@ class Stack:
         """Return the settings that the stack file declares.
 
         Raises:
-            ConfigError: All faults of the file.
+            ConfigError: The file has faults; the error lists all of them.
         """
         return load_stack_file(self.file)
 
     @property
     def _own(self) -> bool:
-        """Return whether the stack's context is of an embedded cluster: ``gpu-cluster-<name>``."""
+        """Return True if the context is an embedded cluster's: ``gpu-cluster-<name>``."""
         return self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"
 
     @property

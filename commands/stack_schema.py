@@ -11,7 +11,7 @@ SETTINGS = ROOT / "docs" / "reference" / "settings.md"
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the schema of stack files and the page of all settings."""
     SCHEMA.write_text(stack_schema(), encoding="utf-8")
     SETTINGS.parent.mkdir(exist_ok=True)
     SETTINGS.write_text(page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Program of `make status`: what drifted, is due, at fault or not validated, without the engine.
+"""Program of `make status`: report drift, faults and due work without the engine.
 
 It only reads, with the rights of a preview, so a schedule can run it. JSON=1 prints the change
 document of previews (docs/change.md). Rules and the engine's state are not looked at.
@@ -40,7 +40,7 @@ FAULT, DRIFT = 1, 2
 
 
 def key_of(desired: Desired) -> str | None:
-    """Return the SSH key for the hosts; empty if the probe's own key is used, None without a key.
+    """Return the hosts' SSH key; empty if the key of `make probe-key` is used, None without a key.
 
     A key that the stack file holds encrypted is not used: only the engine can decrypt it.
 
@@ -53,7 +53,7 @@ def key_of(desired: Desired) -> str | None:
 
 
 def incomplete(desired: Desired, inspection: Inspection, key: str | None) -> Iterator[str]:
-    """Yield why something that should be inspected was not, in one line each."""
+    """Yield a line for each omitted part of the inspection, with the reason."""
     if desired.hosts and key is None and Extent.wanted().has_hosts:
         yield str(
             Fault(
@@ -91,13 +91,13 @@ def document_of(stack: Stack) -> Document:
 
 
 def failed(stack: Stack, file: StackFile, *texts: str) -> Document:
-    """Return the document of a stack that can't be inspected at all."""
+    """Return the change document of a stack whose inspection could not start."""
     faults = tuple(Problem(text=printable_lines(text)) for text in texts)
     return judged(located(Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults), file))
 
 
 def judged(document: Document, missing: list[str] | None = None) -> Document:
-    """Return the document of `make status`, failed if something is at fault or was not inspected.
+    """Return the change document of `make status`; failed after a fault or omitted inspection.
 
     Args:
         document: What the inspection found.
@@ -119,7 +119,7 @@ def exit_code(document: Document) -> int:
 
 
 def lines(document: Document) -> Iterator[str]:
-    """Yield the lines about a document; the last one counts what was found."""
+    """Yield the lines to print about a change document; the last line counts the findings."""
     for cluster in document.clusters:
         yield from filter(None, [printable(cluster.unknown)])
         yield from statement_lines("drift", cluster.drift)
@@ -137,7 +137,7 @@ def lines(document: Document) -> Iterator[str]:
 
 
 def last_line(document: Document) -> str:
-    """Return the line that counts what was found."""
+    """Return the line that counts the findings of each kind."""
     found = document.clusters
     faults = len(document.faults) + sum(len(cluster.faults) for cluster in found)
     parts = [

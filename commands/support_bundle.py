@@ -1,4 +1,4 @@
-"""Program of `make support-bundle`: what a helper needs to see of a stack, in one archive.
+"""Program of `make support-bundle`: collect diagnostics of a stack in one archive.
 
 It only reads, with the rights of a preview. A part that can't be read is left out, and the list of
 contents says why. Secrets are left out by the mark that the engine gives them, however they are
@@ -61,7 +61,7 @@ class Entry(Model):
 
     Attributes:
         name: Name of its file.
-        what: What it shows.
+        what: Description of the part's content.
         size: Number of bytes; 0 if it is left out.
         left_out: Why it is left out. Empty: it is in the archive.
     """
@@ -92,7 +92,7 @@ class Contents(Model):
 
 @dataclass(frozen=True)
 class Part:
-    """A part to collect: name of its file, what it shows, and how its text is made."""
+    """A part to collect: its file name, a description, and the function that makes its text."""
 
     name: str
     what: str
@@ -152,7 +152,7 @@ def versions_text() -> str:
 
 
 def node_of(node: Json) -> Json:
-    """Return the fields of a node that say how it is declared, tainted and equipped."""
+    """Return the fields of a Node that describe its labels, taints and resources."""
     meta, state = node["metadata"], node.get("status") or {}
     annotations = meta.get("annotations") or {}
     return {
@@ -166,7 +166,7 @@ def node_of(node: Json) -> Json:
 
 
 def pod_of(pod: Json) -> Json:
-    """Return the fields of a pod that say where it is and how its containers do."""
+    """Return the fields of a pod that show its node and the states of its containers."""
     meta, state = pod["metadata"], pod.get("status") or {}
     return {
         "namespace": meta.get("namespace"),
@@ -199,7 +199,7 @@ def _container_state(state: Any) -> Json:
 
 
 def event_of(event: Json) -> Json:
-    """Return what an event says about which object."""
+    """Return the fields of an event: its message, and the object that it is about."""
     about = event.get("involvedObject") or {}
     return {
         "object": f"{about.get('kind')} {about.get('namespace')}/{about.get('name')}",
@@ -212,7 +212,7 @@ def event_of(event: Json) -> Json:
 
 
 def _own(items: Sequence[Json], desired: Desired) -> Iterator[Json]:
-    """Yield the objects in namespaces of the stack; work of others is nobody's business."""
+    """Yield the objects in the stack's namespaces; leave out users' workloads."""
     spaces = {space.name for space in desired.namespaces}
     return (each for each in items if each["metadata"].get("namespace") in spaces)
 
@@ -287,7 +287,7 @@ def archive(contents: Contents, files: Mapping[str, bytes]) -> bytes:
 
 
 def lines(contents: Contents) -> Iterator[str]:
-    """Yield one line per part, and what the whole is."""
+    """Yield one line per part, and a line about the whole archive."""
     for each in contents.entries:
         size = f"left out: {each.left_out}" if each.left_out else f"{each.size} bytes"
         yield f"{each.name}: {each.what}: {size}"
@@ -297,7 +297,7 @@ def lines(contents: Contents) -> Iterator[str]:
 
 
 def main() -> None:
-    """List what the archive holds, then write it, unless LIST=1 only asks for the list."""
+    """Print the archive's list of contents; write the archive unless LIST=1 is set."""
     stack = Stack.named()
     path = Path(os.environ.get("BUNDLE") or FILE.format(stack=stack.name))
     with apart() as output:

@@ -82,7 +82,7 @@ def deferred(nodes: list[dict[str, Any]]) -> list[str]:
 
 
 def shown_next(stack: Stack, lines: list[str]) -> list[str]:
-    """Return the commands to type next, in a form that works in a shell without our variables."""
+    """Return commands for the user to run next; they work in a shell without `make env`."""
     chosen = "" if stack.name == "dev" else f" STACK={shlex.quote(stack.name)}"
     shown = [f'eval "$(make env{chosen})" && {line}' for line in lines]
     if shutil.which("kubectl"):
@@ -97,7 +97,7 @@ def changed(summary: automation.UpdateSummary) -> int:
 
 
 def run(stack: Stack, answer: Answer, name: str = "up") -> None:
-    """Bring the stack up and print its nodes, tests and next commands.
+    """Create or update the stack; print its nodes, test results and commands to run next.
 
     Args:
         stack: The stack.

@@ -28,7 +28,7 @@ REPORTS = {"JUNIT": junit, "CTRF": ctrf}
 
 
 def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> str:
-    """Return the node names that a list of names and ranges stands for, separated by commas.
+    """Expand a comma-separated list of node names and ranges to node names.
 
     Args:
         text: Names and ranges such as ``gpu-[1-2]``, separated by commas; an empty text means all
@@ -59,7 +59,7 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
 
 
 def chosen_tests(text: str, tests: Collection[str]) -> str:
-    """Return the test names of a list, separated by commas.
+    """Return the test names in a comma-separated list.
 
     Args:
         text: Names of tests, separated by commas.
@@ -80,7 +80,7 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
 
 @contextmanager
 def reported(stack: str, answer: Answer) -> Iterator[None]:
-    """Write the reports that the environment asks for, also of a run that fails.
+    """Write the reports that JUNIT and CTRF name, also after a failed run.
 
     Args:
         stack: Name of the stack.

@@ -19,7 +19,8 @@ _FIELD = ("a field of DCGM in capitals", "DCGM_FI_PROF_SM_ACTIVE")
 _HELP = ("a text of at most 200 characters without commas", "Share of active SMs.")
 
 
-# Variables of the exporter that other objects of the monitoring rely on.
+# Environment variables of the DCGM exporter that a stack file must not set, because other
+# monitoring objects depend on them.
 OWN_VARIABLES = ("DCGM_EXPORTER_LISTEN", "DCGM_EXPORTER_KUBERNETES", "NODE_NAME")
 
 

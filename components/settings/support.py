@@ -67,7 +67,7 @@ class End:
     source: str
 
     def __str__(self) -> str:
-        """Return the end of support as part of a message."""
+        """Return the end of support as text that completes a message."""
         return f"support ended on {self.last} ({self.source})"
 
 

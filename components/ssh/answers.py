@@ -1,4 +1,4 @@
-"""Channels: kinds of output that the program reads from hosts, each with size limit and parser.
+"""Channels: the kinds of output read from hosts, each with a size limit and a parser.
 
 A host may have been compromised, so its output is untrusted input. The only way to the text of an
 output is a channel (`components.ssh.client.run`, `components.hosts.command.answer`), and the fuzzer
@@ -31,7 +31,7 @@ CHANNELS: dict[str, Channel[..., Any]] = {}
 
 
 class Unreadable(ValueError):
-    """Output of a host that its channel rejects. The message repeats nothing of the output."""
+    """Error: a channel rejects a host's output. The message contains no part of the output."""
 
 
 class Channel(Generic[P, T]):
@@ -41,12 +41,12 @@ class Channel(Generic[P, T]):
         """Register the channel.
 
         Args:
-            name: Name in errors and in the fuzzer.
+            name: Name of the channel in error messages and in the fuzzer.
             limit: Maximum number of characters of the text, and of bytes on the connection.
             parse: Parses the text, or raises `Unreadable`.
 
         Raises:
-            ValueError: A channel of that name exists.
+            ValueError: Another channel has this name.
         """
         if name in CHANNELS:
             raise ValueError(f"channel {name}: there are two")

@@ -67,7 +67,7 @@ class Target(Endpoint, Protocol):
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):
-    """Error of a host or bastion that presents another host key than the declared one.
+    """Error: a host or bastion presents a host key that differs from the declared one.
 
     Attributes:
         to: Address and user of the login.
@@ -82,7 +82,7 @@ class OtherHostKey(asyncssh.HostKeyNotVerifiable):
 
 
 class _Client(asyncssh.SSHClient):
-    """SSH client that records a host key other than the declared one, and trusts none."""
+    """SSH client that records an undeclared host key and rejects it."""
 
     shown = ""
 
@@ -146,7 +146,7 @@ async def connect(
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
-    """Result of a script on a host; only its channel can read the output.
+    """Result of a script on a host; the output can be read only through the script's channel.
 
     Attributes:
         status: Exit status. None: the connection ended before the script.
@@ -183,7 +183,7 @@ async def printed(
 
 
 def shell(host: Endpoint, limit: float) -> str:
-    """Return the command that runs a script from standard input, and ends it after the limit."""
+    """Return a command that runs a script from standard input and stops it after a time limit."""
     command = f"timeout -k 1 {limit:.0f} sh -s"
     return command if host.user == "root" else f"sudo -n {command}"
 
@@ -195,9 +195,10 @@ async def run(
     channel: Channel[[], T],
     opening: float | None = None,
 ) -> Answer[T]:
-    """Run a script and return its status and output; a host that prints too much is abandoned.
+    """Run a script and return its status and output; stop reading if a host prints too much.
 
-    A login with the probe's own key runs the host's copy of the probe, whatever script is sent.
+    A host can restrict an SSH key to the inspection's script (`make probe-key`). A login with this
+    key runs the host's copy of that script and ignores the argument `script`.
 
     Args:
         connection: Connection to the host.

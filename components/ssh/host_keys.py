@@ -1,4 +1,4 @@
-"""Public host keys of machines: those in files `known_hosts`, and those that machines present."""
+"""Public host keys of machines, read from `known_hosts` files or scanned from the machines."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SIZE = 16 * 1024 * 1024
 
 
 def known(files: Iterable[Path], places: Collection[Place]) -> dict[Place, str]:
-    """Return the keys that files `known_hosts` of OpenSSH have, of the best kind for each place.
+    """Return the best host key in OpenSSH's `known_hosts` files for each address and port.
 
-    Keys that a file revokes, and keys of authorities, don't count. Files that are missing, too
+    Revoked keys and keys of certificate authorities are ignored. Files that are missing, too
     large or malformed are skipped.
     """
     found: dict[Place, str] = {}
@@ -58,9 +58,10 @@ class NoHostKeyError(Exception):
 
 
 async def scanned(places: Collection[Place]) -> dict[Place, str]:
-    """Return the keys that machines present, without a login; unreachable machines have none.
+    """Scan host keys without a login and return them; skip unreachable machines.
 
-    Nothing proves that such a key is the machine's own: a person compares its fingerprint.
+    The scan does not prove that a key belongs to the machine: a person must compare the key's
+    fingerprint.
     """
     limit = asyncio.Semaphore(_PARALLEL)
 
@@ -95,7 +96,7 @@ async def presented(place: Place) -> str:
 
 
 def _best(keys: Sequence[asyncssh.SSHKey]) -> str | None:
-    """Return the key that the stack file takes, as text: Ed25519 before ECDSA before RSA."""
+    """Return the preferred key as text for the stack file: Ed25519 before ECDSA before RSA."""
     for kind in _ORDER:
         for key in keys:
             if key.get_algorithm().startswith(kind) and (text := _text(key)):
@@ -111,5 +112,5 @@ def _text(key: asyncssh.SSHKey) -> str | None:
 
 
 def fingerprint_of(key: str) -> str:
-    """Return the fingerprint of a key, as `ssh-keygen -l` prints it, with its type."""
+    """Return a key's type and fingerprint, in the form that `ssh-keygen -l` prints."""
     return fingerprint(asyncssh.import_public_key(key))

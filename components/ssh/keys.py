@@ -19,8 +19,8 @@ def read_key(private_key: str) -> asyncssh.SSHKey:
     """Return the parsed SSH private key; cached, because an RSA key with 4,096 bits takes 0.2 s.
 
     Raises:
-        asyncssh.KeyImportError, ValueError: The key can't be used. The error repeats nothing of the
-            key.
+        asyncssh.KeyImportError, ValueError: The key can't be used. The error contains no part of
+            the key.
     """
     return asyncssh.import_private_key(private_key)
 
@@ -31,7 +31,7 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
 
 
 def shortest(key: str) -> str:
-    """Return the same private key in PKCS#8 if that is shorter, as it is for Ed25519 keys.
+    """Return a private key in PKCS#8 if this format is shorter, which is so for Ed25519 keys.
 
     An Ed25519 key has 119 characters in PKCS#8 and 399 in OpenSSH's format. The shorter form is
     used because the state holds the key four times for each host. A key with a passphrase, or in

@@ -30,7 +30,7 @@ class Unreached:
         found: What happened.
         wanted: What was expected.
         cure: What to do.
-        refused: Whether the host was reached but not trusted, or rejects the login.
+        refused: Whether the host responded, but is not trusted or rejects the login.
     """
 
     found: str
@@ -45,7 +45,7 @@ def unreached(error: BaseException, to: Endpoint, limit: float) -> Unreached:
     Args:
         error: Error of the connection.
         to: Address and user of the login.
-        limit: Maximum number of seconds that the connection was given.
+        limit: Time limit of the connection in seconds.
     """
     refused = isinstance(error, REFUSED)
     if isinstance(error, OtherHostKey):

@@ -52,7 +52,7 @@ async def upload(
     limits: UploadLimits,
     gate: asyncio.Semaphore,
 ) -> Fault | None:
-    """Copy the files that a host's commands will read; return a fault, or None.
+    """Copy script files to a host; return an explanation if that fails, else None.
 
     Args:
         host: The host.
@@ -94,7 +94,7 @@ async def _send(
     files: Mapping[str, str],
     limits: UploadLimits,
 ) -> Fault | None:
-    """Copy the files over a connection; return a fault of the host, or None.
+    """Copy the files over a connection; return an explanation if the host fails, else None.
 
     One command copies all files, because SFTP needs several round trips for each file.
 
@@ -116,7 +116,7 @@ async def _send(
 def taking(files: Mapping[str, str]) -> str:
     """Return a script that creates files from texts, each text after a line with the file's name.
 
-    No text contains such a line or the final line.
+    The texts must not contain such a line or the line that ends the files.
     """
     texts = "".join(f"=== {name}\n{text}" for name, text in files.items())
     return f"{TAKE.read_text()}take_files <<'=== files'\n{texts}=== end\n=== files\n"

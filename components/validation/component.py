@@ -1,4 +1,4 @@
-"""Component that validates GPUs: it runs a kernel on each declared GPU and reports the UUIDs.
+"""Component that runs a CUDA kernel on each declared GPU and reports the UUIDs of the GPUs.
 
 The component owns a namespace, a PriorityClass, one Command per pool and, with `dra`, a
 ResourceClaimTemplate. The program `components.validation.validation` creates the pods: one for each
@@ -51,7 +51,7 @@ class ValidationArgs:
 
 
 def priority_class(name: str) -> dict[str, Any]:
-    """Return the PriorityClass of validation pods: any pod preempts them, they preempt no pod."""
+    """Return the PriorityClass of validation pods: any pod preempts them, they preempt none."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -74,7 +74,7 @@ def _with_key(pool: PoolValidation, key: pulumi.Input[str] | None) -> pulumi.Inp
 
 
 class Validation(pulumi.ComponentResource):
-    """The validation of all pools with GPUs: one Command per pool."""
+    """Pulumi component that validates all pools with GPUs by one Command per pool."""
 
     TYPE = "gpucluster:index:Validation"
 
@@ -101,7 +101,7 @@ class Validation(pulumi.ComponentResource):
                 update=line,
                 delete=command_line("validation", "forget"),
                 environment=environment,
-                # Standard error shows what the program waits for; the result is in the outputs.
+                # The program prints progress on standard error and its result on standard output.
                 logging=command.local.Logging.STDERR,
                 stdin=_with_key(pool, args.private_key),
                 add_previous_output_in_env=False,
@@ -139,7 +139,7 @@ class Validation(pulumi.ComponentResource):
         line = command_line("tests", "measure")
         environment, ignored = repair(_asked_tests())
         ran = command.local.Command(
-            f"{name}.tests",  # A pool's name contains no dot, so the names can't collide.
+            f"{name}.tests",  # A pool's name has no dot, so no pool's Command can have this name.
             create=line,
             update=line,
             environment=environment,
@@ -177,7 +177,7 @@ class Validation(pulumi.ComponentResource):
 
 
 def _asked_tests() -> Findings:
-    """Return a finding for each test that the environment variable requests."""
+    """Return a finding for each user-defined test that the environment requests."""
     return tuple(
         Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
         for name in selection.tests()

@@ -61,7 +61,7 @@ def statuses(pod: Json) -> list[Json]:
 
 
 def has_ended(pod: Json) -> bool:
-    """Return whether all validation containers have ended, whatever injected containers do."""
+    """Return whether all validation containers have ended; ignore injected sidecars."""
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return True
     ours = [
@@ -72,9 +72,9 @@ def has_ended(pod: Json) -> bool:
 
 
 def refusal(pod: Json) -> str:
-    """Return why a pod failed before its containers ran, such as at the kubelet's admission.
+    """Return why a pod failed before its containers ran, such as by the kubelet's rejection.
 
-    The result is empty if the pod did not fail in that way.
+    The result is empty if the pod's containers ran or the pod did not fail.
     """
     status = pod["status"]
     if status.get("phase") != "Failed" or any(
@@ -119,7 +119,7 @@ def _last(lines: list[str]) -> str:
 
 
 def twice(results: list[ContainerResult]) -> str:
-    """Return which devices several containers were given; empty if each container has its own."""
+    """Return text that names devices given to several containers; empty if there are none."""
     by_uuid: dict[str, list[str]] = {}
     for result in results:
         if result.uuid:

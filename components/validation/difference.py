@@ -1,4 +1,4 @@
-"""Nodes that must be validated, with the reasons. Pure functions."""
+"""Compare nodes with their validation records; report which nodes must be validated. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationDifference:
-    """Findings about the validations of nodes.
+    """Findings that say which nodes must be validated, and why.
 
     Attributes:
-        pools: Findings by pool.
+        pools: Findings by the pool's name.
     """
 
     pools: Mapping[str, Findings] = field(default_factory=dict)
@@ -35,9 +35,9 @@ class ValidationDifference:
 def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findings:
     """Return why a node's last validation is no longer valid; empty if it is valid.
 
-    A node that comes from another pool keeps its validation: the new pool takes over the record.
-    None of these findings is a drift, because a killed run of this stack may have caused the
-    change.
+    The last validation is recorded in an annotation of the Node. A node that was moved from
+    another pool keeps its validation, because its new pool takes over this record. No finding is
+    reported as drift, because an interrupted run of this stack may have caused the change.
     """
     name, kept = str(node["metadata"]["name"]), record.decode(node)
     if kept is None:

@@ -10,10 +10,10 @@ from components.validation.difference import compare, due
 
 
 async def _freed(client: Client, node: Json, pool: PoolValidation) -> str:
-    """Return a reason to validate again if GPUs that were held may be free now; else empty.
+    """Return a reason to validate a node again if GPUs that other pods used may be free now.
 
-    As long as the same pods hold the GPUs, another validation could prove nothing more, so the run
-    changes nothing.
+    The result is empty as long as the same pods use the GPUs, because another validation could
+    not reach these GPUs.
     """
     kept = record.decode(node)
     if kept is None or not kept.missing:
@@ -32,7 +32,7 @@ def _may_be_free(node: Json, pool: PoolValidation, holders: list[gpu_holders.Hol
 async def deferred(
     client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
 ) -> dict[str, str]:
-    """Return which pods hold the GPUs that no run has validated, by node.
+    """Return, by node, text about the pods that use GPUs which no run has validated.
 
     Nodes that this run validates are left out.
     """
@@ -56,7 +56,7 @@ async def deferred(
 async def findings(
     client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
 ) -> Findings:
-    """Return which nodes of a pool must be validated, and why; empty if all records are valid."""
+    """Return findings for the nodes of a pool that must be validated; empty if there are none."""
     found: list[Finding] = []
     for node in members:
         every = compare(node, pool, daemon_sets)

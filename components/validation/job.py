@@ -1,4 +1,4 @@
-"""The Job that validates a node, and what is known of it. Pure functions.
+"""The Kubernetes Job that validates a node, and its observed state. Pure functions.
 
 A Job ends by its deadline and is deleted some time later, also if the run that created it was
 killed (Kubernetes documentation, "Jobs" and "Automatic Cleanup for Finished Jobs").
@@ -30,7 +30,7 @@ KEPT_SECONDS = 3600
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedJob:
-    """What is known of a node's validation Job.
+    """Observed state of a node's validation Job.
 
     Attributes:
         job: The Job. None: the node has none.
@@ -44,12 +44,12 @@ class ObservedJob:
 
     @property
     def living(self) -> tuple[Json, ...]:
-        """Return the pods that nobody has preempted, evicted or deleted."""
+        """Return the Job's pods that were not preempted, evicted or deleted."""
         return tuple(pod for pod in self.pods if not _is_disrupted(pod))
 
 
 def _is_disrupted(pod: Json) -> bool:
-    """Return whether a pod ends because it was preempted, evicted or deleted."""
+    """Return True if a pod terminates because it was preempted, evicted or deleted."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     return bool(pod["metadata"].get("deletionTimestamp")) or any(
         condition["type"] == "DisruptionTarget" and condition["status"] == "True"
@@ -101,7 +101,7 @@ def job(pool: PoolValidation, node: Json, ask: dict[str, int]) -> Json:
 def observed(
     jobs: list[Json], pods: list[Json], refusals: dict[str, str]
 ) -> dict[str, ObservedJob]:
-    """Return what is known of each Job, by the Job's name.
+    """Return the observed state of each validation Job, by the Job's name.
 
     A pod belongs to a Job by the UID of its owner, whatever its name is.
 

@@ -84,10 +84,10 @@ class NodeCheck:
     ran: bool = False
 
     def __post_init__(self) -> None:
-        """Take over the devices of an earlier validation if its facts are still valid."""
+        """Take over validated devices from the node's record if its facts are unchanged."""
         kept = record.decode(self.node)
         if kept and not record.changes(kept, self.facts):
-            # Results under the same facts still count, so only the missing devices are requested.
+            # Recorded devices stay validated, so the Job requests only the others.
             self.devices = {} if not kept.missing else dict(kept.devices)
             self.simulated = kept.simulated and bool(self.devices)
 
@@ -98,7 +98,7 @@ class NodeCheck:
 
     @property
     def needs_node(self) -> bool:
-        """Return whether the Node must be read again: as long as no Job requests its GPUs."""
+        """Return True if the Node must be read again, as long as no Job requests its GPUs."""
         return not self.asked
 
     @property
@@ -113,7 +113,7 @@ class NodeCheck:
 
     @property
     def is_without_pod(self) -> bool:
-        """Return whether the Job has had no pod for longer than its controller usually needs."""
+        """Return True if the Job has no pod after the time in which its controller creates one."""
         late = time.monotonic() - self.since > REFUSED_SECONDS
         return bool(self.asked) and self.pod is None and late
 
@@ -130,13 +130,13 @@ class NodeCheck:
             else:
                 await self._ask()
         elif found.job is None or found.job["metadata"]["uid"] != self.uid:
-            # The Job was deleted, or another one has its name, which is deleted in the next step.
+            # The Job is gone, or another Job has its name; the next step deletes that other Job.
             self.asked = {}
         else:
             await self._follow(found.job, found)
 
     async def _follow(self, job: Json, found: ObservedJob) -> None:
-        """Judge the Job's pod if it has ended, or note what it waits for."""
+        """Evaluate the Job's pod if the pod has ended, else record what the pod waits for."""
         living = found.living
         known = self.pod["metadata"]["uid"] if self.pod else ""
         if not found.pods and not known:
@@ -144,8 +144,9 @@ class NodeCheck:
             if found.refusal and self.is_without_pod:
                 self._fail(f"its validation pod was refused: {found.refusal}")
         elif len(living) != 1 or known not in ("", living[0]["metadata"]["uid"]):
-            # The pod was preempted or evicted, so the holders of the GPUs are inspected again. Or
-            # a pod claims to be the Job's that its controller has not created; none counts then.
+            # Either the pod was preempted or evicted, so the next step checks again which pods use
+            # the GPUs. Or a pod that the Job's controller did not create names the Job as its
+            # owner; then no pod is evaluated.
             await self._withdraw()
         else:
             (self.pod,) = living
@@ -157,7 +158,7 @@ class NodeCheck:
                 await self._give_way()
 
     async def _withdraw(self) -> None:
-        """Delete the Job, which has proved nothing, so that another one may be created."""
+        """Delete a Job without a usable result, so that another Job can be created."""
         await self._remove()
         self.asked = {}
         self.rounds -= 1
@@ -240,7 +241,7 @@ class NodeCheck:
         return read_result(status, log)
 
     async def _finish(self, holders: list[gpu_holders.Holder]) -> None:
-        """Record the result on the node; devices that other pods hold are left to a later run."""
+        """Record the result on the Node; a later run validates GPUs that other pods use."""
         self.done = True
         held = [holder for holder in holders if holder.amounts]
         kept = record.decode(self.node)

@@ -1,4 +1,4 @@
-"""Access to a node for its validation: the record's annotation, and what validation pods need."""
+"""Validation records in Node annotations, and a check for objects that validation pods need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ applyJSPatch.
 
 
 async def annotate(client: Client, name: str, kept: record.ValidationRecord | None) -> None:
-    """Write a node's validation record, or remove it; ignore a node that no longer exists."""
+    """Write or remove the annotation with a node's validation record; ignore a deleted node."""
     value = record.encode(kept) if kept else None
     body = {"metadata": {"annotations": {record.RECORD: value}}}
     try:
@@ -30,7 +30,7 @@ async def annotate(client: Client, name: str, kept: record.ValidationRecord | No
 
 
 async def exchange(client: Client, node: Json, kept: record.ValidationRecord | None) -> bool:
-    """Replace or remove a node's record, unless the record has changed since the node was read.
+    """Replace or remove a node's validation record, unless it has changed since it was read.
 
     Commands of several pools run in parallel. When a node moves from one pool to another, the
     former pool's Command removes the record that it has read while the new pool's Command writes
@@ -64,7 +64,7 @@ async def exchange(client: Client, node: Json, kept: record.ValidationRecord | N
 async def can_validate(client: Client, pool: PoolValidation) -> bool:
     """Return whether the cluster has the namespace and the RuntimeClass that validation pods need.
 
-    The cluster may be new, or about to change.
+    Both may be missing in a new cluster, or if the same run is about to create them.
 
     Args:
         client: Client of the cluster.

@@ -1,4 +1,4 @@
-"""GPUs that a pool's nodes advertise and have validated, read from the Node objects. Pure."""
+"""Advertised and validated GPUs of a pool's nodes, read from Node objects. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def instances(pool: Advertised) -> int:
 
 
 def of_node(pool: Advertised, node: Json) -> Json:
-    """Return a node's GPUs: declared, advertised, computed, simulated and deferred with holders."""
+    """Return a node's numbers of GPUs: declared, advertised, validated, simulated and deferred."""
     kept = record.decode(node) or record.ValidationRecord()
     ran = min(kept.gpus(instances(pool)), pool.gpus)
     return {

@@ -84,7 +84,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
 
 
 def _limits(offer: Offer, number: int) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the suffix of each container's name and the limits by which it gets one device."""
+    """Yield each container's name suffix and the resource limits that request one device."""
     share = offer.share
     if share and number:
         yield SHARE, {name: str(amount) for name, amount in share.amounts.items()}
@@ -93,9 +93,9 @@ def _limits(offer: Offer, number: int) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def only(node: str) -> Json:
-    """Return the affinity for one node by its name, as pods of DaemonSets have it.
+    """Return a node affinity for one node's name, like that of DaemonSet pods.
 
-    Labels are not used, because they may have any value.
+    The term matches the field `metadata.name`, because a node's hostname label may differ.
     """
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [{"matchFields": [field]}]

@@ -1,7 +1,7 @@
 """Validation results as test reports that CI systems read: JUnit's XML and CTRF's JSON. Pure.
 
-A simulated kernel is no proof, so its case never counts as passed: it is skipped in JUnit, which
-has no better word, and `other` in CTRF.
+A GPU whose kernel was only simulated never counts as passed: its test case has the status `skipped`
+in JUnit, which has no closer status, and `other` in CTRF.
 
 Sources: windyroad/JUnit-Schema, JUnit.xsd; ctrf-io/ctrf, schema/ctrf.schema.json. Both formats
 require the duration of a case. The validation does not measure it, so it is 0.
@@ -29,7 +29,7 @@ LONGEST = 1000
 
 
 class Status(StrEnum):
-    """Status of a case, in CTRF's words."""
+    """Status of a test case; the values are those of CTRF."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -39,13 +39,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One case of a report: a GPU of a node, or a user-defined test on a node.
+    """Test case of a report: a GPU of a node, or a user-defined test on a node.
 
     Attributes:
         node: Name of the node.
         pool: Name of the node's pool.
         name: UUID or number of the GPU, or name of the test.
-        status: What became of the case.
+        status: Status of the case.
         message: Why the case did not pass. Empty if it passed.
         at: Time of the result, UTC, such as `2026-11-26T12:00:00Z`. Empty if unknown.
         figure: Measured value. None: nothing is measured.
@@ -61,12 +61,12 @@ class Case:
 
     @property
     def raw(self) -> str:
-        """Return the status in this project's words."""
+        """Return the status as text for this project's own output."""
         return "simulated" if self.status is Status.OTHER else self.status.value
 
 
 def cases(nodes: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]) -> list[Case]:
-    """Return the cases of a validation.
+    """Return the test cases of a validation.
 
     Args:
         nodes: Output `nodes` of the stack.
@@ -76,10 +76,10 @@ def cases(nodes: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
 
 
 def failed(message: str) -> list[Case]:
-    """Return the case of a run that failed before it had results.
+    """Return a failed test case for a run that ended without results.
 
     Args:
-        message: Last line of the run.
+        message: Last line of the run's output.
     """
     text = printable(message, LONGEST)
     return [Case(node="stack", pool="stack", name="run", status=Status.FAILED, message=text)]

@@ -1,4 +1,4 @@
-"""Nodes and tests selected by environment variables, so that no stack file must change."""
+"""Nodes and tests that the user selects by environment variables, without a new stack file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TESTS = "GPU_CLUSTER_TESTS"
 
 
 def is_asked(name: str) -> bool:
-    """Return whether a node must be validated even if its last validation is still valid."""
+    """Return True if the user requests a node's validation, even if the last one is valid."""
     asked = [name.strip() for name in os.environ.get(ASKED, "").split(",")]
     return name in asked or ALL in asked
 

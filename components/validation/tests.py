@@ -172,7 +172,7 @@ class Trial:
 
 
 async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:
-    """Return the results; until then print regularly what the tests are waiting for."""
+    """Wait for the results and return them; print regularly what the tests are waiting for."""
     while not (await asyncio.wait([running], timeout=TOLD))[0]:
         open_trials = [one for one in trials if one.waits]
         shown = open_trials[:NAMED]

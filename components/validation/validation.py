@@ -41,7 +41,7 @@ EXPLAINED = 10
 
 
 def due(node: Json, pool: PoolValidation, facts: dict[str, str]) -> bool:
-    """Return whether a node must be validated in this run."""
+    """Return True if a node must be validated in this run."""
     kept = record.decode(node)
     return (
         kept is None
@@ -68,7 +68,7 @@ class _Run:
         return pool_members(nodes, self.pool)
 
     async def jobs(self) -> dict[str, ObservedJob]:
-        """Return what is known of the pool's validation Jobs, by the Job's name."""
+        """Return the observed state of the pool's validation Jobs, by the Job's name."""
         space, selector = f"namespaces/{self.pool.namespace}", f"{POOL}={self.pool.pool}"
         jobs = await self.client.list(f"{space}/jobs", base=JOBS, labelSelector=selector)
         pods = await self.client.list(f"{space}/pods", labelSelector=selector)
@@ -170,10 +170,10 @@ async def validate(pool: PoolValidation) -> Json:
 
 
 async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[Json]:
-    """Take over valid records of nodes that come from another pool; return the pool's nodes.
+    """Take over valid records of nodes moved from another pool; return the pool's nodes.
 
-    The other pool's Command removes records that are still its own. If it removes a record at the
-    same moment, the record can't be taken over and the node is validated.
+    The other pool's Command removes records that still name that pool. If it removes a record at
+    the same moment, the record can't be taken over and the node is validated.
     """
     pool = run.pool
     moved = {}
@@ -197,7 +197,7 @@ def _with_record(node: Json, kept: record.ValidationRecord) -> Json:
 
 
 async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) -> None:
-    """Validate the named nodes of a pool, whatever their records contain.
+    """Validate the named nodes of a pool again, even if their records are valid.
 
     Raises:
         ClusterError: Not all GPUs of some nodes ran a kernel.
@@ -238,7 +238,7 @@ async def _forget_others(
 
 
 def _keeps_record(node: Json, pool: PoolValidation, members: set[str]) -> bool:
-    """Return whether a node is in this pool, or in another one that takes over its record."""
+    """Return True if a node is in this pool, or in another pool that takes over its record."""
     annotations = node["metadata"].get("annotations") or {}
     in_pools = {key for key in annotations if key.startswith(applied.PREFIX)}
     return node["metadata"]["name"] in members or bool(in_pools - {applied.PREFIX + pool.pool})

@@ -15,7 +15,7 @@ def is_unscheduled(pod: Json) -> bool:
 
 
 def reason(pod: Json, prefix: str = CONTAINER) -> str:
-    """Return what keeps a pod from running, as far as the pod itself says it.
+    """Return why a pod does not run, according to the pod's status.
 
     Args:
         pod: The pod.
@@ -46,10 +46,11 @@ def reason_without_pod(job: Json, refusal: str) -> str:
 
 
 async def explained(client: Client, pod: Json, prefix: str = CONTAINER) -> str:
-    """Return what keeps a pod from running, also by its events and logs.
+    """Return why a pod does not run, according to its status, events and logs.
 
-    Sandboxes, volumes and devices that fail show in events only: the statuses of containers are
-    `ContainerCreating` then (kubernetes v1.34.4 pkg/kubelet/kuberuntime/kuberuntime_manager.go).
+    Failures of sandboxes, volumes and devices are reported only in events: the container
+    statuses then contain just `ContainerCreating` (kubernetes v1.34.4
+    pkg/kubelet/kuberuntime/kuberuntime_manager.go).
 
     Args:
         client: Client of the cluster.
@@ -61,7 +62,7 @@ async def explained(client: Client, pod: Json, prefix: str = CONTAINER) -> str:
 
 
 def injected(pod: Json, prefix: str = CONTAINER) -> list[str]:
-    """Return the names of containers that others injected, such as a service mesh's sidecar."""
+    """Return the names of injected containers, such as a service mesh's sidecar."""
     spec = pod["spec"]
     both = [*(spec.get("initContainers") or []), *spec["containers"]]
     names = [container["name"] for container in both]

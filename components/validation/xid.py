@@ -1,7 +1,7 @@
 """XID lines of hosts: errors of a GPU that NVIDIA's driver writes to the kernel log.
 
 The lines are read over SSH from declared hosts, a few lines per host, while a validation waits and
-when it fails. A log that can't be read stops nothing.
+when it fails. A kernel log that can't be read does not fail the validation.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from components.ssh.answers import SHORT, Channel, Unreadable
 from components.ssh.client import printed
 from policies.printable import printable
 
-# A line is "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
-# src/nvidia/arch/nvalloc/unix/src/os.c).
+# Format of an XID line: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors";
+# open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/os.c).
 MARK = "NVRM: Xid"
 LINES = 3
 SCRIPT = f"dmesg 2>/dev/null | grep -a '{MARK}' | tail -n {LINES}\n"
@@ -28,7 +28,7 @@ LIMIT = 10.0
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines that `SCRIPT` printed, made safe to display.
+    """Parse output of `SCRIPT`: return the XID lines, made safe to display.
 
     Raises:
         Unreadable: The output contains other lines, or too many.

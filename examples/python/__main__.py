@@ -15,7 +15,7 @@ SETTINGS = {
     "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
 }
 
-# Whatever outputs a kubeconfig: a resource of EKS, GKE or AKS, for example.
+# Replace this by any resource that outputs a kubeconfig, such as a cluster of EKS, GKE or AKS.
 cluster = pulumi_command.local.Command(
     "cluster",
     create='cat "$CLUSTER_KUBECONFIG"',
@@ -23,7 +23,7 @@ cluster = pulumi_command.local.Command(
 )
 args = GpuClusterArgs(settings=SETTINGS, kubeconfig=cluster.stdout)
 plugin = GpuDevicePlugin("plugin", args)
-# Wait for the outputs of a part, not for the part: its children come when the kubeconfig is known.
+# Depend on the component's outputs: its children are declared only when the kubeconfig is known.
 ready = pulumi.Output.all(cluster.stdout, plugin.charts).apply(lambda known: str(known[0]))
 validation = GpuValidation("validation", GpuClusterArgs(settings=SETTINGS, kubeconfig=ready))
 pulumi.export("charts", plugin.charts)

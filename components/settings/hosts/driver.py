@@ -147,9 +147,9 @@ class DriverSettings(Model):
                 "a whole driver version such as 595.91.07",
                 'write the whole version, or "precompiled: true" with source operator',
             )
-        # NVIDIA tags its precompiled images by branch. An own image may have any tag, which the
-        # operator takes as it is (gpu-operator v26.7.0, api/nvidia/v1alpha1/nvidiadriver_types.go,
-        # GetPrecompiledImagePath).
+        # NVIDIA tags its precompiled driver images by driver branch. A user's own image may have
+        # any tag, which the operator uses unchanged (gpu-operator v26.7.0,
+        # api/nvidia/v1alpha1/nvidiadriver_types.go, GetPrecompiledImagePath).
         own = self.image is not None or self.image_repository is not None
         if self.precompiled and self.version is not None and not branch and not own:
             raise refuse(

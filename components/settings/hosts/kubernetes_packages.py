@@ -69,7 +69,7 @@ class KubernetesPackagesSettings(Model):
             raise refuse(
                 "init and join", "init for a new cluster, or join for one", "remove one of them"
             )
-        # The API kubeadm.k8s.io/v1beta4 exists since 1.31 (kubeadm reference).
+        # kubeadm supports the API kubeadm.k8s.io/v1beta4 since 1.31 (kubeadm reference).
         if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):
             raise refuse(
                 f"init with version {self.version}", "1.31 or later", "declare another version"

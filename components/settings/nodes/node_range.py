@@ -156,7 +156,7 @@ def runs(names: Iterable[str]) -> list[list[str]]:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Return the text of a name and the number that it ends with, which may be empty."""
+    """Split a name into its text and its trailing digits, which may be empty."""
     text = name.rstrip("0123456789")
     return text, name[len(text) :]
 

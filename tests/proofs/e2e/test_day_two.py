@@ -1,6 +1,6 @@
-"""The procedures of docs/day-two.md by the project's commands, on the embedded cluster.
+"""Tests of the procedures in docs/day-two.md with this project's commands on an embedded cluster.
 
-The pods are simulated. A GPU that is left out, drains, and another driver are proved elsewhere
+The pods are simulated. Other tests prove excluded GPUs, node drains and driver changes
 (tests/proofs/platform/test_live.py, tests/proofs/rollout).
 """
 
@@ -25,7 +25,7 @@ PLUGIN = "nvidia-device-plugin"
 
 
 def nodes(project: Project) -> dict[str, Json]:
-    """Return labels, taints and the validation of each node."""
+    """Return each node's labels, taints, and the time and devices of its validation."""
     found = project.request("GET", "nodes")["items"]
     return {
         each["metadata"]["name"]: {
@@ -63,7 +63,7 @@ def training(project: Project, node: str) -> Iterator[None]:
 
 
 def edited(project: Project, **changes: Any) -> str:
-    """Edit the stack's pool, and return what a preview says about it."""
+    """Change the first pool in the stack file, and return the output of `make preview`."""
     project.edit(lambda cluster: cluster["pools"][0].update(changes), hardware=False)
     done = project.command("preview")
     assert done.returncode == 0, done.stdout

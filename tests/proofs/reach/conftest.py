@@ -1,4 +1,4 @@
-"""Summary line of `make test-reach`, and the cluster on which other people's programs run."""
+"""Summary line of `make test-reach`, and an embedded cluster for users' Pulumi programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _shown: dict[str, set[str]] = {LANGUAGE: set(), PART: set()}
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Start an embedded cluster with hosts; no stack is on it."""
+    """Start an embedded cluster with simulated hosts and deploy no stack."""
     with started(Project.make(tmp_path_factory.mktemp("reach"), own_name("reach"))) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""Another person's program, in a folder that is not this project's."""
+"""A user's Pulumi program in a folder outside this project."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GPUS = 32
 
 @dataclass
 class Program:
-    """A program in a folder, with a stack of its own."""
+    """A Pulumi program in a folder, with its own stack."""
 
     folder: Path
     stack: str
     environment: dict[str, str]
 
     def pulumi(self, *arguments: str, succeeds: bool = True, stack: bool = True) -> str:
-        """Run the engine's command; return what it printed."""
+        """Run `pulumi` with arguments, check whether it succeeds, and return its output."""
         chosen = ("--stack", self.stack) if stack else ()
         done = subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never", *chosen],
@@ -47,7 +47,7 @@ class Program:
         return json.loads(self.pulumi("stack", "output", name, "--json"))
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
-        """Change the YAML program."""
+        """Change the content of the program's Pulumi.yaml."""
         file = self.folder / "Pulumi.yaml"
         program = yaml.safe_load(file.read_text())
         change(program)
@@ -65,7 +65,7 @@ def secrets_of(path: Path) -> list[str]:
 
 
 def environment(project: Project, folder: Path) -> dict[str, str]:
-    """Return the variables of a person who knows the engine, and nothing of this project."""
+    """Return the environment of a user who runs Pulumi without this project's commands."""
     kept = {
         **project.shell_environment(),
         "CLUSTER_KUBECONFIG": str(kubeconfig(project)),

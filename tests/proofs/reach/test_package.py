@@ -1,7 +1,7 @@
-"""The package as the engine loads it: its schema, a first preview and a refusal, from any program.
+"""Tests of the component package in the Pulumi engine: schema, preview and rejected inputs.
 
-The program is in Python, but knows only the package: it registers the component by its token, as
-the classes do that the engine generates for other languages.
+The test's Python program does not import the components. It registers a component by its type
+token, like the classes that Pulumi generates for other languages.
 """
 
 from __future__ import annotations

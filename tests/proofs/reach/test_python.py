@@ -1,4 +1,4 @@
-"""The components in programs in Python that import them: the example, and each part alone."""
+"""Tests of Python programs that import the components: the example, and single components."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PARTS: dict[type[GpuCluster], str] = {
 
 
 def program(project: Project, folder: Path) -> Program:
-    """Return a program with links to the components that it imports."""
+    """Return a program whose folder has links to the imported components."""
     for name in ("components", "policies", "venv"):
         (folder / name).symlink_to(project.root / name)
     return Program(folder, project.stack, environment(project, folder.parent))

@@ -1,4 +1,4 @@
-"""The component package in a program in YAML, run by the real engine and YAML's language host."""
+"""Tests of the component package in a Pulumi YAML program, with the real engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture
 def program(project: Project, tmp_path: Path) -> Program:
-    """Copy the example to a folder, and add the package as a person does."""
+    """Copy the YAML example to a folder, and add the package by `pulumi package add`."""
     folder = tmp_path / "program"
     shutil.copytree(project.root / "examples" / "yaml", folder)
     made = Program(folder, project.stack, environment(project, tmp_path))

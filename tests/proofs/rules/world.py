@@ -1,10 +1,10 @@
-"""Compare the checker's verdicts on public repositories with a table that a reader wrote.
+"""Compare the policy checker's verdicts on public repositories with a hand-written table.
 
 Command: `WORLD=FOLDER python -m tests.proofs.rules.world`. The folder has a checkout of each
 repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object that
 names GPUs: repository, commit, path, object, what is expected, and, if the first expectation was
 wrong, what it was. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
-or `none` if the object asks for no GPUs.
+or `none` if the object requests no GPUs.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Row:
 
 @dataclass
 class Verdicts:
-    """What the checker says of one repository.
+    """Verdicts of the policy checker on one repository.
 
     Attributes:
         rules: Ids of the broken rules by path and object.
-        asking: Paths and objects that ask for GPUs.
-        unjudged: Paths of files that are named as not judged.
+        asking: Paths and names of objects that request GPUs.
+        unjudged: Paths of files that the checker reports as not judged.
     """
 
     rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Verdicts:
     unjudged: set[str] = field(default_factory=set)
 
     def of(self, row: Row) -> str:
-        """Return the verdict on an object, in the words of the table."""
+        """Return the verdict on a row's object, in the notation of the table."""
         key = (row.path, row.object)
         if rules := self.rules.get(key):
             return " ".join(sorted(rules))
@@ -76,8 +76,7 @@ def read_table(path: Path = TABLE) -> list[Row]:
 def judge(folder: Path) -> Verdicts:
     """Return the checker's verdicts on a repository, without settings and without rendering.
 
-    Rendering depends on the programs that a machine has, so the table holds for files as they
-    stand.
+    Charts are not rendered, because rendering depends on the programs of the machine.
     """
     context, verdicts = Context(), Verdicts()
     names = (name for name in files.find([str(folder)]) if isinstance(name, files.Name))
@@ -105,7 +104,7 @@ def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> Non
 
 
 def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
-    """Yield each row of a repository that the folder has, with the checker's verdict."""
+    """Yield each table row whose repository is in the folder, with the checker's verdict."""
     verdicts: dict[str, Verdicts] = {}
     for row in rows:
         places = (world / row.repository.replace("/", "+"), world / row.repository)
@@ -118,7 +117,7 @@ def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
 
 
 def main() -> int:
-    """Compare all rows, print those that differ, and return the exit code."""
+    """Compare all table rows, print the rows that differ, and return the exit code."""
     world = os.environ.get("WORLD", "")
     if not world:
         print("world: not run")

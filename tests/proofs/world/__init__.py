@@ -1,1 +1,1 @@
-"""Files and reports of the world, each with the verdict that its own program gives."""
+"""Tests of this project with configuration files and bug reports from public repositories."""

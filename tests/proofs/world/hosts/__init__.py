@@ -1,7 +1,7 @@
-"""Situations of hosts from public repositories and reports, and what must come of each.
+"""Tests of host scripts with real hosts' configuration files from public sources.
 
-`situations/KIND.yaml` has one row a situation: source, what it is (`name`), the host's files, and
-the verdict wanted. The verdict was written before the first run, from the meaning of the program
-that reads the file. `corrected` says why a verdict was changed later. `test_KIND.py` has the test
-of a kind.
+Each row of `situations/KIND.yaml` describes one situation of a host: a description (`name`), the
+source, the host's files, and the verdict that the test expects. The verdict was written before the
+test's first run, from the rules of the program that reads the files. `corrected` explains why a
+verdict was changed later. `test_KIND.py` tests all rows of the file.
 """

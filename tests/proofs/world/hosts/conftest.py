@@ -1,4 +1,4 @@
-"""Fixture that counts each situation in the last line of `make test-hosts`."""
+"""Pytest fixture that gets a host situation and counts it in the summary of `make test-hosts`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.proofs.world.hosts.rows import Situation, rows
 
 @pytest.fixture
 def situation(request: pytest.FixtureRequest) -> Callable[[str, str], Situation]:
-    """Return a function that returns a row by kind and name, and has it counted."""
+    """Return a function that returns a situation by file and name, and counts it in the summary."""
 
     def row(kind: str, name: str) -> Situation:
         found = rows(kind)[name]

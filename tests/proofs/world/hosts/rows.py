@@ -1,4 +1,4 @@
-"""Read the table of situations."""
+"""Read the situations of hosts from `situations/*.yaml`."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ Verdict = Literal[
 
 
 class Situation(BaseModel):
-    """One situation of a host.
+    """Files and state of a host, and the verdict that a test expects for them.
 
     Attributes:
-        name: What the situation is.
+        name: Short description of the situation.
         source: Repository with commit and path, issue, or manual page.
-        wanted: The verdict; each file of situations says what its verdicts mean.
-        says: Words of the message of the verdict `named`.
-        because: Reason of a verdict that surprises.
-        corrected: Why the verdict is not the first one. Empty if it never changed.
-        open: What is missing for the verdict. Empty if it is reached; else the test must fail.
+        wanted: Expected verdict; a comment in each YAML file explains its verdicts.
+        says: Words that the message must contain if the verdict is `named`.
+        because: Explanation of a surprising verdict.
+        corrected: Why the expected verdict was changed. Empty if it never changed.
+        open: Known gap because of which the test must fail. Empty: the test must pass.
         files: Text of the host's files by path.
         links: Targets of symbolic links by path.
         fstab: Text of /etc/fstab.
-        kept: Lines of /etc/fstab that stay.
+        kept: Lines of /etc/fstab that the program must not change.
         cmdline: The kernel's command line.
         os: Text of /etc/os-release.
         managers: Package managers of the system.
-        smi: What a failing nvidia-smi prints.
+        smi: Output of a failing nvidia-smi. Empty: nvidia-smi succeeds.
         daemon: Text of Docker's daemon.json. None: there is no such file.
         exec: Flags of Docker's unit.
         containerd: Releases of containerd that read the files.
@@ -78,7 +78,7 @@ class Situation(BaseModel):
     keeps: Mapping[str, str | int] = {}
 
     def place(self, root: Path) -> None:
-        """Write the files and links of the situation below a folder."""
+        """Write the host's files and symbolic links below a folder."""
         for path, text in self.files.items():
             target = root / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -90,13 +90,13 @@ class Situation(BaseModel):
 
     @property
     def marks(self) -> tuple[pytest.MarkDecorator, ...]:
-        """Return the marks of the row's tests: one that is open must fail."""
+        """Return pytest's marks: a test with a known fault is expected to fail."""
         return (pytest.mark.xfail(reason=self.open, strict=True),) if self.open else ()
 
 
 @functools.cache
 def rows(kind: str) -> Mapping[str, Situation]:
-    """Return the situations of a kind by their names."""
+    """Return the situations in `situations/<kind>.yaml` by their names."""
     text = (SITUATIONS / f"{kind}.yaml").read_text(encoding="utf-8")
     found = TypeAdapter(tuple[Situation, ...]).validate_python(yaml.safe_load(text))
     assert len({row.name for row in found}) == len(found), f"two rows of {kind} have one name"

@@ -1,4 +1,4 @@
-"""Run functions of the hosts' scripts over a scratch root that a situation has filled."""
+"""Run shell functions of the host scripts on a folder that contains a host's files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FIXTURES = Path("lab/simulator/hosts/fixtures/usr")
 
 
 def run(root: Path, parts: tuple[str, ...], lines: str) -> subprocess.CompletedProcess[str]:
-    """Run lines of shell after the named files of `steps/`, and return what they printed.
+    """Source the named files of `steps/`, run shell lines, and return the finished process.
 
     Args:
-        root: Folder that stands for the host's root.
+        root: Folder that the scripts use as the host's root directory.
         parts: Files below `steps/`, without `.sh`.
-        lines: Lines of shell; `problem` prints what it is told.
+        lines: Shell lines; the function `problem` prints its arguments.
     """
     (root / "run").mkdir(exist_ok=True)
     programs = root / "usr/local/sbin"

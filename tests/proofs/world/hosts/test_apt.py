@@ -1,4 +1,4 @@
-"""Lists of package sources of the world, read by the real apt without connections."""
+"""Tests of apt source lists from public repositories with the real apt, without network."""
 
 from __future__ import annotations
 

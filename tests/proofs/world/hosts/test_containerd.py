@@ -1,4 +1,4 @@
-"""Configurations of containerd of the world, taken or refused. The daemons are real."""
+"""Tests of containerd configurations from public repositories with real containerd daemons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Running]:
-    """Yield one host for all rows; each row puts back what it changes."""
+    """Yield a simulated host for all tests; each test restores the files that it changes."""
     with temporary_cluster() as cluster:
         reason = namespaced.reason_against(cluster)
         if reason:
@@ -47,7 +47,7 @@ def shared() -> Iterator[Running]:
 
 @pytest.fixture
 def host(shared: Running) -> Iterator[Running]:
-    """Yield the host with Debian's own files."""
+    """Yield the host with Debian's default files, and restore them after the test."""
     yield shared
     shared.undo(BY_CLASS)
     shared.run("rm -rf /var/lib/gpu-cluster")

@@ -1,4 +1,4 @@
-"""Configurations of Docker of the world, merged or refused. The daemon is real."""
+"""Tests of Docker configurations from public repositories with a real Docker daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS = {"default-runtime", "runtimes"}
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Running]:
-    """Yield one host for all rows; each row puts back what it changes."""
+    """Yield a simulated host for all tests; each test restores the files that it changes."""
     with temporary_cluster() as cluster:
         reason = namespaced.reason_against(cluster)
         if reason:
@@ -32,7 +32,7 @@ def shared() -> Iterator[Running]:
 
 @pytest.fixture
 def host(shared: Running) -> Iterator[Running]:
-    """Yield the host with a Docker that runs without settings."""
+    """Yield the host with a running Docker daemon that has no settings."""
     shared.write(SERVICE, UNIT)
     shared.run(f"rm -f {CONFIG}; systemctl daemon-reload; systemctl restart docker")
     yield shared
@@ -74,5 +74,5 @@ def test_settings_of_the_world_are_merged_whole_or_refused(
 
 
 def without(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that ours do not touch."""
+    """Return the settings without those that this program writes."""
     return {key: value for key, value in settings.items() if key not in OURS}

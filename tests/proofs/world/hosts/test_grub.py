@@ -1,4 +1,4 @@
-"""Settings of GRUB where a kernel is pinned. grub-mkconfig is a fake that reads the same files."""
+"""Tests of the pinned kernel with GRUB settings from public sources and a fake grub-mkconfig."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cgroup driver of the kubelet that a unit starts. The service manager is a fake."""
+"""Tests that detect the kubelet's cgroup driver from its systemd unit, with a fake systemctl."""
 
 from __future__ import annotations
 

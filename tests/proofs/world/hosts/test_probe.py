@@ -1,4 +1,4 @@
-"""What the inspection says of systems, leftovers and files that keep NVIDIA's modules out."""
+"""Tests of the host inspection: systems, driver leftovers and files that block NVIDIA's modules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_inspection_names_what_is_wrong_and_nothing_else(
 
 
 def host(root: Path, row: Situation) -> Path:
-    """Make the root of a host with a loaded driver."""
+    """Create a root directory of a host with a loaded driver; return its path."""
     for folder in ("run", "var/lib", "usr/bin", "proc/driver/nvidia"):
         (root / folder).mkdir(parents=True)
     version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  Release\n"
@@ -56,7 +56,7 @@ def host(root: Path, row: Situation) -> Path:
 
 
 def said(root: Path) -> set[str]:
-    """Return the errors and warnings of preflight on what the real probe prints of a root."""
+    """Inspect a root directory with the real script; return the preflight errors and warnings."""
     done = subprocess.run(
         ["sh", "-s"],
         input=probe(),

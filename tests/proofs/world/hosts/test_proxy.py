@@ -1,4 +1,4 @@
-"""Units' environments with another proxy than declared. The service manager is a fake."""
+"""Tests of systemd units that set a proxy other than the declared one, with a fake systemctl."""
 
 from __future__ import annotations
 

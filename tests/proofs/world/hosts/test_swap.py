@@ -1,4 +1,4 @@
-"""What brings swap back at a boot. Systemd's own generator says how it reads /etc/fstab."""
+"""Tests that no file turns swap on again at boot; systemd's real generator reads /etc/fstab."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_swap_stays_off_or_what_brings_it_back_is_named(
 
 
 def back(root: Path) -> Iterator[str]:
-    """Yield what turns swap on at the next boot."""
+    """Yield the units, fstab entries and cron files that turn swap on at the next boot."""
     wants = [path for folder in UNITS for path in (root / folder).glob("*.wants/*")]
     if (root / UNITS[0] / "swap.target").is_symlink():
         return
@@ -70,7 +70,7 @@ def back(root: Path) -> Iterator[str]:
 
 
 def turns_on(root: Path, unit: str) -> bool:
-    """Return whether a command of the unit, or the script that it runs, turns swap on."""
+    """Return True if a command of a systemd unit, or a script that it runs, turns swap on."""
     commands = re.findall(r"^ExecStart\w*=\W*(\S+)(.*)$", unit, re.MULTILINE)
     for program, words in commands:
         if "swapon" in program + words:
@@ -82,7 +82,7 @@ def turns_on(root: Path, unit: str) -> bool:
 
 
 def of_fstab(root: Path) -> Iterator[str]:
-    """Yield the swap devices that systemd's generator reads as turned on at a boot."""
+    """Yield the swap devices that systemd's fstab generator turns on at boot."""
     done = subprocess.run(
         [str(GENERATOR), *[str(root)] * 3],
         env={

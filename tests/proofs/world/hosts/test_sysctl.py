@@ -1,4 +1,4 @@
-"""Files of kernel parameters of the world. Real systemd says in which order a boot reads them."""
+"""Tests of sysctl files from public repositories, in the order in which real systemd reads them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_needed_parameters_hold_or_the_file_is_named(
         assert all(word in checked.stderr for word in row.says), checked.stderr
         return
     assert (checked.returncode, checked.stderr) == (0, "")
-    shutil.rmtree(tmp_path / "run/sysctl.d")  # A boot begins with an empty /run.
+    shutil.rmtree(tmp_path / "run/sysctl.d")  # The folder /run is empty after a boot.
     booted = final(tmp_path)
     assert {key: booted.get(key) for key in NEEDED} == dict.fromkeys(NEEDED, "1")
 
 
 def final(root: Path) -> dict[str, str]:
-    """Return the values after a boot, by names with slashes, from the files in systemd's order."""
+    """Return the kernel parameters after a boot, by names with slashes such as `vm/swappiness`."""
     command = ["systemd-analyze", f"--root={root}", "cat-config", "sysctl.d"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     explicit: dict[str, str] = {}
@@ -71,7 +71,7 @@ def final(root: Path) -> dict[str, str]:
 
 
 def slashes(name: str) -> str:
-    """Return a parameter's name with slashes; two names of one setting become one."""
+    """Return a parameter's name with slashes; map aliases of a parameter to one name."""
     first = re.search(r"[./]", name)
     if first and first[0] == ".":
         name = name.translate(str.maketrans("./", "/."))

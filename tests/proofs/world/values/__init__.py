@@ -1,1 +1,1 @@
-"""Value files of others, said as stack files and rendered by the charts that they are for."""
+"""Tests that convert public Helm value files to stack files and compare the rendered objects."""

@@ -14,7 +14,7 @@ from components.charts.value_table import is_known, table
 
 Json = dict[str, Any]
 
-# Settings of every converted file: nodes as they are, without taints and labels of this program.
+# Settings of each converted stack: its pools add no taints and labels to their nodes.
 POOL: Json = {
     "name": "gpu",
     "nodes": ["gpu-1"],
@@ -37,10 +37,10 @@ PLUGIN_FLAGS = {
 
 
 def convert(chart: ChartContents, version: str, values: Mapping[str, Any]) -> Json:
-    """Return the settings of a stack that installs a chart as a value file does.
+    """Return stack settings that install a chart with the values of a value file.
 
-    Values that the chart does not read and nulls are left out: they have no effect, or can't be
-    said (Pulumi drops nulls).
+    Values that the chart does not read and nulls are left out: unread values have no effect,
+    and Pulumi drops nulls.
 
     Args:
         chart: Content of the chart.
@@ -84,7 +84,7 @@ def _kept(values: Any, ignored: set[str], prefix: str = "") -> Any:
 
 
 def _take(values: Json, path: str, default: Any = None) -> Any:
-    """Return a value and remove it; sections that become empty are removed, too."""
+    """Remove the value at a path and return it; also remove sections that become empty."""
     head, _, rest = path.partition(".")
     if head not in values:
         return default
@@ -98,7 +98,7 @@ def _take(values: Json, path: str, default: Any = None) -> Any:
 
 
 def _files(text: Mapping[str, str], default: str) -> tuple[Json, Json]:
-    """Return the file of all nodes, and the files that node labels select."""
+    """Return the default configuration file, and the files that node labels select, by name."""
     files = {name: yaml.safe_load(content) or {} for name, content in text.items()}
     first = default if default in files else "default" if "default" in files else ""
     if not first and len(files) == 1:
@@ -107,9 +107,9 @@ def _files(text: Mapping[str, str], default: str) -> tuple[Json, Json]:
 
 
 def plugin_files(values: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the device plugin's files in a value file by name; the file of all nodes has none.
+    """Return the device plugin's configuration files by name; the default's name is empty.
 
-    The operator overrides `flags.migStrategy`, so it is left out of the operator's files.
+    The GPU Operator overrides `flags.migStrategy`, so this key is left out of its files.
     """
     config = values.get("config") or (values.get("devicePlugin") or {}).get("config") or {}
     text = config.get("map") or config.get("data") or {}
@@ -180,7 +180,7 @@ def _operator(chart: ChartContents, values: Json) -> tuple[str, Json, Json]:
     if data or name:
         config, configs = _files(data, default)
         for file in (config, *configs.values()):
-            # The operator sets the strategy in the plugin's environment, which overrides the file.
+            # The GPU Operator sets the MIG strategy by a variable, which overrides the file.
             _take(file, "flags.migStrategy")
         settings["devicePlugin"] = {"config": config, "configs": configs}
     others: Json = {

@@ -1,8 +1,8 @@
-"""Each value file of others, said as a stack file, makes the chart's objects as the file does.
+"""Tests that a converted Helm value file renders the same objects as the original file.
 
 The files in `files.yaml` are reduced to the values that matter; names of people, hosts and private
 registries are replaced. The charts come from the folder `GPU_CHARTS`: `<chart>-<version>`, or
-`<chart>` for the version that is there. Without the folder the files are loaded, not rendered.
+`<chart>` if it has that version. Without the folder the stack files are only loaded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Json = dict[str, Any]
 FILES: list[Json] = yaml.safe_load((Path(__file__).parent / "files.yaml").read_text())
 NAMES = [str(file["name"]) for file in FILES]
 
-# Kinds of difference between the objects of a value file and those of the stack: what it is about,
-# and the decision or line of a template that explains it.
+# Accepted kinds of difference between the objects rendered from a value file and from its stack
+# file, each with the design decision or template line that explains it.
 CONFIGURATION = "configuration"
 TOLERATIONS = "tolerations"
 TOOLKIT = "toolkit"
@@ -46,7 +46,7 @@ REASONS = {
 # Taint that kubeadm has not set since Kubernetes 1.25 (kubernetes#107533). Older charts tolerate
 # it.
 NO_TAINT = "node-role.kubernetes.io/master"
-# Fields of the plugin's workloads that depend on whether, and from where, it reads a configuration.
+# Parts of object paths that differ if the device plugin reads its configuration elsewhere.
 _CONFIGURED = (
     "ConfigMap ",
     "ServiceAccount ",
@@ -59,7 +59,7 @@ _CONFIGURED = (
     ".automountServiceAccountToken",
     ".shareProcessNamespace",
     ".checksum/config",
-    # Without a ConfigMap the chart knows that no MIG device is used, and takes SYS_ADMIN away.
+    # Without a ConfigMap the chart assumes that no MIG device is used, and omits SYS_ADMIN.
     ".securityContext.capabilities",
     ".securityContext.allowPrivilegeEscalation",
     "-sidecar",
@@ -71,7 +71,7 @@ _CONFIGURED = (
 
 @cache
 def chart(name: str, version: str) -> Path | None:
-    """Return the chart's folder; None if it is not there in this version."""
+    """Return the chart's folder below `GPU_CHARTS`; None if this version is missing."""
     for folder in (REAL / f"{name}-{version}", REAL / name) if REAL else ():
         if folder.is_dir() and of_folder(folder).version.lstrip("v") == version.lstrip("v"):
             return folder
@@ -97,7 +97,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
 
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path and value of each leaf; items of lists with a name have the name as index."""
+    """Yield the path and value of each leaf; list items with a name are indexed by the name."""
     if isinstance(tree, dict) and tree:
         for key, item in tree.items():
             yield from leaves(item, f"{path}.{key}")
@@ -119,7 +119,7 @@ def flat(objects: list[Json]) -> Json:
 
 
 def kind_of(path: str) -> str:
-    """Return the kind of a difference; the path itself if no decision explains it."""
+    """Return the accepted kind of a difference at a path; the path itself if it is not accepted."""
     if ".tolerations" in path:
         return TOLERATIONS
     if ".toolkit.env" in path:
@@ -135,11 +135,11 @@ def has_null(value: Any) -> bool:
 
 
 def differences(file: Json, theirs: Json, ours: Json) -> set[str]:
-    """Return the kinds of all differences between two renderings; a path for an unknown kind."""
+    """Return the kinds of all differences; the path of each difference that is not accepted."""
     paths = [path for path in theirs.keys() | ours.keys() if theirs.get(path) != ours.get(path)]
     kinds = {path: kind_of(path) for path in paths}
     if has_null(file["values"]):
-        # A default that only the stack's objects have is one that a null takes away.
+        # A null in the value file removes a default that the stack's objects still have.
         kinds |= {p: NULLS for p, kind in kinds.items() if kind == p and p not in theirs}
     return set(kinds.values())
 
@@ -168,7 +168,7 @@ def test_the_plugins_configuration_keeps_every_setting_of_the_file(file: Json) -
 
 
 def listed(value: Any) -> str:
-    """Return a value as text; the plugin takes one text for a list of one."""
+    """Return a value as text; a single value equals a list with this value, as in the plugin."""
     return str(value if isinstance(value, list) else [value])
 
 
@@ -180,7 +180,7 @@ def test_a_stack_file_makes_the_objects_of_the_value_file(helm: Helm, file: Json
     if folder is None:
         pytest.skip(f"GPU_CHARTS holds no {file['chart']} {file['version']}")
     platform = platform_of(load(stack(file)))
-    # Both are rendered from a folder with the chart's name, which is the release's.
+    # Both renderings use the chart's name as the release's name, so that object names are equal.
     theirs = flat(helm.render(folder, file["values"], platform.namespace, file["chart"]))
     ours = flat(helm.render(folder, platform.values(), platform.namespace, file["chart"]))
     found = differences(file, theirs, ours)
