@@ -1,10 +1,11 @@
 """Scripts for hosts: a declaration, and the script files that it names by their SHA-256.
 
-The files are in `steps/` and are copied to the host once (`components.hosts.copies`). The state
-stores the declaration and the preview shows it. It consists of a header of assignments with every
-value quoted by `shlex.quote`, one line for each step, and a last line that runs the steps with
-standard input closed. So a declaration that arrives truncated does nothing. The state stores the
-declaration twice, as input and as output, so everything that can be in the files is left out of it.
+The script files are in `steps/` and are copied to the host once (`components.hosts.copies`). The
+Pulumi state stores the declaration, and the preview shows it. A declaration consists of a header of
+assignments with every value quoted by `shlex.quote`, one line for each step, and a last line that
+runs the steps with standard input closed. So a declaration that arrives truncated does nothing. The
+state stores a declaration twice, as input and as output, so it is short: all other code is in the
+script files.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def bundle(name: str, files: tuple[str, ...]) -> Bundle:
 
 @functools.cache
 def others(every: tuple[tuple[str, tuple[str, ...]], ...], declared: frozenset[str]) -> Bundle:
-    """Return the bundle of the steps that a host does not declare.
+    """Return the bundle with the script files of the steps that a host does not declare.
 
     The host needs these files to undo a step that is no longer declared.
 
@@ -204,7 +205,7 @@ def assemble(
     inline: bool = False,
     declared: Mapping[str, Sequence[Sequence[str]]] | None = None,
 ) -> Declaration:
-    """Return the declaration of one phase.
+    """Return the declaration, the script text, of one phase on a host.
 
     Args:
         settings: Shell assignments. An empty value is left out, because an unset variable is empty

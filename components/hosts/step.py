@@ -80,7 +80,7 @@ class Step:
         disrupts: Settings whose change disrupts the pods of the host's node.
         engines: Container engines that the step is for. Empty: all hosts.
         writes: Configuration files that the step may place or edit, without files of packages.
-        judge: Returns faults of a host: facts that contradict its declaration or will do harm.
+        judge: Function that returns faults about a host whose facts don't fit its settings.
     """
 
     given: Callable[[DesiredHost], Given | None]
@@ -94,7 +94,7 @@ class Step:
 
 
 def said(truth: bool) -> str:
-    """Return a boolean as scripts read it: `true` or `false`."""
+    """Return a boolean as the text that host scripts expect: `true` or `false`."""
     return str(truth).lower()
 
 
