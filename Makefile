@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate why report status who adopt leave env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview validate why report status who support-bundle new adopt leave host-keys env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -79,6 +79,10 @@ who: $(VENV) ## which pods hold which GPUs, and how many are free, only read; VE
 report: $(VENV) ## write report-STACK.html: GPUs, what would change, findings, figures, versions; changes nothing
 	@$(RUN) commands.report
 
+.PHONY: new
+new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini, one or both
+	@FROM_CLUSTER='$(FROM_CLUSTER)' FROM_INVENTORY='$(FROM_INVENTORY)' CONTEXT='$(CONTEXT)' PLATFORM='$(PLATFORM)' NODES='$(NODES)' GPUS='$(GPUS)' SCAN='$(SCAN)' $(RUN) commands.new
+
 .PHONY: adopt
 adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
 	@CONTEXT='$(CONTEXT)' $(RUN) commands.adopt
@@ -86,6 +90,14 @@ adopt: $(VENV) ## take over a running cluster: write what differs into STACK's f
 .PHONY: leave
 leave: $(VENV) ## hand the cluster back, all of it goes on working: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
 	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) commands.leave
+
+.PHONY: host-keys
+host-keys: $(VENV) ## host keys of new hosts, by one scan; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
+	@HOSTS='$(HOSTS)' CONFIRM='$(CONFIRM)' $(RUN) commands.host_keys
+
+.PHONY: support-bundle
+support-bundle: $(VENV) ## write support-STACK.tar.gz for a helper: state, status, pods; no secrets; LIST=1 only lists
+	@$(RUN) commands.support_bundle
 
 .PHONY: down
 down: $(VENV) ## destroy the stack, stop cluster and hosts
@@ -202,6 +214,7 @@ test-rules: $(VENV) ## the full proof of the rules
 	@rm -rf tests/results
 	@$(call proof,rules,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 	@$(RUN) tests.proofs.rules.mutate
+	@$(RUN) tests.proofs.rules.world
 	@$(RUN) tests.proofs.rules.results
 
 .PHONY: test-attacks
@@ -223,6 +236,10 @@ promises: $(VENV) ## write docs/promises.md from the marks of the tests
 .PHONY: change-schema
 change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
 	@$(RUN) commands.change_schema
+
+.PHONY: stack-schema
+stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md, of the settings' models
+	@$(RUN) commands.stack_schema
 
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for

@@ -19,6 +19,7 @@ built = GpuCluster(
         registry_credentials=secrets.registry_credentials,
         join_token=secrets.join_token,
         secrets=secrets.named,
+        secret_values=secrets.in_values,
         source=f"Pulumi.{pulumi.get_stack()}.yaml",
     ),
 )

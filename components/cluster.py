@@ -64,6 +64,7 @@ class GpuClusterArgs:
         registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
         join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
         secrets: Secrets that fill objects of the GPU platform, by name.
+        secret_values: True to keep the values of the platform's Helm release secret.
         source: Name of the settings in messages, such as the name of their file.
     """
 
@@ -73,6 +74,7 @@ class GpuClusterArgs:
     registry_credentials: pulumi.Input[str] | None = field(default=None, repr=False)
     join_token: str | None = field(default=None, repr=False)
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
+    secret_values: bool = False
     source: str = "settings"
 
 
@@ -383,6 +385,7 @@ class GpuCluster(pulumi.ComponentResource):
             registry_credentials=credentials,
             secrets=args.secrets,
             unfinished=difference.platform.unfinished,
+            secret_values=args.secret_values,
         )
         if desired.installer is not None:
             installers = DriverInstallerArgs(

@@ -17,6 +17,8 @@ class HostFacts:
             the login.
         wanted: What was expected in place of the state in `error`. May be empty.
         cure: How to resolve the error. May be empty.
+        os_name: Name of the system for people (PRETTY_NAME).
+        ostree: Whether the system's packages come in an image (rpm-ostree).
         driver: Version of the loaded NVIDIA kernel driver. None if no driver is loaded.
         containerd: Version of containerd on PATH. None if it is not installed.
         toolkit: Version of nvidia-ctk on PATH. None if it is not installed.
@@ -78,6 +80,8 @@ class HostFacts:
     cure: str = ""
     os: str = ""
     os_version: str = ""
+    os_name: str = ""
+    ostree: bool = False
     arch: str = ""
     kernel: str = ""
     nvidia_devices: int = 0

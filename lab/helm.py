@@ -36,10 +36,10 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 
 class Helm:
-    """Process of Pulumi's Kubernetes plugin, used as Helm."""
+    """Process of Pulumi's Kubernetes plugin, which contains Helm's engine."""
 
     def __init__(self, folder: Path, kubeconfig: Path | None = None) -> None:
-        """Start the plugin.
+        """Start the process of Pulumi's Kubernetes plugin.
 
         Args:
             folder: Home folder of the plugin.
@@ -68,27 +68,30 @@ class Helm:
         self._stub.Configure(request, timeout=LIMIT)
 
     def close(self) -> None:
-        """Stop the plugin and release its connections."""
+        """Stop the plugin's process and close its connections."""
         self._process.terminate()
         self._process.wait(LIMIT)
         self._output.close()
         self._channel.close()
         self._server.stop(None).wait()
 
-    def render(self, chart: Path, values: Mapping[str, Any], namespace: str) -> list[Json]:
-        """Return the objects that a chart renders; the release has the chart's name.
+    def render(
+        self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = ""
+    ) -> list[Json]:
+        """Return the objects of a release.
 
         Args:
             chart: Folder of the chart.
             values: Values of the release.
             namespace: Namespace of the release.
+            release: Name of the release; empty for the name of the folder.
 
         Raises:
             HelmRefused: The chart calls `fail`, or Helm can't render it.
         """
         options = {
             "path": str(chart),
-            "release_name": chart.name,
+            "release_name": release or chart.name,
             "namespace": namespace,
             "values": dict(values),
             "kube_version": f"v{KUBERNETES}",
@@ -106,7 +109,7 @@ class Helm:
         return objects
 
     def install(self, release: str, chart: Path, values: Mapping[str, Any], namespace: str) -> None:
-        """Install a release and wait until its pods are ready, as `helm install --wait` does.
+        """Install a Helm release and wait until its pods are ready, as `helm install --wait` does.
 
         Raises:
             HelmRefused: Helm can't install the release.

@@ -47,7 +47,8 @@ PREFIX = "/pulumirpc.ResourceProvider/"
 VARIABLE = "PULUMI_DEBUG_PROVIDERS"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 MANAGER = "__fieldManager"
-#: Maximum message size, which is the engine's own limit, and maximum number of concurrent calls.
+#: Maximum size of a gRPC message, which is the Pulumi engine's own limit, and maximum number of
+#: concurrent calls.
 OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
 CALLS = 256
 
@@ -56,7 +57,7 @@ class Plugin:
     """Process of a Pulumi plugin to which an engine attaches over gRPC."""
 
     def __init__(self, executable: Path, folder: Path, environment: Mapping[str, str]) -> None:
-        """Start the plugin and connect to the port that it prints."""
+        """Start the plugin's process and connect to the port that it prints."""
         self._process = subprocess.Popen(
             [str(executable)],
             cwd=folder,
@@ -87,7 +88,7 @@ class Plugin:
 
 
 class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """gRPC handler that answers the engine's calls.
+    """gRPC handler that answers the calls of Pulumi engines.
 
     Attributes:
         created: Called with the URN of each created object, before the engine gets the response.
@@ -142,7 +143,10 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._both("Attach", request)
 
     def Configure(self, request: bytes) -> bytes:
-        """Configure both plugins; the second one uses POST because it has no server-side apply."""
+        """Configure both Kubernetes plugins.
+
+        The second plugin is configured without server-side apply, so it creates objects by POST.
+        """
         asked = provider_pb2.ConfigureRequest.FromString(request)
         self._upserts = asked.variables.get(f"kubernetes:config:{UPSERT}") == "true"
         asked.variables["kubernetes:config:enableServerSideApply"] = "false"
@@ -184,7 +188,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return details + EXISTS if method == f"{PREFIX}Create" and _exists(details) else details
 
     def close(self) -> None:
-        """End both plugins."""
+        """End the processes of both Kubernetes plugins."""
         for plugin in self._plugins:
             plugin.close()
         self._plugins = ()
@@ -198,7 +202,7 @@ def _exists(details: str) -> bool:
 def serving(
     executable: Path, folder: Path, environment: Mapping[str, str], *, refuses: bool
 ) -> Iterator[tuple[NextProvider, dict[str, str]]]:
-    """Serve a provider; yield it with the environment variables that the engine needs.
+    """Serve the proxy over gRPC; yield it with the environment variables that the engine needs.
 
     Args:
         executable: The toolchain's plugin.

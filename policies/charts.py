@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .facts.kubernetes import KUBE_VERSION
 from .rules import UNKNOWN, Context, Violation, evaluate
 from .rules.unknown import mapping, text
 
@@ -37,8 +38,6 @@ _NO_CLUSTER: Mapping[str, Any] = {
     "users": [{"name": "none", "user": {}}],
     "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
 }
-KUBE_VERSION = "v1.36.3"
-"""Kubernetes version that charts are rendered for: the version of the embedded test cluster."""
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
 """Placeholder for an engine's address in the plugin's command line.

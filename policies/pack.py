@@ -84,12 +84,17 @@ def _properties(resource_type: str, props: Mapping[str, Any]) -> dict[str, objec
     return {key: _item(props, key, keep) for key in props}
 
 
-def judge_resource(args: ResourceValidationArgs) -> Judgement:
-    """Return all rule violations of a resource, and remarks on what could not be checked."""
+def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs) -> Judgement:
+    """Return all rule violations of a resource, and remarks on what could not be checked.
+
+    Args:
+        settings: Settings of the pack.
+        args: The resource.
+    """
     if not args.resource_type.startswith(PREFIXES):
         return [], []
     props = _properties(args.resource_type, args.props)
-    context = context_for(_settings)
+    context = context_for(settings)
     violations = judge(args.resource_type, props, context)
     remarks = [
         f"{path}: not judged: GPUs may be requested here in a way that no rule reads"
@@ -106,17 +111,21 @@ def judge_resource(args: ResourceValidationArgs) -> Judgement:
     return violations, remarks
 
 
-def judge_stack(args: StackValidationArgs) -> list[Violation]:
+def judge_stack_by(settings: Mapping[str, Any], args: StackValidationArgs) -> list[Violation]:
     """Return the violations that only the stack as a whole shows.
 
     Patches are left out, because they declare only some fields of an object.
+
+    Args:
+        settings: Settings of the pack.
+        args: All resources of the stack.
     """
     manifests = (
         manifest_of(resource.resource_type, _properties(resource.resource_type, resource.props))
         for resource in args.resources
         if resource.resource_type.startswith(PREFIXES) and not is_partial(resource.resource_type)
     )
-    return evaluate_stack(filter(None, manifests), context_for(_settings))
+    return evaluate_stack(filter(None, manifests), context_for(settings))
 
 
 def _report(violations: Iterable[Violation], severity: Severity, report: ReportViolation) -> None:
@@ -146,7 +155,7 @@ def _second(subject: object, report: ReportViolation) -> None:
 def _mandatory(args: ResourceValidationArgs, report: ReportViolation) -> None:
     _settings.clear()
     _settings.update(args.get_config())
-    _first(args.urn, lambda: judge_resource(args), report)
+    _first(args.urn, lambda: judge_resource_by(_settings, args), report)
 
 
 def _advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -154,7 +163,7 @@ def _advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:
 
 
 def _stack_mandatory(args: StackValidationArgs, report: ReportViolation) -> None:
-    _first(STACK_MANDATORY, lambda: (judge_stack(args), []), report)
+    _first(STACK_MANDATORY, lambda: (judge_stack_by(_settings, args), []), report)
 
 
 def _stack_advisory(_: StackValidationArgs, report: ReportViolation) -> None:

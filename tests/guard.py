@@ -49,7 +49,7 @@ def start() -> None:
 
 
 def own_name(kind: str) -> str:
-    """Return a name for an embedded cluster or its hosts that no other process uses."""
+    """Return a name that no other process uses for an embedded cluster or its hosts."""
     start()
     name = f"{kind}-{os.getpid()}-{next(_numbers)}"
     assert _pipe is not None

@@ -1,4 +1,4 @@
-"""Extraction of a tool from its release archive."""
+"""Extract a tool from its release archive."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""The tool cache on disk: complete entries only, written by one process at a time.
+"""Tool cache on disk: it has only complete entries, and one process at a time writes to it.
 
 Layout below ``cache_dir()/tools``::
 
-    store/<name>-<version>-<key>/   one tool: its executables and tool.json
-    <key of all pins>/bin/          all tools of one set of pins: one folder for PATH
-    staging/                        entries in progress; the next process empties it
-    lock                            lock file, held while tools are made
-    path.json                       versions of executables that were found on PATH
+    store/<name>-<version>-<key>/   one tool: its executables and tool.json <key of all pins>/bin/
+    all tools of one set of pins: one folder for PATH staging/                        entries in
+    progress; the next process empties it lock                            lock file, held while
+    tools are made path.json                       versions of executables that were found on PATH
 
 A new entry is written in ``staging``, synced to disk and then renamed into ``store``. So a process
 that is killed at any point leaves either a complete entry or none.
@@ -78,7 +77,7 @@ class Store:
     root: Path
 
     def entry(self, name: str, version: str, key: str) -> Path:
-        """Return the path of a tool's cache entry, whether the entry exists or not."""
+        """Return the path of a tool's cache entry, even if the entry doesn't exist."""
         return self.root / "store" / f"{name}-{version}-{key}"
 
     def read(self, entry: Path) -> Tool | None:

@@ -1,4 +1,4 @@
-"""Builds of tools from their pinned Go modules."""
+"""Build tools from their pinned Go modules."""
 
 from __future__ import annotations
 

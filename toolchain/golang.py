@@ -73,7 +73,7 @@ def find_go(say: Callable[[str], None]) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a Go build: the user's proxies and caches, fixed flags."""
+    """Return the environment of a Go build: the user's proxies and caches, and fixed flags."""
     values = dict(os.environ)
     # A higher GOGC value saves a fifth of the compilers' time, which they need for garbage
     # collection, but costs memory.

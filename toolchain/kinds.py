@@ -1,4 +1,4 @@
-"""The Kubernetes plugin's Go SDK without a Go type for each kind.
+"""Build Pulumi's Kubernetes plugin with a Go SDK that has no Go type for each Kubernetes kind.
 
 ``ConfigGroup``, ``ConfigFile`` and ``Chart`` (v4) register each object of a manifest with one
 function of the SDK, ``RegisterResource`` in ``yaml/v2/kinds.go``. Its switch statement uses the Go

@@ -19,7 +19,7 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 @dataclass(frozen=True)
 class Platform:
-    """An operating system and an architecture.
+    """Platform: an operating system and an architecture.
 
     Attributes:
         system: ``linux`` or ``darwin``.

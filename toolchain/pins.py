@@ -1,4 +1,4 @@
-"""The pinned version, official release and Go package of each tool.
+"""Pinned version, official release and Go package of each tool.
 
 The URLs come from the projects' release pages. kwok publishes no checksums for its binaries
 (``hack/releases.sh`` of v0.8.0 uploads only the binaries), and nvidia-ctk is only published in
@@ -53,7 +53,7 @@ BASES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Release:
-    """An official download of a tool.
+    """Official download of a tool.
 
     The two URLs are templates over ``{github}``, ``{kubernetes}``, ``{version}``, ``{os}`` and
     ``{arch}``.
@@ -77,7 +77,7 @@ class Release:
 
 @dataclass(frozen=True)
 class GoPackage:
-    """A Go main package that a tool is built from.
+    """Go main package from which a tool is built.
 
     Attributes:
         module: Name of the folder below ``toolchain/go`` that contains go.mod.

@@ -58,13 +58,13 @@ class Steps:
 
     @cached_property
     def console(self) -> Console:
-        """Return the console on which steps are shown."""
+        """Return the console to which progress is written; the default is standard error."""
         from rich.console import Console
 
         return self.chosen or Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """Print one line."""
+        """Print one line to the console."""
         self.console.print(f"toolchain: {text}", markup=False)
 
     @contextlib.contextmanager

@@ -79,7 +79,7 @@ class Toolchain:
         ]
 
     def entry(self, pin: Pin) -> Path:
-        """Return the path of a tool's cache entry, whether the entry exists or not."""
+        """Return the path of a tool's cache entry, even if the entry doesn't exist."""
         return self.store.entry(pin.name, pin.version, self.keys[pin.name])
 
     def ensure(self, *names: str, refresh: bool = False) -> dict[str, Tool]:

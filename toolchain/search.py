@@ -24,9 +24,9 @@ ASK_LIMIT = 20.0
 
 
 def ask(pin: Pin, executable: Path) -> str | None:
-    """Return the version that a tool prints.
+    """Return the version that a tool prints, or ``None``.
 
-    ``None`` if it prints none within `ASK_LIMIT` seconds.
+    The result is ``None`` if the tool prints no version within `ASK_LIMIT` seconds.
     """
     if pin.plugin:
         from .plugin import ask_plugin
@@ -68,7 +68,10 @@ class PathSearch:
     _known: dict[str, dict[str, str | None]] | None = field(default=None, init=False)
 
     def find(self, pin: Pin) -> Tool | None:
-        """Return the tool on PATH; ``None`` if there is none or its version does not fit."""
+        """Return the tool if it is on PATH, or ``None``.
+
+        The result is also ``None`` if the version on PATH does not fit the pin.
+        """
         excluded = self.excluded.resolve()
         for folder in self.path.split(os.pathsep):
             if not folder or Path(folder).resolve().is_relative_to(excluded):

@@ -11,10 +11,7 @@ Numbers = tuple[int, int, int]
 
 
 def find(text: str) -> str | None:
-    """Return the first version that occurs in a text, without its ``v``.
-
-    ``None`` if there is none.
-    """
+    """Return the first version in a text without its ``v``, or ``None``."""
     match = _VERSION.search(text)
     if match is None:
         return None
@@ -47,7 +44,7 @@ class Range:
     below: str
 
     def holds(self, version: str) -> bool:
-        """Return whether a version is in the range."""
+        """Check that a version is in the range."""
         return numbers(self.least) <= numbers(version) < numbers(self.below)
 
     def __str__(self) -> str:

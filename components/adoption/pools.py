@@ -73,7 +73,7 @@ class ObservedPool:
         return {
             key: value
             for key, value in sorted(first.labels.items())
-            if all(node.labels.get(key) == value for node in others) and _is_declarable(key, value)
+            if all(node.labels.get(key) == value for node in others) and is_declarable(key, value)
         }
 
 
@@ -155,7 +155,8 @@ def _sharing(node: ObservedNode) -> Sharing:
     )
 
 
-def _is_declarable(key: str, value: str) -> bool:
+def is_declarable(key: str, value: str) -> bool:
+    """Return True for a label that a stack file may declare."""
     try:
         TypeAdapter(OwnLabelKey).validate_python(key)
         TypeAdapter(LabelValue).validate_python(value)
@@ -167,10 +168,18 @@ def _is_declarable(key: str, value: str) -> bool:
 def pool_names(pools: Sequence[ObservedPool]) -> list[str]:
     """Return a unique name for each pool, taken from the GPU model, such as `a100`."""
     short = [_short(pool.product) for pool in pools]
+    return unique_names(
+        [
+            (_slug(pool.product) or name) if short.count(name) > 1 else name
+            for pool, name in zip(pools, short, strict=True)
+        ]
+    )
+
+
+def unique_names(wanted: Iterable[str]) -> list[str]:
+    """Return names of pools, with a number at the end of those that occur again."""
     names: list[str] = []
-    for pool, name in zip(pools, short, strict=True):
-        if short.count(name) > 1:
-            name = _slug(pool.product) or name
+    for name in wanted:
         unique, number = name, 2
         while unique in names:
             ending = f"-{number}"

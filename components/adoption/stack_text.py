@@ -6,6 +6,7 @@ A section that changes loses the comments inside it. All functions are pure.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,23 +14,86 @@ import yaml
 
 from components.base.yaml_file import dump, node_of, parse
 from components.loading.stack_file import KEY
-from policies.faults import InputError
+from policies.faults import InputError, Location
+from policies.printable import printable
 
 # A line as PyYAML counts lines; `str.splitlines` counts more.
 _BREAKS = "\n\r\x85\u2028\u2029"
 _LINE = re.compile(f"[^{_BREAKS}]*(?:\r\n|[{_BREAKS}])|[^{_BREAKS}]+")
 
-HEAD = """\
-# Written from the running cluster. Every value can be changed; `make preview` shows what follows.
+SCHEMA = "docs/stack.schema.json"
+"""Path of the JSON schema of stack files, from the folder of the stack files."""
+HEAD = f"""\
+# yaml-language-server: $schema={SCHEMA}
+# {{}} Every value can be changed; `make preview` shows what follows.
 config:
   pulumi:disable-default-providers:
     - kubernetes
 """
+FROM_CLUSTER = "Written from the running cluster."
+_WIDTH = 100
+_COMMENT = 600
+"""Maximum number of characters of a comment that contains text from outside."""
 
 
-def new_text(settings: Mapping[str, Any]) -> str:
-    """Return the text of a new stack file with the given settings."""
-    return HEAD + _indented(dump({KEY: dict(settings)}), 2)
+def new_text(
+    settings: Mapping[str, Any],
+    origin: str = FROM_CLUSTER,
+    comments: Mapping[Location, Sequence[str]] | None = None,
+) -> str:
+    """Return the text of a new stack file.
+
+    Args:
+        settings: Content of `gpu-cluster:cluster`.
+        origin: Sentence that says what the settings were written from.
+        comments: Comments above values, by the location of the value in the settings.
+    """
+    body = _indented(dump({KEY: dict(settings)}), 2)
+    return HEAD.format(origin) + _commented(body, comments or {})
+
+
+def _commented(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
+    """Return YAML with comments above the lines of values."""
+    lines = body.splitlines(keepends=True)
+    places = parse(body).lines
+    above: dict[int, list[str]] = {}
+    for at, texts in comments.items():
+        if (place := places.get((KEY, *at))) is not None:
+            above.setdefault(place, []).extend(texts)
+    written: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        indent = line[: len(line) - len(line.lstrip())]
+        written += [each for text in above.get(number, ()) for each in comment(text, indent)]
+        written.append(line)
+    return "".join(written)
+
+
+def comment(text: str, indent: str) -> list[str]:
+    """Return a text as comment lines that stay comments whatever the text contains."""
+    width = _WIDTH - len(indent) - 2
+    wrapped = textwrap.wrap(printable(text, _COMMENT), width, break_on_hyphens=False)
+    return [f"{indent}# {line}\n" for line in wrapped]
+
+
+def commented_hosts(
+    hosts: Sequence[tuple[Mapping[str, Any], Sequence[str]]], why: str, *, has_hosts: bool
+) -> str:
+    """Return hosts as comments at the end of a stack file.
+
+    Args:
+        hosts: Each host, and notes about it.
+        why: Sentence that says what is missing.
+        has_hosts: Whether the file ends with a list of hosts already.
+    """
+    if not hosts:
+        return ""
+    lines = comment(why, "    ")
+    if not has_hosts:
+        lines.append("    # hosts:\n")
+    for host, notes in hosts:
+        lines += [f"    # {line}" for note in notes for line in comment(note, "")]
+        lines += [f"    # {line}" for line in dump([dict(host)]).splitlines(keepends=True)]
+    return "".join(lines)
 
 
 def with_sections(text: str, sections: Mapping[str, Any]) -> str:

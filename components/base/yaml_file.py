@@ -29,8 +29,16 @@ class Document:
     lines: dict[Location, int]
 
 
+class Tagged(str):
+    """Text of a value with a tag of an application, such as Ansible's `!vault`."""
+
+
 class _Loader(yaml.SafeLoader):
     """A safe loader with the implicit types of gopkg.in/yaml.v3 in place of PyYAML's."""
+
+
+class _TaggedLoader(_Loader):
+    """The same loader, which reads a value with an unknown tag as `Tagged`."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -80,14 +88,25 @@ def read(path: Path) -> Document:
         raise InputError("bytes that are not UTF-8", "UTF-8", "save it as UTF-8", line) from None
 
 
-def parse(text: str) -> Document:
+def _tagged(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> Tagged:
+    return Tagged(node.value if isinstance(node, yaml.ScalarNode) else tag)
+
+
+_TaggedLoader.add_multi_constructor("!", _tagged)
+
+
+def parse(text: str, *, tags: bool = False) -> Document:
     """Return the content of a YAML text.
+
+    Args:
+        text: The YAML text.
+        tags: Read a value with a tag of an application as `Tagged`; otherwise it is an error.
 
     Raises:
         InputError: The text is invalid YAML or has too many values.
     """
     try:
-        loader = _Loader(text)
+        loader = (_TaggedLoader if tags else _Loader)(text)
     except yaml.YAMLError as error:  # PyYAML raises this error for a control character.
         raise _syntax(error) from None
     try:

@@ -7,19 +7,16 @@ code span or a code block, where neither Markdown, HTML, mentions, nor GitLab's 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from components.change.document import (
-    Cause,
     ClusterChange,
     Direction,
     Document,
-    Down,
     Gap,
     Limit,
-    Loss,
     NodeChange,
     Numbers,
     Outage,
@@ -33,16 +30,16 @@ from components.change.document import (
 from components.change.names import and_more, counted, ranges
 from components.change.text import (
     ABSENT,
-    NONE_NOW,
-    UNDECLARED,
     at_a_time,
     at_most,
     consequences,
-    evicting,
     is_validation,
     loss_text,
+    none_now,
     numbers,
     object_lines,
+    outage_steps,
+    outage_word,
     pool_details,
     statement_text,
     told_apart,
@@ -69,19 +66,18 @@ LONGEST = 330
 """Maximum number of characters of one name or value: a pod's name with its namespace has 317."""
 NAMES = 6
 """Maximum number of names or ranges of a list above the folded details."""
-DUE = "a proof or a step that is missing or no longer holds; `make up` makes up for it"
+DUE = "still to do; `make up` does it"
 """What is due, for a reader who does not know the word."""
 DETAIL = 1000
 """Maximum number of characters of a text with several names or values."""
 EVICTED = "running pods are evicted"
 """What an outage means for which nodes are drained, or their drivers replaced."""
-KEPT = "running pods keep their GPUs, new pods get none"
+KEPT = "running pods keep their GPUs"
 """What an outage means that evicts no pod."""
-STAYS: Mapping[Cause | None, str] = {
-    Cause.LEAVES_POOL: " (not evicted; once it ends, nothing offers it a GPU there)",
-    Cause.PLATFORM: " (not evicted; a pod that starts meanwhile gets no GPU)",
-}
-"""What a reader asks about pods that lose their GPUs and are not evicted."""
+KERNEL = "a short CUDA program runs on each GPU; pods that use GPUs are not disturbed"
+"""What a validation is, for a reader who does not know the word."""
+SIMULATED = "pods of the simulated cluster; `make preview` tells those of the real one"
+"""What a reader must know of pods after a preview on an embedded cluster."""
 MARK = re.compile(
     r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
 )
@@ -170,7 +166,7 @@ def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> s
     """
     match = MARK.match(body)
     stack = match["stack"] if match else "_"
-    rest = body.partition("\n")[2]
+    rest = re.sub(r"\n<sub>This comment is .*</sub>\n*\Z", "\n", body.partition("\n")[2])
     if "<summary>Outdated" in rest[:400]:
         return body
     commit = f" of commit {code(origin.commit[:12])}" if origin.commit else ""
@@ -205,16 +201,32 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
 
 def _title(document: Document) -> str:
     stack = code(document.stack)
-    full = ", **full outage meanwhile**" if any(c.is_full_outage for c in document.clusters) else ""
     if document.outcome is Outcome.FAILED:
         return f"### Stack {stack}: the preview failed"
     if document.outcome is Outcome.UNCHANGED:
         return f"### Stack {stack}: no change"
+    words = list(dict.fromkeys(filter(None, map(outage_word, document.clusters))))
+    outage = "".join(f", **{word} meanwhile**" for word in words)
     total = document.gpus
-    same = total.before == total.after
-    return f"### Stack {stack}: {total.after if same else numbers(total)} GPUs" + (
-        f", as before{full}" if same else full
-    )
+    if total.before != total.after:
+        return f"### Stack {stack}: {numbers(total)} GPUs{outage}"
+    requested = "".join(f"; {text}" for text in _requested(document))
+    return f"### Stack {stack}: {total.after} GPUs, as before{requested}{outage}"
+
+
+def _requested(document: Document) -> Iterator[str]:
+    """Yield the amount of each resource, before and after, if the same GPUs are offered anew."""
+    found: dict[str, list[Numbers]] = {}
+    for cluster in document.clusters:
+        for pool in cluster.pools:
+            for resource in pool.resources:
+                found.setdefault(resource.name, []).append(resource)
+    for name, each in list(found.items())[:GAPS]:
+        before = [resource.before for resource in each]
+        known = [number for number in before if number is not None]
+        total = Numbers(before=sum(known), after=sum(resource.after for resource in each))
+        if len(known) == len(before) and total.before != total.after:
+            yield f"{code(name)} {numbers(total)}"
 
 
 def _cause(document: Document) -> Iterator[str]:
@@ -246,26 +258,29 @@ def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
     yield f"- **GPUs**: {before} before, {total.after} after" + _list(
         code(detail, DETAIL) for detail in pool_details(cluster)
     )
-    real = " (in the simulated cluster; pods of the real one are not known here)"
-    yield f"- **Pods**: {_pods(cluster)}{real if simulated else ''}"
+    yield f"- **Pods**: {_pods(cluster)}{f' ({SIMULATED})' if simulated else ''}"
     yield f"- **Down meanwhile**: {_down(cluster)}"
+    if lasting := [each for each in cluster.limits if each.what is not Restriction.NOT_INSPECTED]:
+        more = [f"{len(lasting) - PODS} more"] if len(lasting) > PODS else []
+        yield f"- **After the run**: {'; '.join([*map(_limit, lasting[:PODS]), *more])}"
     drained = [node for node in cluster.nodes if node.drained]
     yield f"- **Drained nodes**: {_drained(drained, cluster)}"
     again = [node for node in cluster.nodes if node.validated]
     if again:
         names = _names(node.node for node in again)
-        yield f"- **Will be validated** (each GPU runs a kernel): {names}"
+        yield f"- **Will be validated** ({KERNEL}): {names}"
     for version in cluster.versions[:PODS]:
         down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
         values = f"{code(version.was or 'not installed')} → {code(version.now or 'removed')}"
         yield f"- **{_word(version.part)}**: {values} on {_names(version.where)}{down}"
     others = _difference_words(told_apart(cluster))
     if others:
-        yield f"- **Also changed in the stack file**: {others}"
+        first = "Also changed" if cluster.gaps or cluster.limits or cluster.versions else "Changed"
+        yield f"- **{first} in the stack file**: {others}"
     if cluster.drift:
         yield (
             "- **Drift** (somebody else changed it since the last run; `make up` puts it back): "
-            f"{_difference_words(cluster.drift, ABSENT)}"
+            f"{_difference_words(cluster.drift, _drift_text)}"
         )
     due = _difference_words([each for each in cluster.due if not is_validation(each)])
     if due:
@@ -298,17 +313,19 @@ def _pods(cluster: ClusterChange) -> str:
     parts = []
     for found in consequences(cluster):
         named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
-        parts.append(f"**{loss_text(found)}**: {named}{STAYS.get(found[0].cause, '')}")
-    unknown = [each for each in cluster.limits if each.what is Restriction.NOT_INSPECTED]
+        parts.append(f"**{loss_text(found)}**: {named}")
     if not parts and cluster.unknown:
         return "unknown, because the cluster was not inspected"
-    evicted = any(pod.loss is Loss.EVICTED for pod in cluster.pods)
-    if not evicted and (nodes := evicting(cluster)):
-        parts.append(f"{NONE_NOW} {_names(nodes)} before its node's turn is")
+    if text := none_now(cluster, _names):
+        parts.append(text)
     if not parts:
         seen = "none that was found" if cluster.uninspected else "none"
         parts.append(f"{seen} is evicted or loses its GPUs")
-    return "; ".join([*parts, *map(_limit, unknown)])
+    return "; ".join([*parts, *map(_limit, _unknown(cluster))])
+
+
+def _unknown(cluster: ClusterChange) -> list[Limit]:
+    return [each for each in cluster.limits if each.what is Restriction.NOT_INSPECTED]
 
 
 def _pod(pod: PodChange) -> str:
@@ -319,29 +336,31 @@ def _pod(pod: PodChange) -> str:
 
 
 def _down(cluster: ClusterChange) -> str:
-    """Return which GPUs no pod can get for a while, and which only some pods or none later."""
+    """Return which GPUs running or new pods can't use for a while, step by step."""
     if cluster.unknown:
         return "unknown, because the cluster was not inspected"
-    gaps = [
-        f"{_gone(gap)}: {code(gap.why, DETAIL)}; {EVICTED if gap.evicts else KEPT}"
-        for gap in cluster.gaps
-    ]
-    texts = [*gaps[:GAPS], *([f"{len(gaps) - GAPS} more causes"] if len(gaps) > GAPS else [])]
-    if len(gaps) > 1 and cluster.down:
-        numbered = (f"({number}) {text}" for number, text in enumerate(texts, 1))
-        texts = [f"in sum {_gone(cluster.down)}, the causes one after the other", *numbered]
-    if cluster.is_full_outage and texts:
-        texts[0] = f"**full outage**, {texts[0]}"
-    limits = list(map(_limit, cluster.limits))
-    if not texts and not limits:
-        return "nothing; every GPU stays usable"
-    texts = texts or ["no outage" if not cluster.uninspected else "no outage that was found"]
-    more = [f"{len(limits) - PODS} more restrictions"] if len(limits) > PODS else []
-    return "; ".join([*texts, *limits[:PODS], *more])
+    unknown = list(map(_limit, _unknown(cluster)))
+    if not cluster.gaps:
+        if not unknown:
+            return "nothing; every GPU stays usable"
+        seen = "no outage that was found" if cluster.uninspected else "no outage"
+        return "; ".join([seen, *unknown])
+    word = outage_word(cluster)
+    full = f"**{word}**, " if word else ""
+    steps = ["; ".join(map(_gone, gaps)) for gaps in outage_steps(cluster)]
+    if len(steps) == 1:
+        return "; ".join([f"{full}{steps[0]}", *unknown])
+    more = [f"{len(steps) - GAPS} more steps"] if len(steps) > GAPS else []
+    listed = (f"\n  {number}. {step}" for number, step in enumerate([*steps[:GAPS], *more], 1))
+    head = "; ".join([f"{full}{len(steps)} steps, one after the other", *unknown])
+    return head + "".join(listed)
 
 
-def _gone(gap: Gap | Down) -> str:
-    return f"{counted(gap.gpus, 'GPU')} of {_names(gap.nodes)}, {at_most(gap)}"
+def _gone(gap: Gap) -> str:
+    gpus = f"{counted(gap.gpus, 'GPU')} of {_names(gap.nodes)}"
+    if gap.evicts:
+        return f"{gpus}, {at_most(gap)}: {code(gap.why, DETAIL)}; {EVICTED}"
+    return f"new pods get none of {gpus}, {at_most(gap)}: {code(gap.why, DETAIL)}; {KEPT}"
 
 
 def _limit(limit: Limit) -> str:
@@ -349,9 +368,12 @@ def _limit(limit: Limit) -> str:
     of = f"{counted(limit.gpus, 'GPU')} of {_names(limit.nodes)}"
     one = limit.gpus == 1
     if limit.what is Restriction.LEAVES_POOL:
-        return f"the {of} {'leaves' if one else 'leave'} the pool"
+        return f"the stack no longer offers the {of}"
     if limit.what is Restriction.UNDECLARED:
-        return f"{of} {'is' if one else 'are'} no longer declared"
+        return (
+            f"the stack file declares {counted(limit.gpus, 'GPU')} less on {_names(limit.nodes)}; "
+            "the run waits until each of these nodes advertises the declared number"
+        )
     if limit.what is Restriction.TAINT:
         taint = code(limit.detail)
         return f"the {of} {'is' if one else 'are'} usable only by pods that tolerate {taint}"
@@ -391,13 +413,27 @@ def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
     return ", ".join(shown) + and_more(len(every), len(shown))
 
 
-def _difference_words(found: Iterable[Statement], empty: str = UNDECLARED) -> str:
+def _difference_words(
+    found: Iterable[Statement], text: Callable[[Statement], str] = statement_text
+) -> str:
+    """Return differences as one text; what the same nodes or hosts share stands together."""
     every = list(found)
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for each in every[:STATEMENTS]:
+        groups.setdefault((each.subject, each.names), []).append(code(text(each), DETAIL))
     texts = [
-        f"{each.subject} {_names(each.names)}: {code(statement_text(each, empty), DETAIL)}"
-        for each in every[:STATEMENTS]
+        f"{subject} {_names(names)}: {', '.join(parts)}"
+        for (subject, names), parts in groups.items()
     ]
-    return ", ".join(texts) + and_more(len(every), STATEMENTS)
+    return "; ".join(texts) + and_more(len(every), STATEMENTS)
+
+
+def _drift_text(statement: Statement) -> str:
+    """Return what somebody else changed: the value that a run applied, and the one found."""
+    if not statement.was and not statement.now:
+        return statement_text(statement)
+    was, now = statement.was or ABSENT, statement.now or ABSENT
+    return f"{statement.what}: {'' if was == 'as applied' else f'applied {was}, '}found {now}"
 
 
 def _folded(
@@ -464,7 +500,7 @@ def _statement_row(statement: Statement) -> list[str]:
 
 
 def _drift_row(statement: Statement) -> list[str]:
-    names, text = _names(statement.names, 20), statement_text(statement, ABSENT)
+    names, text = _names(statement.names, 20), _drift_text(statement)
     return [statement.subject, names, code(text, DETAIL)]
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from components.change.document import (
     Cause,
     ClusterChange,
     Direction,
     Document,
-    Down,
     Gap,
     Loss,
     NodeChange,
@@ -33,6 +32,13 @@ UNDECLARED = "not declared"
 """Words for an empty value in the stack file."""
 ABSENT = "absent"
 """Word for a value that is not there any more, or was not there before."""
+FULL_OUTAGE = "full outage"
+NO_NEW_PODS = "no new GPU pods"
+FULL: Mapping[str, str] = {
+    FULL_OUTAGE: "all GPUs of the stack are gone at the same time, and running pods are evicted",
+    NO_NEW_PODS: "every GPU of the stack is unavailable to new pods at the same time",
+}
+"""What it means that all GPUs are gone at the same time."""
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
 PREPARATION = re.compile(r".*-host-preparation-(.+)")
@@ -49,15 +55,16 @@ TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version", "MIG layout"}
 """Parts of nodes whose changes the lines about GPUs and versions state already."""
 HAPPENS: Mapping[Loss, tuple[str, str]] = {
     Loss.EVICTED: ("is evicted", "are evicted"),
-    Loss.LOSES_GPU: ("loses its GPUs", "lose their GPUs"),
+    Loss.LOSES_GPU: (
+        "keeps running on its GPUs until it ends, but can't start there again",
+        "keep running on their GPUs until they end, but can't start there again",
+    ),
     Loss.UNDECLARED_GPU: (
-        "keeps running on GPUs that are no longer declared",
-        "keep running on GPUs that are no longer declared",
+        "keeps running until it ends, on more GPUs than declared",
+        "keep running until they end, on more GPUs than declared",
     ),
 }
 """What happens to a pod, and to several pods."""
-NONE_NOW = "no pod is evicted as things stand; one that starts on"
-"""Beginning of the line about nodes that are drained and have no pods now."""
 BECAUSE: Mapping[Cause, tuple[str, str]] = {
     Cause.DRAIN: ("because its node is drained", "because their nodes are drained"),
     Cause.TAINT: ("because of the new taint", "because of the new taint"),
@@ -240,9 +247,26 @@ def pod_lines(cluster: ClusterChange) -> Iterator[str]:
     for found in consequences(cluster):
         named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
         yield f"{loss_text(found)}: {named}"
-    evicted = any(pod.loss is Loss.EVICTED for pod in cluster.pods)
-    if not evicted and (nodes := evicting(cluster)):
-        yield f"{NONE_NOW} {listed(nodes)} before its node's turn is"
+    if text := none_now(cluster, listed):
+        yield text
+
+
+def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> str:
+    """Return whom the run evicts if it finds pods that do not run now; empty if some run now.
+
+    Args:
+        cluster: What a run would change.
+        names: Function that returns names of nodes as text.
+    """
+    if any(pod.loss is Loss.EVICTED for pod in cluster.pods):
+        return ""
+    if drained := [node.node for node in cluster.nodes if node.drained]:
+        found = f"a pod that runs on {names(drained)} when the node is drained"
+    elif replaced := [name for gap in cluster.gaps if gap.evicts for name in gap.nodes]:
+        found = f"a GPU pod that runs on {names(replaced)} when the node's driver is replaced"
+    else:
+        return ""
+    return f"no pod to evict runs now; {found} is evicted"
 
 
 def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
@@ -260,12 +284,6 @@ def loss_text(pods: Sequence[PodChange]) -> str:
     words = (KEEPING if cause is Cause.PLATFORM else HAPPENS[pods[0].loss])[several]
     why = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
     return f"{counted(len(pods), 'pod')} {words}{why}"
-
-
-def evicting(cluster: ClusterChange) -> list[str]:
-    """Return the nodes from which pods are evicted if any runs there, in order."""
-    drained = [node.node for node in cluster.nodes if node.drained]
-    return drained or [name for gap in cluster.gaps if gap.evicts for name in gap.nodes]
 
 
 def pod_text(pod: PodChange) -> str:
@@ -310,21 +328,42 @@ def at_a_time(number: int, at_once: int) -> str:
 
 
 def gap_lines(cluster: ClusterChange) -> Iterator[str]:
-    """Yield one line per cause for GPUs that are gone for a while, and one with their sum."""
-    for gap in cluster.gaps:
-        keep = "" if gap.evicts else "; running pods keep theirs, new pods get none"
-        yield f"{gap.why}: {_gone(gap)}{keep}"
-    if cluster.down and len(cluster.gaps) > 1:
-        yield f"in sum, one after the other: {_gone(cluster.down)}"
-    if cluster.is_full_outage:
-        yield "full outage: no pod can get a GPU of the stack meanwhile"
+    """Yield one line per cause for GPUs that are gone for a while; several steps are numbered."""
+    steps = outage_steps(cluster)
+    for number, gaps in enumerate(steps, 1):
+        for gap in gaps:
+            yield (f"{number}. " if len(steps) > 1 else "") + f"{gap.why}: {_gone(gap)}"
+    if word := outage_word(cluster):
+        yield f"{word} meanwhile: {FULL[word]}"
 
 
-def _gone(gap: Gap | Down) -> str:
-    return f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)} gone meanwhile, {at_most(gap)}"
+def _gone(gap: Gap) -> str:
+    gpus = f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)}"
+    if gap.evicts:
+        return f"{gpus} gone meanwhile, {at_most(gap)}"
+    return f"no new pod gets the {gpus} meanwhile, {at_most(gap)}; running pods keep theirs"
 
 
-def at_most(gap: Gap | Down) -> str:
+def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
+    """Return the causes of the outage, grouped by the steps of the run that follow each other.
+
+    The waves of a rollout are one step, whatever the reasons for which their nodes are drained.
+    """
+    rolled = {node.node for node in cluster.nodes if node.outage is Outage.ROLLOUT}
+    in_waves = [gap for gap in cluster.gaps if gap.evicts and rolled.issuperset(gap.nodes)]
+    others = [[gap] for gap in cluster.gaps if gap not in in_waves]
+    return [in_waves, *others] if in_waves else others
+
+
+def outage_word(cluster: ClusterChange) -> str:
+    """Return what it is called that all GPUs are gone at the same time; empty if they are not."""
+    if not cluster.is_full_outage:
+        return ""
+    whole = [gap for gap in cluster.gaps if gap.at_most == cluster.gpus.before]
+    return FULL_OUTAGE if not whole or any(gap.evicts for gap in whole) else NO_NEW_PODS
+
+
+def at_most(gap: Gap) -> str:
     """Return how many of the GPUs of an outage are gone at the same time."""
     return "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
 
@@ -371,7 +410,7 @@ def file_lines(cluster: ClusterChange) -> Iterator[str]:
 
 def is_validation(statement: Statement) -> bool:
     """Return whether a statement is a reason for a validation that needs no line of its own."""
-    reasons = ("not validated", "must be validated again", "validation asked", "rebooted by this")
+    reasons = ("not validated", "validation asked", "rebooted by this")
     return statement.subject == "node" and statement.what.startswith(reasons)
 
 

@@ -37,8 +37,8 @@ def lacking_fields(live: Mapping[str, Any], charts: Mapping[str, Any]) -> list[s
 def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
     """Yield the fields of a manifest that an object in the cluster does not have.
 
-    Fields with another value are not lost: their controller may have changed them. Empty values are
-    left out, because the API server may omit them.
+    Fields with another value are not lost: their controller may have changed them. Empty values and
+    zeros are left out, because a controller that writes the object omits them (`omitempty`).
 
     Args:
         declared: The manifest as it was applied.
@@ -48,7 +48,7 @@ def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
     if isinstance(declared, Mapping):
         held = live if isinstance(live, Mapping) else {}
         for key, value in declared.items():
-            if value in (None, "", [], {}):
+            if _is_empty(value):
                 continue
             if key not in held:
                 yield f"{path}{key}"
@@ -57,6 +57,15 @@ def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
     elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
         for index, (one, other) in enumerate(zip(declared, live, strict=True)):
             yield from lost_fields(one, other, f"{path}{index}.")
+
+
+def _is_empty(value: Any) -> bool:
+    """Return True for a zero value, and for a mapping or list of nothing but zero values."""
+    if isinstance(value, Mapping):
+        return all(map(_is_empty, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_empty, value))
+    return not value
 
 
 def _schemas(definition: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

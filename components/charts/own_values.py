@@ -6,10 +6,13 @@ template reads, so this check finds the values that would have no effect.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jsonschema import Draft7Validator, SchemaError, ValidationError
+from jsonschema import Draft7Validator, SchemaError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from components.charts.contents import ChartContents
 from components.charts.extra_values import merged, plain
@@ -31,7 +34,8 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
     """
     for key, value in values.items():
         if below := chart.subcharts.get(key):
-            yield from unread(below, value if isinstance(value, Mapping) else {}, f"{prefix}{key}.")
+            inner = unread(below, value if isinstance(value, Mapping) else {}, f"{key}.")
+            yield from (f"{prefix}{path}" for path in inner if path not in chart.read)
         elif key != "global":
             for path in _leaves(key, value, chart):
                 if not _is_read(chart, path):
@@ -39,13 +43,19 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
 
 
 def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
-    """Return the first reason why the chart's own schema refuses the values; empty for none."""
+    """Return the first reason why the chart's own schema refuses the values; empty for none.
+
+    A schema that is not valid, or that refers to other documents, is not used.
+    """
     if chart.schema is None:
         return ""
     document = merged(plain(chart.values), values)
+    # Without this registry a reference in the schema would be fetched from the network.
+    validator = Draft7Validator(chart.schema, registry=Registry())
     try:
-        error = next(iter(Draft7Validator(chart.schema).iter_errors(document)), None)
-    except (SchemaError, ValidationError, RecursionError, ValueError, KeyError, TypeError):
+        Draft7Validator.check_schema(chart.schema)
+        error = next(iter(validator.iter_errors(document)), None)
+    except (SchemaError, Unresolvable, re.error, RecursionError):
         return ""
     if error is None:
         return ""

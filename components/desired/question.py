@@ -22,6 +22,7 @@ class Question:
         validation: Pools with GPUs; all nodes of a pool advertise the same devices.
         presence: Objects of the platform that must exist.
         endpoints: Endpoints that nodes must reach, as `host:port`.
+        service_address: Declared IP address of the platform's Service; empty if there is none.
         own: Namespaces that the stack creates.
         chart: The platform's chart; None if it has no chart.
         layouts: MIG layouts of the nodes.
@@ -33,6 +34,7 @@ class Question:
     validation: tuple[PoolValidation, ...]
     presence: PresenceRequest
     endpoints: list[str]
+    service_address: str
     own: list[str]
     chart: WantedChart | None
     layouts: DesiredMigLayouts

@@ -139,6 +139,7 @@ class Desired:
             ),
             presence=self.presence,
             endpoints=sorted(self.platform.endpoints().values()),
+            service_address=self.platform.service_address,
             own=[space.name for space in self.namespaces],
             chart=self.chart,
             layouts=replace(self.layouts, pools=pools),

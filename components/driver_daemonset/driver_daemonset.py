@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
+from components.nodes.causes.cause import Cause
+from components.nodes.causes.cures import LOADED
+from components.nodes.causes.pod import cause_of
+from components.nodes.causes.read import explained, is_ready, refused_daemons
 from components.program import main
 from policies.faults import Fault
 
 INTERVAL = 0.5
-# Message of an installer if the host has already loaded another driver (document 003, "Error 1").
-LOADED = "appears to already be loaded"
-REMOVE = (
-    "remove the host's driver (nvidia-uninstall), reboot it, or declare driver.source: preinstalled"
-)
+TOLD = 10.0
+"""Seconds between two progress messages."""
+EXPLAINED = 10
+"""Maximum number of pods that are explained; other pods are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +41,6 @@ class InstallersRequest:
     timeout_seconds: int
 
 
-def messages(pod: Json) -> list[str]:
-    """Return the messages of a pod's containers that don't run."""
-    lines = []
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for status in pod["status"].get(kind, []):
-            for state in (status.get("state", {}), status.get("lastState", {})):
-                for container in state.values():
-                    if container.get("message") and container.get("reason") != "Completed":
-                        lines.append(container["message"].strip().splitlines()[-1])
-    return lines
-
-
 async def _pods(client: Client, item: Json) -> list[Json]:
     selector = ",".join(f"{k}={v}" for k, v in item["spec"]["selector"]["matchLabels"].items())
     url = f"namespaces/{item['metadata']['namespace']}/pods"
@@ -59,9 +52,9 @@ async def wait(wanted: InstallersRequest) -> Json:
 
     Raises:
         ClusterError: The time limit has passed, or a pod reports that a driver is already loaded.
-            The error has the messages of the pods by node.
+            The error has the cause of each of the first pods by node.
     """
-    deadline = time.monotonic() + wanted.timeout_seconds
+    deadline, told = time.monotonic() + wanted.timeout_seconds, time.monotonic()
     async with connect(wanted.context) as client:
         while True:
             items = [
@@ -75,13 +68,15 @@ async def wait(wanted: InstallersRequest) -> Json:
             late = [item for item in items if not _ready(item)]
             if not late:
                 return {"ready": sum(item["status"]["numberReady"] for item in items)}
-            problems = []
-            for item in late:
-                for pod in await _pods(client, item):
-                    problems += [(pod["spec"].get("nodeName", "?"), m) for m in messages(pod)]
-            ended = time.monotonic() > deadline
-            if ended or any(LOADED in message for _, message in problems):
-                raise ClusterError(*_explain(late, problems))
+            listed = await gather(lambda item: _pods(client, item), late)
+            pods = [pod for of_one in listed for pod in of_one if not is_ready(pod)]
+            loaded = any(LOADED in str(cause_of(pod)) for pod in pods)
+            if loaded or time.monotonic() > deadline:
+                raise ClusterError(*_explain(late, await causes(client, wanted.namespace, pods)))
+            if time.monotonic() - told > TOLD:
+                told = time.monotonic()
+                for place, cause in await causes(client, wanted.namespace, pods):
+                    print(f"{place}: waits: {cause}", file=sys.stderr)
             await asyncio.sleep(INTERVAL)
 
 
@@ -93,10 +88,23 @@ def _ready(item: Json) -> bool:
     return seen == item["metadata"]["generation"] and wanted > 0 and set(counts) == {wanted}
 
 
-def _explain(late: list[Json], problems: list[tuple[str, str]]) -> Iterator[Fault]:
-    for node, message in sorted(set(problems)):
-        cure = REMOVE if LOADED in message else "see the pod's log"
-        yield Fault(f"node {node}", repr(message), "the driver installed", cure)
+async def causes(client: Client, namespace: str, pods: list[Json]) -> list[tuple[str, Cause]]:
+    """Return why pods are not ready, each with its node, by status, events and logs.
+
+    Without pods, return why their DaemonSets can't create them.
+    """
+    if not pods:
+        return [
+            (f"namespace {namespace}", each) for each in await refused_daemons(client, namespace)
+        ]
+    found = await gather(lambda pod: explained(client, pod), pods[:EXPLAINED])
+    nodes = [f"node {pod['spec'].get('nodeName') or 'none'}" for pod in pods]
+    return [(node, cause) for node, cause in zip(nodes, found, strict=False) if cause]
+
+
+def _explain(late: list[Json], found: list[tuple[str, Cause]]) -> Iterator[Fault]:
+    for place, cause in sorted(set(found), key=str):
+        yield Fault(place, cause.text, "the driver installed", cause.cure or "see the pod's log")
     for item in late:
         status, metadata = item.get("status") or {}, item["metadata"]
         ready, wanted = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)

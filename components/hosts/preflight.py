@@ -56,14 +56,17 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
         faults.append(Fault(f"host {host.name}", has, wanted, cure, severity))
 
+    name = facts.os_name or f"{facts.os or 'unknown'} {facts.os_version}".strip()
     if facts.os not in SYSTEMS:
-        wanted = f"one of {', '.join(SYSTEMS)}"
-        tell(f"operating system {facts.os or 'unknown'}", wanted, "use a supported system")
+        tell(f"operating system {name}", f"one of {', '.join(SYSTEMS)}", "use a supported system")
+    if facts.ostree:
+        has = f"{name}, whose packages come in an image (rpm-ostree)"
+        tell(has, "packages by apt or dnf", "use a system whose packages are installed one by one")
     if facts.arch not in ARCHITECTURES:
         tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
     with_dnf = FIRST_WITH_DNF.get(facts.os, "")
     if facts.os_version and version(facts.os_version) < version(with_dnf):
-        has = f"{facts.os} {facts.os_version}, which has yum and no dnf"
+        has = f"{name}, which has yum and no dnf"
         tell(has, f"{with_dnf} or later", "install a later system: packages come by apt or dnf")
     if facts.disk_free_mib < DISK_MIB:
         tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")

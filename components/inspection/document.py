@@ -39,7 +39,6 @@ from components.platforms.gpu_operator.platform import GpuOperator
 from components.platforms.site import Site
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSource
-from components.validation.difference import OTHER_POOL
 from policies.facts.parts import operator_part
 from policies.printable import printable
 
@@ -116,7 +115,7 @@ def cluster_change(name: str, desired: Desired, inspection: Inspection) -> Clust
         files=tuple(_files(desired, difference)),
         changes=_statements(difference.of(Kind.CHANGE)),
         drift=_statements(difference.of(Kind.DRIFT)),
-        due=_statements(_in_new_pool(each, nodes) for each in difference.of(Kind.DUE)),
+        due=_statements(difference.of(Kind.DUE)),
         faults=tuple(Problem(text=text) for text in (*inspection.problems, *blockers(difference))),
         warnings=tuple(Problem(text=text, mandatory=False) for text in inspection.warnings),
         uninspected=tuple(_uninspected(inspection)),
@@ -558,14 +557,6 @@ def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
         elif finding.now or finding.name not in now:
             name = finding.name
             yield replace(finding, was=was.get(name, ""), now=now.get(name, ""))
-
-
-def _in_new_pool(finding: Finding, nodes: Mapping[str, NodeGpus]) -> Finding:
-    """Return a finding about a proof of another pool with the name of the new pool."""
-    node = nodes.get(finding.name)
-    if finding.what != OTHER_POOL or node is None:
-        return finding
-    return replace(finding, what=f"must be validated again in pool {node.pool}")
 
 
 def _told(finding: Finding) -> str:

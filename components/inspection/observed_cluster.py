@@ -164,7 +164,9 @@ async def _observe(asked: Question) -> ClusterSeen:
                 client, await client.list("nodes"), [p.resources for p in asked.validation]
             )
             seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
-            around = await surroundings(client, nodes, asked.endpoints, asked.own)
+            around = await surroundings(
+                client, nodes, asked.endpoints, asked.own, asked.service_address
+            )
             seen = with_members(replace(seen, surroundings=around), nodes, asked)
             try:
                 seen = replace(seen, platform=await _platform(client, asked.presence))

@@ -7,13 +7,14 @@ of the metrics (internal/pkg/rendermetrics); NVIDIA "XID Errors" for XIDs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from components.charts.extra_values import merged, plain
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.kubernetes.labels import LABELS
 from components.platforms.base import Monitored, Platform
-from components.settings.monitoring import MonitoringSettings
+from components.settings.monitoring import Counter, MonitoringSettings
 
 Json = dict[str, Any]
 
@@ -43,9 +44,15 @@ COUNTERS = (
 PROGRAM_XIDS = (13, 31, 43, 45)
 
 
-def counters() -> str:
-    """Return the exporter's CSV file with the counters."""
-    return "".join(f"{name}, {kind}, {text}\n" for name, kind, text in COUNTERS)
+def counters(more: Iterable[Counter] = ()) -> str:
+    """Return the exporter's CSV file with the counters.
+
+    Args:
+        more: Declared counters; one with the name of a default counter replaces it.
+    """
+    rows = {name: (kind, text) for name, kind, text in COUNTERS}
+    rows |= {item.name: (str(item.kind), item.help or item.name) for item in more}
+    return "".join(f"{name}, {kind}, {text}\n" for name, (kind, text) in rows.items())
 
 
 def _alert(
@@ -213,6 +220,22 @@ def _metadata(name: str, space: str, **labels: str) -> Json:
     return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
 
 
+def _environment(declared: Mapping[str, str]) -> list[Json]:
+    """Return the exporter's environment; a declared variable replaces the one of the same name."""
+    own: list[Json] = [
+        {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
+        {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+        {
+            "name": "NODE_NAME",
+            "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        },
+    ]
+    given = [{"name": name, "value": value} for name, value in declared.items()]
+    variables: list[Json] = merged({"env": own}, {"env": given})["env"]
+    return variables
+
+
 def exporter(platform: Platform, settings: MonitoringSettings) -> Json:
     """Return the exporter's DaemonSet for all nodes of pools with GPUs.
 
@@ -240,17 +263,11 @@ def exporter(platform: Platform, settings: MonitoringSettings) -> Json:
                 "name": EXPORTER,
                 "image": registry.deployed(settings.exporter_image),
                 "args": ["-f", "/etc/gpu-cluster/counters.csv"],
-                "env": [
-                    {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
-                    {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
-                    {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
-                    {
-                        "name": "NODE_NAME",
-                        "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
-                    },
-                ],
+                "env": _environment(settings.exporter.env),
                 "ports": [{"name": "metrics", "containerPort": PORT}],
-                "resources": {
+                "resources": plain(settings.exporter.resources)
+                if settings.exporter.resources is not None
+                else {
                     "requests": {"cpu": "100m", "memory": "128Mi"},
                     "limits": {"cpu": "200m", "memory": "512Mi"},
                 },
@@ -341,7 +358,7 @@ def objects(
     theirs, metrics = platform.monitored.exporter, platform.monitored.metrics
     if theirs is None:
         manifests["counters"] = _config_map(
-            f"{EXPORTER}-counters", space, {"counters.csv": counters()}
+            f"{EXPORTER}-counters", space, {"counters.csv": counters(settings.exporter.counters)}
         )
         manifests["exporter"] = exporter(platform, settings)
         manifests["service"] = {

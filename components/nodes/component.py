@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import pulumi
@@ -48,12 +49,16 @@ class NodeScheduling(pulumi.ComponentResource):
         """Declare the Kubernetes objects and one Command per pool."""
         super().__init__(self.TYPE, name, None, opts)
         _declare(self, name, args.scheduling.objects)
-        for pool in args.scheduling.pools:
+        pools = {each.pool: each for each in args.scheduling.pools}
+        made: dict[str, pulumi.Resource] = {}
+        first = gaining(args.findings)
+        order = TopologicalSorter({each: first.get(each, ()) for each in pools}).static_order()
+        for pool in (pools[each] for each in order if each in pools):
             if pool.pool in args.scheduling.by_rule:
                 continue
             line = command_line("node-scheduling", "apply")
             environment, ignored = repair(args.findings.get(pool.pool, ()))
-            command.local.Command(
+            made[pool.pool] = command.local.Command(
                 f"{name}-{pool.pool}",
                 create=line,
                 update=line,
@@ -61,10 +66,42 @@ class NodeScheduling(pulumi.ComponentResource):
                 delete=command_line("node-scheduling", "release"),
                 stdin=write(pool),
                 add_previous_output_in_env=False,
-                opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    ignore_changes=ignored,
+                    depends_on=[made[each] for each in first.get(pool.pool, ()) if each in made],
+                ),
             )
         self.pools = pulumi.Output.from_input([pool.pool for pool in args.scheduling.pools])
         self.register_outputs({"pools": self.pools})
+
+
+def gaining(findings: Mapping[str, Findings]) -> dict[str, frozenset[str]]:
+    """Return the pools that get nodes of each pool, by the name of the pool that loses them.
+
+    The pool that gets a node labels it first; then the other pool leaves the node's labels and
+    taints as they are. Otherwise the node would be without its labels for a moment, and the device
+    plugin would restart there. Empty if pools exchange nodes, because there is no such order.
+
+    Args:
+        findings: Findings of the inspection about nodes, by pool.
+    """
+    moves = [each for found in findings.values() for each in found if each.what == "pool"]
+    joins = {each.name: each.now for each in moves if each.now}
+    result = {
+        pool: frozenset(
+            joins[each.name]
+            for each in found
+            if each.what == "pool" and not each.now and each.name in joins
+        )
+        for pool, found in findings.items()
+    }
+    result = {pool: others for pool, others in result.items() if others}
+    try:
+        TopologicalSorter(result).prepare()
+    except CycleError:
+        return {}
+    return result
 
 
 def _declare(parent: pulumi.Resource, name: str, objects: Mapping[str, dict[str, Any]]) -> None:

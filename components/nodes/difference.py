@@ -180,14 +180,16 @@ def _after(nodes: Collection[Json], pool: PoolScheduling) -> int:
 def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
     name, kept = _name(node), applied(node, pool.pool)
     if kept is None:
+        kept = _former(node, pool)
         yield Finding(
             kind=Kind.CHANGE,
             subject=Subject.NODE,
             name=name,
             what="pool",
             now=pool.pool,
-            first=True,
+            first=kept is None,
         )
+    if kept is None:
         return
     if kept.gpus != pool.gpus_of(name):
         was, now = str(kept.gpus), str(pool.gpus_of(name))
@@ -200,6 +202,11 @@ def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
         yield _finding(Kind.CHANGE, name, "taints", "begun", "applied")
         taints[2] = taints[0]
     yield from _differences(name, "taint", *taints)
+
+
+def _former(node: Json, pool: PoolScheduling) -> Applied | None:
+    """Return the record of the pool that a node comes from; None if it was in no pool."""
+    return next((each for each in every(node, pool.stack) if each.pool != pool.pool), None)
 
 
 def _differences(

@@ -25,8 +25,13 @@ from components.nodes.taints import RECORD, claimed, recorded_taints, write_tain
 from components.program import main
 from policies.faults import Fault
 
+CONFLICT = 409
+"""HTTP status of a server-side apply of a field that another manager owns."""
 
-async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: str) -> Json:
+
+async def _apply_metadata(
+    client: Client, node: Json, metadata: Json, manager: str, *, force: bool = False
+) -> Json:
     """Apply labels and annotations to a node, and return the updated node."""
     name = node["metadata"]["name"]
     body = {
@@ -36,21 +41,62 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
         # node.
         "metadata": {"name": name, "uid": node["metadata"]["uid"], **metadata},
     }
+    applied: Json = await client.request(
+        "PATCH",
+        f"nodes/{name}",
+        body=body,
+        content_type=APPLY,
+        params={"fieldManager": manager, "force": str(force).lower()},
+    )
+    return applied
+
+
+async def _apply(client: Client, node: Json, metadata: Json, pool: PoolScheduling) -> Json:
+    """Apply a pool's labels and annotations to a node, and return the updated node.
+
+    A node that moves to another pool of the stack may still have the labels of its former pool,
+    whose Command runs at the same time; these are overwritten.
+
+    Raises:
+        ClusterError: Somebody else manages one of the labels, with another value.
+    """
     try:
-        applied: Json = await client.request(
-            "PATCH",
-            f"nodes/{name}",
-            body=body,
-            content_type=APPLY,
-            params={"fieldManager": manager, "force": "false"},
-        )
-        return applied
+        return await _apply_metadata(client, node, metadata, pool.manager)
     except Refused as error:
-        if error.code != 409:
+        if error.code != CONFLICT:
             raise
+        fresh = await client.request("GET", f"nodes/{_name(node)}")
+        if _owners_of_others(fresh, metadata, pool.manager) <= _former_managers(fresh, pool):
+            return await _apply_metadata(client, fresh, metadata, pool.manager, force=True)
         wanted = "labels that nobody else manages"
         cure = "take the label out of the pool, or let its other owner give it up"
-        raise ClusterError(Fault(f"node {name}", error.message, wanted, cure)) from error
+        fault = Fault(f"node {_name(node)}", error.message, wanted, cure)
+        raise ClusterError(fault) from error
+
+
+def _former_managers(node: Json, pool: PoolScheduling) -> set[str]:
+    """Return the field managers of the stack's other pools that have a record on a node."""
+    prefix = pool.manager.removesuffix(pool.pool)
+    return {prefix + each.pool for each in _of_other_pools(node, pool)}
+
+
+def _of_other_pools(node: Json, pool: PoolScheduling) -> list[applied.Applied]:
+    return [each for each in applied.every(node, pool.stack) if each.pool != pool.pool]
+
+
+def _owners_of_others(node: Json, metadata: Json, manager: str) -> set[str]:
+    """Return the other field managers of the labels and annotations whose values would change."""
+    found = set()
+    for part in ("labels", "annotations"):
+        present = node["metadata"].get(part) or {}
+        keys = {
+            f"f:{key}" for key, value in metadata.get(part, {}).items() if present.get(key) != value
+        }
+        for entry in node["metadata"].get("managedFields", []):
+            fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{part}", {})
+            if entry["manager"] != manager and keys & fields.keys():
+                found.add(str(entry["manager"]))
+    return found
 
 
 async def _hand_over(
@@ -72,7 +118,7 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
     await _hand_over(client, node, pool, labels)
     try:
         node = await _claim(client, node, taints, pool)
-        written = await write_taints(client, node, recorded_taints(node), taints, manager)
+        written = await write_taints(client, node, recorded_taints, taints, manager)
     except ClusterError as error:
         place = f"node {node['metadata']['name']}"
         raise ClusterError(
@@ -92,7 +138,7 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
         and applied.kept(node, pool.pool) == applied.annotation(pool, _name(node))
     )
     if not settled:
-        await _apply_metadata(client, node, metadata, manager)
+        await _apply(client, node, metadata, pool)
     return bool(written["changed"]) or not settled
 
 
@@ -105,7 +151,7 @@ async def _claim(client: Client, node: Json, taints: list[Json], pool: PoolSched
     held = {key: node["metadata"]["labels"][key] for key in _held(node, pool.manager)}
     noted = {**applied.unfinished(node, pool.pool), **_record([*recorded, *new])}
     metadata = {"labels": held, "annotations": noted}
-    return await _apply_metadata(client, node, metadata, pool.manager)
+    return await _apply(client, node, metadata, pool)
 
 
 def _name(node: Json) -> str:
@@ -125,9 +171,21 @@ def _held(node: Json, manager: str) -> set[str]:
     return set()
 
 
-async def _let_go(client: Client, node: Json, manager: str) -> bool:
-    await write_taints(client, node, [*recorded_taints(node), startup_taint.TAINT], [], manager)
-    await _apply_metadata(client, node, {}, manager)
+async def _let_go(client: Client, node: Json, pool: PoolScheduling) -> bool:
+    """Remove a pool's labels and taints from a node, but not what another pool declares there.
+
+    A renamed pool is created before the pool with the former name is released, and a node may have
+    moved to another pool of the stack.
+    """
+
+    def removable(node: Json) -> list[Json]:
+        others = _of_other_pools(node, pool)
+        kept = [taint for other in others for taint in other.taints]
+        ours = [taint for taint in recorded_taints(node) if taint not in kept]
+        return ours if others else [*ours, startup_taint.TAINT]
+
+    await write_taints(client, node, removable, [], pool.manager)
+    await _apply_metadata(client, node, {}, pool.manager)
     return True
 
 
@@ -148,7 +206,7 @@ async def apply(pool: PoolScheduling) -> Json:
             await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
             members = pool_members(await client.list("nodes"), pool) if fresh else members
         changed = await gather(lambda node: _settle(client, node, pool), members)
-        await gather(lambda node: _let_go(client, node, manager), left)
+        await gather(lambda node: _let_go(client, node, pool), left)
     return {"nodes": len(members), "changed": sum(changed), "released": len(left)}
 
 
@@ -169,10 +227,9 @@ async def release(pool: PoolScheduling) -> Json:
 
     Nodes in maintenance are not changed.
     """
-    manager = pool.manager
     async with connect(pool.context) as client:
         ours = _ours(await client.list("nodes"), pool)
-        await gather(lambda node: _let_go(client, node, manager), ours)
+        await gather(lambda node: _let_go(client, node, pool), ours)
     return {"released": len(ours)}
 
 

@@ -34,10 +34,10 @@ async def add_startup_taint(client: Client, node: Json, pool: PoolScheduling) ->
     name = node["metadata"]["name"]
     holders = await gpu_holders.holders(client, name, pool.resources, pool.namespace)
     if not any(holder.amounts for holder in holders):
-        await write_taints(client, node, [], [TAINT], MANAGER)
+        await write_taints(client, node, lambda _: [], [TAINT], MANAGER)
 
 
 async def remove_startup_taint(client: Client, node: Json) -> None:
     """Remove the start-up taint of a node."""
     if has_startup_taint(node):
-        await write_taints(client, node, [TAINT], [], MANAGER)
+        await write_taints(client, node, lambda _: [TAINT], [], MANAGER)

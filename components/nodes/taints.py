@@ -8,6 +8,7 @@ resourceVersion, as kubectl does.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from components.kubernetes.api import JSON_PATCH, Client, ClusterError, Json, Refused
 from policies.faults import Fault
@@ -67,14 +68,19 @@ def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
 
 
 async def write_taints(
-    client: Client, node: Json, recorded: list[Json], wanted: list[Json], manager: str
+    client: Client,
+    node: Json,
+    recorded: Callable[[Json], list[Json]],
+    wanted: list[Json],
+    manager: str,
 ) -> Json:
     """Write a node's taints as `taints_wanted` returns them, and return the taints that are owned.
 
     Args:
         client: Client of the cluster.
         node: The Node.
-        recorded: Taints of this program that the node has from an earlier run.
+        recorded: Function that returns the taints of this program that a node has from an earlier
+            run, and that may be removed. It is called again for a node that others changed.
         wanted: Taints of this program that the node should have.
         manager: Field manager of the write.
 
@@ -88,8 +94,8 @@ async def write_taints(
     for _ in range(ATTEMPTS):
         current = node["spec"].get("taints") or []
         plain = [_plain(taint) for taint in current]
-        after = taints_wanted(plain, recorded, wanted)
-        own = claimed(node, recorded, wanted)
+        after = taints_wanted(plain, recorded(node), wanted)
+        own = claimed(node, recorded(node), wanted)
         if after == plain:
             return {"ours": own, "changed": False}
         # Keep existing taints complete, because the control plane adds `timeAdded` to some of them.

@@ -43,6 +43,19 @@ class Delivery(StrEnum):
     PLUGIN = "plugin"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """A part of a device that a container requests by several resources.
+
+    Attributes:
+        amounts: Amount of each resource.
+        cure: What the user can do if a program fails on a share but not on a whole device.
+    """
+
+    amounts: Mapping[str, int]
+    cure: str
+
+
 @dataclass(frozen=True)
 class Offer:
     """One extended resource that a node advertises.
@@ -53,12 +66,15 @@ class Offer:
         devices: Number of GPUs or MIG devices behind this amount; lower than `count` if devices
             are shared.
         unit: Amount of the resource that equals one device.
+        share: Share of a device that one container of a validation requests. None: containers
+            get whole devices only.
     """
 
     resource: str
     count: int
     devices: int
     unit: int = 1
+    share: Share | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,6 +358,22 @@ class Platform(ABC):
         """Return labels (key, value) of nodes with GPUs; each GPU node has at least one."""
         return ((f"{GPU}.present", "true"),)
 
+    @property
+    def features(self) -> tuple[tuple[str, str], ...]:
+        """Return labels (key, value) of which a Node Feature Discovery of others must set one.
+
+        Empty if the platform's nodes need no label of others.
+        """
+        return ()
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """Return the labels that a node needs so that the pods that allocate GPUs run there.
+
+        Only labels that `extraValues` demands are returned.
+        """
+        return {}
+
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
         """Return the maximum that a container may request, by resource, for `cards` GPUs."""
@@ -391,6 +423,11 @@ class Platform(ABC):
     def endpoints(self) -> dict[str, str]:
         """Return the endpoints that nodes must reach, as `host:port` by description."""
         return {}
+
+    @property
+    def service_address(self) -> str:
+        """Return the declared IP address of the platform's Service; empty if there is none."""
+        return ""
 
     def validate_cluster(
         self, seen: Surroundings, hosts: Mapping[str, HostFacts]

@@ -31,6 +31,10 @@ class Surroundings:
         tainting: True if a Node Feature Discovery may taint nodes.
         engines: Container engine and its version, by node.
         endpoints: Connection error by endpoint; empty text if the endpoint is reachable.
+        service_ranges: Address ranges of Services. Empty if unknown: Kubernetes has served them
+            since 1.33 (ServiceCIDR).
+        address_owner: Service that has the platform's declared address, as `namespace/name`. Empty
+            if no Service is known to have the address.
     """
 
     version: str
@@ -41,6 +45,8 @@ class Surroundings:
     tainting: bool = False
     engines: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, str] = field(default_factory=dict)
+    service_ranges: tuple[str, ...] = ()
+    address_owner: str = ""
 
 
 def numbers(text: str) -> tuple[int, int]:

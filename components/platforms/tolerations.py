@@ -50,4 +50,6 @@ def discovery_tolerations(pods: list[dict[str, str]]) -> list[dict[str, str]]:
     Args:
         pods: Tolerations of GPU pods, which the worker also gets.
     """
-    return [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}, *pods]
+    # The charts write this toleration so; the taint has no value.
+    own = {"key": CONTROL_PLANE, "operator": "Equal", "value": "", "effect": "NoSchedule"}
+    return [own, *pods]

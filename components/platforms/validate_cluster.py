@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from components.base.names import NFD_PREFIX
 from components.host_facts import HostFacts
 from components.kubernetes.managers import NFD, Manager
 from components.platforms.base import Platform
@@ -15,6 +16,7 @@ from policies.faults import Fault
 
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)
+HOSTNAME = "kubernetes.io/hostname"
 # Kind of the object that controls the DaemonSets of the GPU Operator.
 _POLICY = "ClusterPolicy"
 
@@ -59,6 +61,7 @@ def validate_cluster(
         *(_rules(site, seen) if declared.node_features is NodeFeatures.RULE else ()),
         *_engines(platform, seen, declared.host_nodes),
         *_endpoints(platform, seen),
+        *_node_labels(platform, members),
         *platform.validate_cluster(seen, hosts),
     ]
 
@@ -170,6 +173,42 @@ def _engines(platform: Platform, seen: Surroundings, by_host: frozenset[str]) ->
                 "1.7 or later, which knows the Container Device Interface",
                 'upgrade containerd, or write "cdi: false" under runtime',
             )
+
+
+def _node_labels(
+    platform: Platform, members: Mapping[str, list[Mapping[str, str]]]
+) -> Iterator[Fault]:
+    """Yield faults for GPU nodes whose labels keep the platform's pods away.
+
+    Nodes without any label of Node Feature Discovery (NFD) are left out: NFD has not run there yet.
+    """
+    features, selector = platform.features, platform.node_selector
+    for pool in platform.site.gpu_pools:
+        for labels in members.get(pool.name, ()):
+            held = {**labels, **pool.labels, **platform.labels(pool)}
+            node = f"node {labels.get(HOSTNAME, f'of pool {pool.name}')}"
+            discovered = [key for key in labels if key.startswith(NFD_PREFIX)]
+            if features and discovered and not any(held.get(k) == v for k, v in features):
+                others = [key for key in discovered if "10de" in key]
+                yield Fault(
+                    node,
+                    f"labels of Node Feature Discovery, among them {', '.join(others) or 'none'} "
+                    "for NVIDIA's devices",
+                    f"one of {', '.join(f'{key}={value}' for key, value in features)}: without it "
+                    "no pod of the platform runs on the node",
+                    "set NFD's worker configuration sources.pci.deviceLabelFields to [vendor] and "
+                    "deviceClassWhitelist to include 02, 0300 and 0302, or let this stack set the "
+                    "label",
+                )
+            lacking = {key: value for key, value in selector.items() if held.get(key) != value}
+            if lacking and (key := min(lacking)):
+                yield Fault(
+                    node,
+                    f"no label {key}={lacking[key]}, which a nodeSelector in extraValues demands",
+                    "a label on every node of the pools with GPUs: no pod of the platform runs "
+                    "there otherwise, and its GPUs are not advertised",
+                    f"add the label to pool {pool.name}, or remove it from the nodeSelector",
+                )
 
 
 def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:

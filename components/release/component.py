@@ -45,12 +45,14 @@ class PlatformArgs:
         registry_credentials: Docker configuration in JSON (a secret), or None.
         secrets: The stack's secrets from which extra objects are filled, by name.
         unfinished: Findings that an upgrade of the release did not end.
+        secret_values: True to keep the values of the release secret in outputs and state.
     """
 
     charts: ChartsSettings
     registry_credentials: pulumi.Input[str] | None = None
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
     unfinished: Findings = ()
+    secret_values: bool = False
 
 
 class GpuPlatform(pulumi.ComponentResource):
@@ -209,7 +211,9 @@ class GpuPlatform(pulumi.ComponentResource):
                 name=made.name,
                 namespace=made.namespace,
                 create_namespace=False,
-                values=installation.values,
+                values=pulumi.Output.secret(installation.values)
+                if self._args.secret_values
+                else installation.values,
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
                 # Without a changed description, Helm's diff is empty if the pending record has the

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from components.kubernetes.managers import daemon_set
+from components.nodes.causes.read import Reader
 from components.nodes.inspect import simulated
 from components.platforms.findings import Surroundings
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # (node-feature-discovery v0.19.0, cmd/nfd-master; also `enableTaints` in its configuration file).
 FEATURES = "app.kubernetes.io/name=node-feature-discovery"
 TAINTING = "enable-taints"
+
+NETWORKING = "/apis/networking.k8s.io"
+"""API group of ServiceCIDRs and IPAddresses, as the base of a request's path."""
 
 # Seconds to wait until an endpoint accepts a connection.
 ANSWER = 3.0
@@ -48,8 +52,30 @@ async def _endpoint(address: str) -> str:
     return ""
 
 
+async def _services(client: Client, address: str) -> tuple[tuple[str, ...], str]:
+    """Return the address ranges of Services, and the Service that has an address.
+
+    Both are empty if the API server does not serve them, or does not show them to this user.
+
+    Args:
+        client: Client of the cluster.
+        address: The address. Empty: nothing is read.
+    """
+    if not address:
+        return (), ""
+    reader = Reader(client)
+    ranges = await reader.listed("servicecidrs", base=NETWORKING)
+    named = f"metadata.name={address}"
+    owners = await reader.listed("ipaddresses", base=NETWORKING, fieldSelector=named)
+    references = [owner["spec"]["parentRef"] for owner in owners]
+    return (
+        tuple(cidr for item in ranges for cidr in item["spec"].get("cidrs") or ()),
+        next((f"{each.get('namespace')}/{each.get('name')}" for each in references), ""),
+    )
+
+
 async def surroundings(
-    client: Client, nodes: list[Json], endpoints: list[str], own: list[str]
+    client: Client, nodes: list[Json], endpoints: list[str], own: list[str], address: str = ""
 ) -> Surroundings:
     """Return the state of the cluster outside this stack.
 
@@ -58,14 +84,16 @@ async def surroundings(
         nodes: Node objects of the cluster.
         endpoints: Endpoints that must be reachable, as `host:port`.
         own: Namespaces that the stack creates.
+        address: Declared IP address of the platform's Service. Empty: it has none.
     """
-    version, groups, namespaces, sets, masters, answers = await asyncio.gather(
+    version, groups, namespaces, sets, masters, answers, services = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),
         client.request("GET", "", base="/apis", version=""),
         client.list("namespaces"),
         client.list("daemonsets", base="/apis/apps"),
         client.list("deployments", base="/apis/apps", labelSelector=FEATURES),
         asyncio.gather(*map(_endpoint, endpoints)),
+        _services(client, address),
     )
     made = ours(namespaces)
     there = {item["metadata"]["name"] for item in namespaces}
@@ -85,4 +113,6 @@ async def surroundings(
             if not simulated(node)
         },
         endpoints=dict(zip(endpoints, answers, strict=True)),
+        service_ranges=services[0],
+        address_owner=services[1],
     )

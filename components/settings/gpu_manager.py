@@ -7,6 +7,7 @@ tkestack/gpu-admission 47d56ae (README); reserved resources: reference document 
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictStr
@@ -54,6 +55,15 @@ def _flag(text: str) -> str:
     return text
 
 
+def _ip(text: str) -> str:
+    """Return the text unchanged if it is an IP address, which a Service can have."""
+    try:
+        ip_address(text)
+    except ValueError:
+        raise refuse(show(text), "an IPv4 or IPv6 address", "write no name here") from None
+    return text
+
+
 def _socket(text: str) -> str:
     if not re.fullmatch(r"/(?:[A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+\.sock", text):
         raise refuse(
@@ -92,7 +102,7 @@ class GpuManagerSettings(Model):
         description="the path of the container runtime's socket",
         examples=["/var/run/containerd/containerd.sock"],
     )
-    extender_address: Address | None = Field(
+    extender_address: Annotated[Address, AfterValidator(_ip)] | None = Field(
         default=None,
         description="an IP address of the cluster's Services",
         examples=["10.96.0.200"],

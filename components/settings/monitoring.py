@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, StrictInt
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
 from components.base.image import Image
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import LabelKey, LabelValue, OwnNamespace
+from components.base.versions import pattern
+from components.charts.extra_values import Resources
+from policies.faults import refuse, show
+
+_FIELD = ("a field of DCGM in capitals", "DCGM_FI_PROF_SM_ACTIVE")
+_HELP = ("a text of at most 200 characters without commas", "Share of active SMs.")
+
+
+# Variables of the exporter that other objects of the monitoring rely on.
+OWN_VARIABLES = ("DCGM_EXPORTER_LISTEN", "DCGM_EXPORTER_KUBERNETES", "NODE_NAME")
 
 
 class OperatorObjects(StrEnum):
@@ -22,6 +33,57 @@ class OperatorObjects(StrEnum):
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
+
+
+class CounterKind(StrEnum):
+    """Type of a metric in Prometheus' text format."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+class Counter(Model):
+    """A field of DCGM that the exporter reports as a metric."""
+
+    name: Annotated[StrictStr, AfterValidator(pattern(r"DCGM_[A-Z0-9_]{1,100}", *_FIELD))] = Field(
+        description="a field of DCGM, such as DCGM_FI_PROF_SM_ACTIVE",
+        examples=["DCGM_FI_PROF_SM_ACTIVE"],
+    )
+    kind: CounterKind = Field(
+        default=CounterKind.GAUGE, description="gauge or counter", examples=["gauge"]
+    )
+    help: Annotated[StrictStr, AfterValidator(pattern(r"[^,\n\r]{0,200}", *_HELP))] = Field(
+        default="", description="a text without commas", examples=["Share of active SMs."]
+    )
+
+
+def _variables(variables: dict[str, str]) -> dict[str, str]:
+    for name in variables:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", name):
+            raise refuse(show(name), "a name of an environment variable", "correct the name")
+        if name in OWN_VARIABLES:
+            raise refuse(
+                name,
+                "a variable that this program does not set: Service and dashboard rely on its own",
+                "remove the variable",
+            )
+    return variables
+
+
+class ExporterSettings(Model):
+    """Settings of the DCGM exporter that the stack installs, in addition to its defaults."""
+
+    counters: tuple[Counter, ...] = Field(
+        default=(), description="a list of fields of DCGM to report in addition"
+    )
+    env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_variables), Freeze] = Field(
+        default=FrozenDict({}), description="a mapping of environment variables to texts"
+    )
+    resources: Resources | None = Field(
+        default=None,
+        description="a mapping with limits and requests",
+        examples=["{limits: {memory: 1Gi}}"],
+    )
 
 
 class MonitoringSettings(Model):
@@ -41,6 +103,9 @@ class MonitoringSettings(Model):
         default="nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless",
         description="an image reference with a tag or a digest",
         examples=["nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"],
+    )
+    exporter: ExporterSettings = Field(
+        default=ExporterSettings(), description="a mapping with counters, env and resources"
     )
     operator_objects: OperatorObjects = Field(
         default=OperatorObjects.AUTO, description="auto, always or never", examples=["auto"]

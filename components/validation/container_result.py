@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from components.kubernetes.api import Json
-from components.validation.pod import CONTAINER
+from components.validation.pod import CONTAINER, SHARE
 from policies.printable import printable
 
 PASSED = "Test PASSED"
@@ -22,7 +22,7 @@ SHOWN = 160
 # Lines of `nvidia-smi -L`: a GPU, followed by its MIG devices.
 _GPU = re.compile(r"GPU +[0-9]+: .{0,200}\(UUID: (GPU-[0-9a-fA-F-]{8,64})\)")
 _MIG = re.compile(r" +MIG .{0,200}\(UUID: (MIG-[0-9a-zA-Z/-]{8,128})\)")
-_OURS = re.compile(rf"{CONTAINER}-[0-9]+")
+_OURS = re.compile(rf"{CONTAINER}-[0-9]+({SHARE})?")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class ContainerResult:
     instance: str = ""
     problem: str = ""
     simulated: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        """Return whether the container was given a share of a device."""
+        return self.container.endswith(SHARE)
 
     @property
     def uuid(self) -> str:
@@ -130,7 +135,8 @@ def twice(results: list[ContainerResult]) -> str:
 def failures(results: list[ContainerResult]) -> str:
     """Return the problems of all devices as text, each with the device's UUID."""
     return "; ".join(
-        f"{result.uuid or f'container {result.container}'}: {result.problem}"
+        f"{result.uuid or f'container {result.container}'}: "
+        f"{'on a share of it: ' * result.is_share}{result.problem}"
         for result in results
         if result.problem
     )

@@ -14,8 +14,6 @@ from components.validation.selection import is_asked
 
 SHOWN = 60
 """Maximum number of characters of a fact's value in a finding."""
-OTHER_POOL = "validated for another pool"
-"""Reason for a node that was validated as a node of a pool of another stack or name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +35,13 @@ class ValidationDifference:
 def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findings:
     """Return why a node's last validation is no longer valid; empty if it is valid.
 
+    A node that comes from another pool keeps its validation: the new pool takes over the record.
     None of these findings is a drift, because a killed run of this stack may have caused the
     change.
     """
     name, kept = str(node["metadata"]["name"]), record.decode(node)
     if kept is None:
         return (due(name, "not validated", first=True),)
-    if kept.manager and kept.manager != pool.manager:
-        return (due(name, OTHER_POOL),)
     if found := tuple(_facts(name, kept, record.facts(node, pool, daemon_sets))):
         return found
     if short := shortfall(node, pool.gpus, pool.resources):

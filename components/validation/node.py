@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from components.desired.validation import PoolValidation
@@ -19,8 +20,8 @@ from components.validation.container_result import (
     statuses,
     twice,
 )
+from components.validation.job import JOBS, ObservedJob, job, job_name
 from components.validation.node_annotations import GONE, annotate
-from components.validation.pod import pod, pod_name
 from policies.printable import printable
 
 LOG_BYTES = 64 * 1024
@@ -34,6 +35,11 @@ ROUNDS = 3
 """Maximum number of pods for one node with shared GPUs.
 
 Several pods are needed, because the device plugin assigns the least used device first.
+"""
+REFUSED_SECONDS = 5.0
+"""Seconds in which the Job controller tries again to create a pod that was refused.
+
+A refusal may be temporary: a new namespace has no service account yet.
 """
 
 
@@ -50,12 +56,14 @@ class NodeCheck:
         problem: Why the node failed. Empty: it has not failed.
         cure: How to resolve the problem, if known.
         waits: What the validation is waiting for.
-        asked: Devices that the current pod requests, by resource. Empty: there is no pod.
-        uid: UID of the pod created for this validation; logs of any other pod prove nothing.
-        rounds: Number of pods created so far.
+        asked: Devices that the current Job requests, by resource. Empty: there is no Job.
+        uid: UID of the Job created for this validation; logs of any other Job prove nothing.
+        since: Monotonic time at which the Job was created.
+        pod: The Job's pod as it was last read. None: it has not been seen.
+        rounds: Number of Jobs created so far.
         devices: UUIDs of the GPUs that ran a kernel, each with the UUIDs of its MIG devices.
         simulated: Whether a kernel was only simulated.
-        ran: Whether a pod has ended in this run.
+        ran: Whether the containers of a pod have ended in this run.
     """
 
     client: Client
@@ -68,6 +76,8 @@ class NodeCheck:
     waits: str = ""
     asked: dict[str, int] = field(default_factory=dict)
     uid: str = ""
+    since: float = 0.0
+    pod: Json | None = None
     rounds: int = 0
     devices: dict[str, list[str]] = field(default_factory=dict)
     simulated: bool = False
@@ -88,7 +98,7 @@ class NodeCheck:
 
     @property
     def needs_node(self) -> bool:
-        """Return whether the Node must be read again: as long as no pod requests its GPUs."""
+        """Return whether the Node must be read again: as long as no Job requests its GPUs."""
         return not self.asked
 
     @property
@@ -101,34 +111,56 @@ class NodeCheck:
         """Return the number of devices that have run no kernel yet."""
         return self.wanted - record.ValidationRecord(devices=self.devices).count
 
-    async def step(self, existing: Json | None) -> None:
-        """Check the node's pod once and take the next step.
+    @property
+    def is_without_pod(self) -> bool:
+        """Return whether the Job has had no pod for longer than its controller usually needs."""
+        late = time.monotonic() - self.since > REFUSED_SECONDS
+        return bool(self.asked) and self.pod is None and late
 
-        Args:
-            existing: The node's validation pod. None: the node has none.
-        """
-        if existing and existing["metadata"].get("deletionTimestamp"):
+    async def step(self, found: ObservedJob) -> None:
+        """Check the node's Job once and take the next step."""
+        if found.job and found.job["metadata"].get("deletionTimestamp"):
             return
         if not self.asked:
-            if existing:
-                # A pod of a killed run, or of the last run that failed, is deleted.
+            if found.job:
+                # A Job of a killed run, or of the last run that failed, is deleted.
                 await self._remove()
             elif short := shortfall(self.node, self.pool.gpus, self.pool.resources):
                 self.waits = short
             else:
                 await self._ask()
-        elif existing is None:
-            # The pod was preempted or deleted, so the holders of the GPUs are inspected again.
+        elif found.job is None or found.job["metadata"]["uid"] != self.uid:
+            # The Job was deleted, or another one has its name, which is deleted in the next step.
             self.asked = {}
-        elif existing["metadata"]["uid"] != self.uid:
-            # Another pod has this name: it is deleted, and the validation creates its pod again.
-            self.asked = {}
-        elif has_ended(existing):
-            await self._judge(existing)
         else:
-            self.waits = waiting.reason(existing)
-            if waiting.is_unscheduled(existing):
+            await self._follow(found.job, found)
+
+    async def _follow(self, job: Json, found: ObservedJob) -> None:
+        """Judge the Job's pod if it has ended, or note what it waits for."""
+        living = found.living
+        known = self.pod["metadata"]["uid"] if self.pod else ""
+        if not found.pods and not known:
+            self.waits = waiting.reason_without_pod(job, found.refusal)
+            if found.refusal and self.is_without_pod:
+                self._fail(f"its validation pod was refused: {found.refusal}")
+        elif len(living) != 1 or known not in ("", living[0]["metadata"]["uid"]):
+            # The pod was preempted or evicted, so the holders of the GPUs are inspected again. Or
+            # a pod claims to be the Job's that its controller has not created; none counts then.
+            await self._withdraw()
+        else:
+            (self.pod,) = living
+            if has_ended(self.pod):
+                await self._judge(self.pod)
+                return
+            self.waits = waiting.reason(self.pod)
+            if waiting.is_unscheduled(self.pod):
                 await self._give_way()
+
+    async def _withdraw(self) -> None:
+        """Delete the Job, which has proved nothing, so that another one may be created."""
+        await self._remove()
+        self.asked = {}
+        self.rounds -= 1
 
     async def _ask(self) -> None:
         holders = await self._holders()
@@ -150,13 +182,14 @@ class NodeCheck:
         if not ask:
             await self._finish(holders)
             return
-        body = pod(self.pool, self.name, ask)
+        body = job(self.pool, self.node, ask)
         try:
-            made = await self.client.request("POST", self._pods, body=body)
+            made = await self.client.request("POST", self._jobs, base=JOBS, body=body)
         except Refused as error:
-            self._fail(f"its validation pod was refused: {printable(error.message)}")
+            self._fail(f"its validation Job was refused: {printable(error.message)}")
             return
-        self.asked, self.uid = ask, made["metadata"]["uid"]
+        self.asked, self.uid, self.pod = ask, made["metadata"]["uid"], None
+        self.since = time.monotonic()
         self.rounds += 1
 
     async def _holders(self) -> list[gpu_holders.Holder]:
@@ -171,24 +204,21 @@ class NodeCheck:
         holders = await self._holders()
         free = gpu_holders.free(self.node, self.pool.offers, holders)
         if any(number > free[name] for name, number in self.asked.items()):
-            await self._remove()
-            self.asked = {}
-            self.rounds -= 1
+            await self._withdraw()
 
-    async def _judge(self, existing: Json) -> None:
-        if _is_disrupted(existing):
-            await self._remove()
-            self.asked = {}
-            return
-        if refused := refusal(existing):
+    async def _judge(self, pod: Json) -> None:
+        if refused := refusal(pod):
             self._fail(refused)
             return
-        results = [await self._result(status) for status in statuses(existing)]
+        name = pod["metadata"]["name"]
+        results = [await self._result(name, status) for status in statuses(pod)]
         self.ran = True
         self.simulated = self.simulated or any(result.simulated for result in results)
         wrong = "" if self.pool.is_shared else twice(results)
         if failed := "; ".join(filter(None, (failures(results), wrong))):
             self._fail(failed)
+            if any(result.is_share and result.problem for result in results):
+                self.cure = "; ".join(each.share.cure for each in self.pool.offers if each.share)
             return
         for result in results:
             known = self.devices.setdefault(result.gpu, [])
@@ -200,8 +230,8 @@ class NodeCheck:
         if not (self.missing > 0 and again):
             await self._finish(await self._holders())
 
-    async def _result(self, status: Json) -> ContainerResult:
-        url = f"{self._pods}/{pod_name(self.name)}/log"
+    async def _result(self, pod: str, status: Json) -> ContainerResult:
+        url = f"namespaces/{self.pool.namespace}/pods/{pod}/log"
         params = {"container": status["name"], "limitBytes": str(LOG_BYTES)}
         try:
             log = await self.client.request("GET", url, params=params, parse=False)
@@ -247,19 +277,18 @@ class NodeCheck:
     async def explained(self) -> str:
         """Return what the node waits for, with the cause that events and logs name.
 
-        Without a validation pod the node waits for its GPUs; the cause is then why a pod that
+        Without a validation Job the node waits for its GPUs; the cause is then why a pod that
         should advertise them does not run.
         """
         if not self.waits:
             return ""
         if self.asked:
-            pod = await self.client.find(f"{self._pods}/{pod_name(self.name)}")
-            return await waiting.explained(self.client, pod) if pod else self.waits
+            return await waiting.explained(self.client, self.pod) if self.pod else self.waits
         causes = await read.lines_of_node(self.client, self.name)
         return f"{self.waits} ({'; '.join(causes)})" if causes else self.waits
 
     async def give_up(self) -> None:
-        """Stop waiting after the time limit: report why, and delete the waiting pod."""
+        """Stop waiting after the time limit: report why, and delete the Job."""
         text = await self.explained() or "its validation pod did not end"
         await self._remove()
         holders = await self._holders()
@@ -282,20 +311,14 @@ class NodeCheck:
         )
 
     @property
-    def _pods(self) -> str:
-        return f"namespaces/{self.pool.namespace}/pods"
+    def _jobs(self) -> str:
+        return f"namespaces/{self.pool.namespace}/jobs"
 
     async def _remove(self) -> None:
+        """Delete the node's Job; its name is free once its pods are gone."""
+        url, params = f"{self._jobs}/{job_name(self.name)}", {"propagationPolicy": "Foreground"}
         try:
-            await self.client.request("DELETE", f"{self._pods}/{pod_name(self.name)}")
+            await self.client.request("DELETE", url, base=JOBS, params=params)
         except Refused as error:
             if error.code != GONE:
                 raise
-
-
-def _is_disrupted(pod: Json) -> bool:
-    """Return whether a pod ended because it was preempted or evicted."""
-    return any(
-        condition["type"] == "DisruptionTarget" and condition["status"] == "True"
-        for condition in pod["status"].get("conditions") or []
-    )

@@ -1,4 +1,4 @@
-"""The pod that validates a node, with one container per device. Pure functions.
+"""The pod template that validates a node, with one container per device. Pure functions.
 
 The pod has containers, not init containers, because the kubelet reuses an init container's devices
 for the next init container (kubernetes v1.34 pkg/kubelet/cm/devicemanager/manager.go,
@@ -7,11 +7,12 @@ devicesToReuse).
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.labels import LABELS
+from components.platforms.base import Offer
 
 Json = dict[str, Any]
 
@@ -19,8 +20,10 @@ NODE = "gpu-cluster/node"
 """Annotation of validation pods with the node's name, which may be too long for a label value."""
 CONTAINER = "gpu"
 """Prefix of the containers' names; a number follows."""
-LONGEST = 253
-"""Maximum number of characters of a pod's name."""
+SHARE = "-share"
+"""Suffix of the name of a container that requests a share of a device."""
+SPARE_SECONDS = 120
+"""Seconds after the validation's time limit when a pod and its Job end that nobody has deleted."""
 
 CAPABILITIES = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}
 
@@ -29,61 +32,50 @@ CAPABILITIES = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"
 REQUESTS = {"cpu": "100m", "memory": "1Gi"}
 
 
-def pod_name(node: str) -> str:
-    """Return the name of the pod that validates a node."""
-    name = f"validate-{node}"
-    if len(name) <= LONGEST:
-        return name
-    return f"validate-{hashlib.sha256(node.encode()).hexdigest()[:16]}"
-
-
-def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
-    """Return a validation pod.
+def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
+    """Return the pod template of a validation Job.
 
     Args:
         pool: The node's pool.
         node: Name of the node.
         ask: Number of devices to request, by resource. Each device gets a container.
     """
-    wanted = [name for name, number in ask.items() for _ in range(number)]
+    offers = {offer.resource: offer for offer in pool.offers}
+    limits = [each for name, number in ask.items() for each in _limits(offers[name], number)]
     common, claim = pool.pod, pool.pod["claimTemplate"]
-    units = {offer.resource: offer.unit for offer in pool.offers}
-    containers = [
-        {
-            "name": f"{CONTAINER}-{index}",
-            "image": common["image"],
-            "command": common["command"],
-            "env": [CAPABILITIES],
-            "resources": {
-                "requests": dict(REQUESTS),
-                "limits": {"memory": REQUESTS["memory"]},
-                **_device(f"{CONTAINER}-{index}", claim),
-            },
-            "securityContext": {
-                "allowPrivilegeEscalation": False,
-                "capabilities": {"drop": ["ALL"]},
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-        }
-        for index, _ in enumerate(wanted)
-    ]
+    containers = []
+    for index, (suffix, amounts) in enumerate(limits):
+        name = f"{CONTAINER}-{index}{suffix}"
+        resources: Json = {"requests": dict(REQUESTS), "limits": {"memory": REQUESTS["memory"]}}
+        if claim:
+            resources["claims"] = [{"name": name}]
+        else:
+            resources["limits"] |= amounts
+        containers.append(
+            {
+                "name": name,
+                "image": common["image"],
+                "command": common["command"],
+                "env": [CAPABILITIES],
+                "resources": resources,
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+            }
+        )
     spec = {
         **common["spec"],
-        "activeDeadlineSeconds": pool.timeout_seconds + 120,
+        "activeDeadlineSeconds": pool.timeout_seconds + SPARE_SECONDS,
         "affinity": {"nodeAffinity": only(node)},
         "containers": containers,
     }
     if claim:
         names = [each["name"] for each in containers]
         spec["resourceClaims"] = [{"name": n, "resourceClaimTemplateName": claim} for n in names]
-    else:
-        for container, name in zip(containers, wanted, strict=True):
-            container["resources"]["limits"][name] = str(units[name])
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
         "metadata": {
-            "name": pod_name(node),
             "labels": {POOL: pool.pool, **LABELS},
             "annotations": {**common["annotations"], NODE: node},
         },
@@ -91,8 +83,13 @@ def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     }
 
 
-def _device(name: str, claim: str | None) -> Json:
-    return {"claims": [{"name": name}]} if claim else {}
+def _limits(offer: Offer, number: int) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the suffix of each container's name and the limits by which it gets one device."""
+    share = offer.share
+    if share and number:
+        yield SHARE, {name: str(amount) for name, amount in share.amounts.items()}
+    for _ in range(number - 1 if share else number):
+        yield "", {offer.resource: str(offer.unit)}
 
 
 def only(node: str) -> Json:

@@ -1,8 +1,8 @@
 """Program that runs a kernel on each GPU of new and changed nodes, and records the results.
 
 A node is validated again if a fact in its record has changed (`components.validation.record`), if
-GPUs are missing in the record, or if the user requests it. The node's pod has one container per
-device; each container prints the UUID of its GPU and runs a kernel on it.
+GPUs are missing in the record, or if the user requests it. The node gets a Job, whose pod has one
+container per device; each container prints the UUID of its GPU and runs a kernel on it.
 Input: `components.desired.validation.PoolValidation`.
 """
 
@@ -11,25 +11,26 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
-from components.nodes import record, startup_taint
+from components.nodes import applied, record, startup_taint
+from components.nodes.causes.read import refused_jobs
 from components.nodes.inspect import pool_members, shortfall, with_devices
 from components.program import main
 from components.validation import xid
+from components.validation.job import JOBS, ObservedJob, job_name, observed
 from components.validation.node import NodeCheck
 from components.validation.node_annotations import annotate, exchange
 from components.validation.node_result import output
-from components.validation.pod import pod_name
 from components.validation.selection import is_asked
 from policies.faults import Fault
 
 INTERVAL = 0.5
-"""Seconds between two checks of the pods."""
+"""Seconds between two checks of the Jobs."""
 NODES_A_SECOND = 400
 """Nodes checked per second; larger pools are checked less often, to limit the API server's load."""
 TOLD = 10.0
@@ -66,11 +67,14 @@ class _Run:
         )
         return pool_members(nodes, self.pool)
 
-    async def pods(self) -> dict[str, Json]:
-        """Return the pool's validation pods, by pod name."""
-        url = f"namespaces/{self.pool.namespace}/pods"
-        pods = await self.client.list(url, labelSelector=f"{POOL}={self.pool.pool}")
-        return {pod["metadata"]["name"]: pod for pod in pods}
+    async def jobs(self) -> dict[str, ObservedJob]:
+        """Return what is known of the pool's validation Jobs, by the Job's name."""
+        space, selector = f"namespaces/{self.pool.namespace}", f"{POOL}={self.pool.pool}"
+        jobs = await self.client.list(f"{space}/jobs", base=JOBS, labelSelector=selector)
+        pods = await self.client.list(f"{space}/pods", labelSelector=selector)
+        late = any(check.is_without_pod for check in self.checks if not check.done)
+        refusals = await refused_jobs(self.client, self.pool.namespace) if late else {}
+        return observed(jobs, pods, refusals)
 
     async def look(self) -> bool:
         """Take one step for each unfinished node; return whether all nodes are finished."""
@@ -81,8 +85,8 @@ class _Run:
             nodes = {node["metadata"]["name"]: node for node in await self.nodes()}
             for check in open_checks:
                 check.node = nodes[check.name]
-        pods = await self.pods()
-        await gather(lambda check: check.step(pods.get(pod_name(check.name))), open_checks)
+        jobs, none = await self.jobs(), ObservedJob()
+        await gather(lambda check: check.step(jobs.get(job_name(check.name), none)), open_checks)
         return all(check.done for check in self.checks)
 
     async def wait(self) -> None:
@@ -156,7 +160,8 @@ async def validate(pool: PoolValidation) -> Json:
             failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
-            await _forget_others(client, pool, {n["metadata"]["name"] for n in members})
+            own = {node["metadata"]["name"] for node in members}
+            await _forget_others(client, pool, lambda node: _keeps_record(node, pool, own))
         if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
             reports = await xid.lines(pool.hosts, pool.private_key, names)
@@ -212,23 +217,37 @@ async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) 
         raise ClusterError(*_failure(run.checks, pool, len(run.checks), reports))
 
 
-async def _forget_others(client: Client, pool: PoolValidation, members: set[str]) -> None:
-    """Remove the records of nodes that have left the pool, except nodes in maintenance.
+async def _forget_others(
+    client: Client, pool: PoolValidation, stays: Callable[[Json], bool]
+) -> None:
+    """Remove the pool's validation records of nodes, except nodes in maintenance.
 
     A record that another pool's Command has written in the meantime is kept.
+
+    Args:
+        client: Client of the cluster.
+        pool: The pool.
+        stays: Function that returns whether a node keeps its record.
     """
     for node in await client.list("nodes"):
         kept = record.decode(node)
-        name = node["metadata"]["name"]
-        stays = name in members or name in pool.maintenance
-        if kept and kept.manager == pool.manager and not stays:
+        if kept is None or kept.manager != pool.manager or stays(node):
+            continue
+        if node["metadata"]["name"] not in pool.maintenance:
             await exchange(client, node, None)
+
+
+def _keeps_record(node: Json, pool: PoolValidation, members: set[str]) -> bool:
+    """Return whether a node is in this pool, or in another one that takes over its record."""
+    annotations = node["metadata"].get("annotations") or {}
+    in_pools = {key for key in annotations if key.startswith(applied.PREFIX)}
+    return node["metadata"]["name"] in members or bool(in_pools - {applied.PREFIX + pool.pool})
 
 
 async def forget(pool: PoolValidation) -> Json:
     """Remove the records of a pool's nodes, when the stack is destroyed."""
     async with connect(pool.context) as client:
-        await _forget_others(client, pool, set())
+        await _forget_others(client, pool, lambda _: False)
     return {}
 
 

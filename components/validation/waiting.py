@@ -30,6 +30,21 @@ def reason(pod: Json, prefix: str = CONTAINER) -> str:
     return "its containers have not ended yet"
 
 
+def reason_without_pod(job: Json, refusal: str) -> str:
+    """Return why a validation Job has no pod.
+
+    Args:
+        job: The Job.
+        refusal: Why its controller can't create the pod. Empty: nothing is known.
+    """
+    if job["spec"].get("suspend"):
+        return (
+            "its Job is suspended, as a queue such as Kueue does; cure: exempt the namespace of "
+            "the validation in the queue's configuration"
+        )
+    return refusal or "the Job controller (kube-controller-manager) has not created its pod yet"
+
+
 async def explained(client: Client, pod: Json, prefix: str = CONTAINER) -> str:
     """Return what keeps a pod from running, also by its events and logs.
 

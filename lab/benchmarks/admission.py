@@ -162,7 +162,7 @@ def run() -> dict[str, Any]:
         for manifest in made:
             if manifest["kind"] != "ValidatingAdmissionPolicyBinding":
                 _post(client, _PATHS[manifest["kind"]], manifest)
-        _round(client)  # Warm up the API server.
+        _round(client)  # This round only warms up the API server; its samples are not used.
         for number in range(ROUNDS):
             for side in list(sides)[:: -1 if number % 2 else 1]:
                 _switch(client, sides[side], True)

@@ -118,12 +118,15 @@ def failures(rows: Mapping[tuple[int, int], Row]) -> list[str]:
 
 
 def over_both(row: Row) -> float:
-    """Return this project's time, divided by the sum of OpenSSH's and the engine's times."""
+    """Return this project's time, divided by the sum of OpenSSH's and the Pulumi engine's times."""
     return row["ours"].wall / (row["OpenSSH"].wall + row["engine"].wall)
 
 
 def growth(rows: Mapping[tuple[int, int], Row]) -> float:
-    """Return how this project's time grows with the number of hosts, as an exponent (1: linear)."""
+    """Return the exponent with which this project's time grows with the number of hosts.
+
+    An exponent of 1 means linear growth.
+    """
     return exponent({size: row["ours"].wall for (size, trip), row in rows.items() if trip == 0})
 
 

@@ -57,9 +57,9 @@ class HostStack:
     def make(
         cls, folder: Path, name: str, hosts: Sequence[StackHost], key: Path, main: Path = PROGRAM
     ) -> HostStack:
-        """Create a stack with `hosts`, of which the GPU hosts are the nodes of one pool.
+        """Create a stack with `hosts`.
 
-        The GPU hosts are nodes of one pool with 8 GPUs per node.
+        The GPU hosts are the nodes of one pool with 8 GPUs per node.
         """
         program = folder / "program"
         program.mkdir(parents=True)
@@ -111,10 +111,7 @@ class HostStack:
         return dict(stack["gpu-cluster:cluster"])
 
     def write(self, document: dict[str, Any]) -> None:
-        """Replace the configuration in the stack file; keys that Pulumi wrote there are kept.
-
-        Keys that Pulumi wrote there are kept.
-        """
+        """Replace the configuration in the stack file; keys that Pulumi wrote there are kept."""
         content = yaml.safe_load(self.file.read_text()) if self.file.exists() else {}
         content["config"] = {"gpu-cluster:cluster": document}
         self.file.write_text(yaml.safe_dump(content))

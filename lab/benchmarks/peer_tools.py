@@ -174,7 +174,7 @@ class Peers:
 
 
 def both(fleet: Fleet) -> str:
-    """Return one shell script that runs the phases `prepare` and `runtime` on a host."""
+    """Return one shell script that runs this project's phases `prepare` and `runtime` on a host."""
     host = resolve(load(declared(fleet.seen)), "bench").hosts[0]
     parts = [prepare_script(host, inline=True), runtime_script(host, inline=True)]
     ends = [f"GPU_CLUSTER_PART_{number}" for number in range(len(parts))]

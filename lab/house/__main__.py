@@ -26,9 +26,9 @@ configuration.
 
 @dataclass(frozen=True)
 class Shape:
-    """Measured structure of a source tree.
+    """Measured structure of a source tree: counts of imports, cycles and functions.
 
-    A goal is a maximum for each figure (`GOALS`).
+    A goal is a maximum for each count (`GOALS`).
     """
 
     route: route.Route
@@ -39,7 +39,7 @@ class Shape:
 
     @property
     def figures(self) -> tuple[int, ...]:
-        """Return the measured figures, in the order of `GOALS`."""
+        """Return the measured figures about the source code, in the order of `GOALS`."""
         counted = (len(self.upward), len(self.circles), len(self.takers))
         return (len(self.route.rooms), self.route.returns, *counted)
 

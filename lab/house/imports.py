@@ -1,4 +1,4 @@
-"""Find a source tree's imports, also those at run time, and report upward imports and cycles."""
+"""Find imports in a source tree, also those at run time, imports of higher layers, and cycles."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def _pattern(node: ast.expr) -> str | None:
 
 
 def circles(found: Iterable[Edge]) -> list[list[str]]:
-    """Return groups of modules that import each other in a cycle."""
+    """Return groups of modules that import each other in a cycle, directly or indirectly."""
     after: dict[str, list[str]] = {}
     for edge in found:
         after.setdefault(edge.source, []).append(edge.target)

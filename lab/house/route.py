@@ -1,18 +1,20 @@
 """Follow one parameter through the calls that pass it on.
 
-A value *passes* a file if a call hands it, or an object that holds it, to a function of the file,
-or if a function of the file reads it from an attribute of another object. Each function counts
-once, at the first call, in the order in which the calls are written, callees depth first. A *stay*
-is a run of such functions in one file. A *return* is a stay in a file that the value has left
-before.
+The parameter is the *value*. It *passes* a file if a call hands it, or an object that holds it, to
+a function in the file, or if a function in the file reads it from an attribute of another object.
+Each function counts once, at its first call; calls count in the order in which they are written,
+callees depth first. A *stay* is a run of such functions in one file. A *return* is a stay in a file
+that the value has left before.
 
-The value is the whole: the parameter, and a `Cluster` or `Desired` that a function makes of it. It
-is followed through names, items, containers, fields of data classes, and attributes: `self.whole =
-whole` in one method is read as `self.whole` in another one, and as `made.whole` in any function or
-module that has an instance. A call of a method that others override enters each of the others.
+The value is the whole configuration: the parameter, and any `Cluster` or `Desired` that a function
+makes of it. It is followed through names, items, containers, fields of data classes, and
+attributes: `self.whole = whole` in one method is read as `self.whole` in another method, and as
+`made.whole` in any function or module that has an instance. A call of a method that other methods
+override enters each of these methods too.
 
-A part of the whole is another value: an attribute whose annotation names no class of the whole. So
-is what a function computes of the whole. `--value` follows a part from the function that takes it.
+A part of the whole configuration is another value: an attribute whose annotation names no class of
+the whole configuration. So is what a function computes from the value. `--value` follows a part
+from the function that takes it.
 """
 
 from __future__ import annotations
@@ -110,10 +112,7 @@ def _readers(tree: Tree, route: Route) -> None:
 
 
 def _reads(tree: Tree, route: Route, where: Definition) -> tuple[str, ...]:
-    """Return the attributes with the value that a function reads; none if it was entered before.
-
-    () if it was entered before.
-    """
+    """Return the attributes with the value that a function reads; () if it was entered before."""
     known = {name for _, name in route.fields}
     read = {one.attr for one in ast.walk(where.node) if isinstance(one, ast.Attribute)}
     if where in route.entered or not known & read:
@@ -164,7 +163,7 @@ class _Walk:
             self.visit(node)
 
     def visit(self, node: ast.AST) -> None:
-        """Process the children of a syntax node in evaluation order, then the node itself."""
+        """Visit the children of a syntax node in evaluation order, then the node itself."""
         match node:
             case ast.Assign():
                 self.visit(node.value)
@@ -299,10 +298,7 @@ class _Walk:
         return whole or self.makes(node) is not None
 
     def makes(self, node: ast.expr) -> Definition | None:
-        """Return the data class of the tree that a call instantiates, or None.
-
-        None for other expressions.
-        """
+        """Return the data class of the tree that a call instantiates, or None."""
         if not isinstance(node, ast.Call):
             return None
         found = self.tree.resolve(self.where.module, node.func)

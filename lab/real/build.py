@@ -39,7 +39,7 @@ _LAZY = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -W
 
 
 class BuildError(RuntimeError):
-    """A component can't be built; the message has the cause and the remedy."""
+    """Error: a real component can't be built; the message has the cause and the remedy."""
 
 
 LIBRARY = "libnvidia-ml.so.1"

@@ -25,7 +25,7 @@ NODES = (REAL[0], SIMULATED[0])
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a case observed on the real node and on the simulated node."""
+    """Observations of a case on the real node and on the simulated node."""
 
     case: Case
     real: Any
@@ -38,9 +38,9 @@ class Verdict:
 
     @property
     def problem(self) -> str:
-        """Return the error of a case.
+        """Return the error of a case, or "".
 
-        Empty if both nodes agree, or differ as listed in `DIFFERENCES`.
+        There is no error if both nodes agree, or differ as listed in `DIFFERENCES`.
         """
         name, wanted = self.case.name, self.case.wanted
         if self.real != wanted:
@@ -69,9 +69,9 @@ def verdicts(lab: Lab, phases: Iterable[Phase] = PHASES) -> Iterator[Verdict]:
 
 
 def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
-    """Run cases on a real and a simulated node without changing the deployed component.
+    """Run cases on a real and a simulated node, and yield the results.
 
-    Yield results.
+    The deployed component, such as a device plugin, is not changed.
     """
     for case in cases:
         with ThreadPoolExecutor(len(NODES)) as pool:

@@ -9,7 +9,8 @@ from lab.real.behaviours import Act, Inspect
 from lab.real.lab import REAL, Json, Lab
 from lab.simulator import marks
 
-#: Plugin flags that this project's host preparation requires, for a stack whose nodes use MIG.
+#: Device plugin flags that this project's host preparation requires for a stack whose nodes use
+#: MIG.
 PLUGIN = {"deviceListStrategy": "volume-mounts"}
 
 

@@ -38,7 +38,10 @@ NAMESPACES = ("-m", "-p", "-n", "-u", "-i")
 
 
 class RealError(RuntimeError):
-    """A real component behaves unexpectedly; the message has component, cause and remedy."""
+    """Error: a real component behaves unexpectedly.
+
+    The message has the component, the cause and the remedy.
+    """
 
 
 def run_in(
@@ -192,14 +195,14 @@ class Node:
         )
 
     def stop_kubelet(self) -> None:
-        """Stop the kubelet; its pods keep running."""
+        """Stop the node's kubelet; its pods keep running."""
         self.run(
             'pid=$(cat /run/kubelet.pid); kill "$pid"; '
             'while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done'
         )
 
     def stop(self) -> None:
-        """Kill all processes; mounts and networks end with the namespaces."""
+        """Kill all processes of the node; mounts and networks end with the node's namespaces."""
         for relay in self._relays:
             relay.close()
         if self._process:

@@ -14,10 +14,7 @@ KUBELET = pins.KUBERNETES
 
 
 def before(version: str) -> str:
-    """Return the Kubernetes version from which the tests upgrade a cluster.
-
-    "" if none is pinned.
-    """
+    """Return the Kubernetes version from which the tests upgrade a cluster, or ""."""
     minor = numbers(version)[1] - 1
     return next((each for each in pins.KUBERNETES_MODULES if numbers(each)[1] == minor), "")
 
@@ -83,9 +80,9 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def kubernetes(version: str, *names: str) -> RealPart:
-    """Return the Go module of a Kubernetes version with the named programs.
+    """Return the Go module of a Kubernetes version.
 
-    By default all programs.
+    It builds the named programs; by default it builds all programs.
     """
     packages = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in names or (*NODE, *CONTROL_PLANE))
     module = pins.KUBERNETES_MODULES[version]

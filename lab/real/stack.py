@@ -74,7 +74,7 @@ class Stack:
     document: Json
 
     def write(self) -> None:
-        """Write the configuration to the stack file; keys that Pulumi wrote there stay."""
+        """Write the configuration to the stack file; keep the keys that Pulumi wrote there."""
         path = self.folder / f"Pulumi.{STACK}.yaml"
         content = yaml.safe_load(path.read_text()) if path.exists() else {}
         content["config"] = {"gpu-cluster:cluster": self.document}

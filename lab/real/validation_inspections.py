@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from components.validation.pod import pod_name
+from components.validation.job import job_name
 from lab.real import pod_inspections, stack_inspections
 from lab.real.behaviours import Inspect
 from lab.real.lab import Json, Lab
@@ -77,8 +77,10 @@ def measured(lab: Lab, node: str) -> Any:
 
 def validation_pod(lab: Lab, node: str) -> Json | None:
     """Return the status of the node's validation pod, or None if there is no pod."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod_name(node)}"
-    return lab.request("GET", path)["status"] if lab.exists(path) else None
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    selector = f"batch.kubernetes.io/job-name={job_name(node)}"
+    found = lab.request("GET", path, labelSelector=selector)["items"]
+    return found[-1]["status"] if found else None
 
 
 def ends(lab: Lab, node: str) -> list[tuple[int, str]]:

@@ -31,7 +31,7 @@ WATCH_SECONDS = 280
 
 
 class ApiError(RuntimeError):
-    """The API server rejected a request; `code` is the HTTP status."""
+    """Error: the API server rejected a request; `code` is the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         """Store the error message and the HTTP status code."""

@@ -31,7 +31,7 @@ READY_SECONDS = 30
 #: Environment variable by which earlier versions of this program marked the processes of their
 #: clusters.
 EARLIER = "KWOK_WORKDIR"
-#: Module name of the controller process that simulates node components; `embedded` starts and stops
+#: Module of the process that simulates node components; `lab.simulator.embedded` starts and stops
 #: this process.
 CONTROLLER = "lab.simulator.controller"
 #: Number of attempts to restart an existing cluster before the cluster is recreated.
@@ -61,8 +61,8 @@ RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "val
 #: API path of the custom resource definition that kwokctl creates last. If it exists, all of
 #: kwokctl's custom resource definitions exist.
 DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
-#: etcd and the API server, which all other components need. The others are restarted after kwokctl
-#: has ended.
+#: etcd and the API server, which all other components need. The other components are restarted
+#: after kwokctl has ended.
 NEEDED = COMPONENTS[:2]
 #: API server flags for a machine without a default route.
 #: The API server derives its advertised address from the default route and exits if there is no
@@ -89,7 +89,7 @@ PORTS = (
 OPTIONS = {
     "bindAddress": "127.0.0.1",
     "kubeApiserverCertSANs": [kubelets.SERVICE],
-    # kwokctl multiplies this value by 5.
+    # kwokctl multiplies this value by 5, which gives one hour.
     "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,
 }
 PATCHES = [
@@ -120,7 +120,10 @@ def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 class SimulatorError(RuntimeError):
-    """An operation on the embedded cluster failed; the message has the cause and the remedy."""
+    """Error: an operation on the embedded cluster failed.
+
+    The message has the cause and the remedy.
+    """
 
 
 class ComponentError(SimulatorError):
@@ -144,7 +147,10 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """Return the path of the user's kubeconfig, with one context and embedded certificates."""
+        """Return the path of the kubeconfig for users of the cluster.
+
+        It has one context and embedded certificates.
+        """
         return self.directory / "kubeconfig"
 
     @property
@@ -154,22 +160,28 @@ class ControlPlane:
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the simulated container logs."""
+        """Return the folder with the logs of simulated containers."""
         return self.directory / "container-logs"
 
     @property
     def controller_pid(self) -> Path:
-        """Return the path of the controller's pid file, written by the process that starts it."""
+        """Return the path of the pid file of the simulator's controller process.
+
+        The process that starts the controller writes this file.
+        """
         return self.directory / "controller.pid"
 
     @property
     def controller_ready(self) -> Path:
-        """Return the path of the file in which the controller writes its pid when it is ready."""
+        """Return the path of the file with the simulator controller's pid.
+
+        The controller writes this file when it is ready.
+        """
         return self.directory / "controller.ready"
 
     @property
     def controller_log(self) -> Path:
-        """Return the path of the controller's log."""
+        """Return the path of the log of the simulator's controller process."""
         return self.directory / "controller.log"
 
     @property
@@ -423,7 +435,7 @@ class ControlPlane:
         return status
 
     def write_kubeconfig(self) -> None:
-        """Write the user's kubeconfig, readable by its owner only."""
+        """Write the kubeconfig for users of the cluster; only its owner may read the file."""
         text = kubeconfig.text(self.access(), self.context)
         self._draft.unlink(missing_ok=True)
         self._draft.touch(mode=0o600)

@@ -195,7 +195,7 @@ def _start_controller(plane: ControlPlane) -> bool:
     project = Path(__file__).parents[2]
     path = os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    # posix_spawn instead of Popen because the controller outlives this process.
+    # Use posix_spawn instead of Popen, because the controller process outlives this process.
     child = os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", CONTROLLER, "--name", plane.name],

@@ -33,7 +33,7 @@ NAMES = (
     f"{SLOW}=S",
     f"{FIGURE}=F",
 )
-#: Faults with a number: the field of `Faults`, and the smallest valid number.
+#: Faults that need a number: the field of `Faults` for the number, and the smallest valid number.
 _NUMBERED = {
     UNHEALTHY_GPUS: ("unhealthy", 1),
     KERNEL_FAILS: ("kernel_fails", 0),
@@ -62,7 +62,7 @@ MIG_UNLIKE_MESSAGE = (
     "MIG device type present on node"
 )
 
-#: Message of the kubelet if containerd has no such runtime (containerd v1.7.29,
+#: Message of the kubelet if containerd has no runtime `nvidia` (containerd v1.7.29,
 #: pkg/cri/server/sandbox_run.go; NVIDIA/gpu-operator#413 and #549 quote the whole line; since
 #: containerd 2.0 the text is "unable to get OCI runtime for sandbox").
 RUNTIME_NOT_CONFIGURED_MESSAGE = (
@@ -82,7 +82,7 @@ UNHEALTHY_MESSAGE = "XidCriticalError: Xid=79 on Device={device}; marking device
 
 
 class SimulatorFaultError(ValueError):
-    """A fault annotation is invalid; the message lists the valid faults."""
+    """Error: a fault annotation is invalid; the message lists the valid faults."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class Hardware(Model):
     hosts: tuple[HostHardware, ...] = Field(default=(), description="a list of hosts")
 
     def gpus_of(self, host: HostHardware) -> int:
-        """Return the number of GPUs of a host."""
+        """Return the number of GPUs that a host simulates."""
         if host.gpus is not None:
             return host.gpus
         of_kind = (kind.gpus for kind in self.nodes if host.of_node in written_out(kind.names))
@@ -308,7 +308,7 @@ def _host(host: Host, kind: NodeHardware) -> HostHardware:
 
 
 def _joined(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
-    """Merge adjacent nodes that differ only in their names."""
+    """Merge adjacent nodes that differ only in their names into one entry each."""
 
     def alike(item: tuple[str, NodeHardware]) -> NodeHardware:
         return item[1].model_copy(update={"names": ()})

@@ -40,9 +40,9 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 def of_test(figure: int) -> tuple[str, ...]:
-    """Return the output lines of performance tests (nccl-tests, src/common.cu.
+    """Return the output lines of performance tests with this figure.
 
-    Nvbandwidth v0.8).
+    Sources of the format: nccl-tests, src/common.cu; nvbandwidth v0.8.
     """
     return (
         "# Out of bounds values : 0 OK",

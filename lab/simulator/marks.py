@@ -1,7 +1,7 @@
-"""Annotations, labels and other marks of simulated objects.
+"""Annotations and labels by which simulated objects are recognised.
 
-They are listed in `docs/commands.md`: tables, outputs and reports recognise
-simulated objects by these marks.
+They are listed in `docs/commands.md`: tables, outputs and reports recognise simulated objects by
+these marks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ FAKE_NODE = "kwok.x-k8s.io/node"
 
 PREFIX = "simulator.gpu-cluster"
 
-#: Node annotation: how to check that the node is prepared. `host` checks the files of its SSH host;
-#: `assumed` always passes.
+#: Node annotation: how the simulator checks that the node is prepared. `host` checks the files of
+#: the node's SSH host; `assumed` always passes.
 PREPARED = f"{PREFIX}/prepared"
 #: Node annotation: name of the SSH host that simulates the node's machine.
 HOST = f"{PREFIX}/host"
@@ -25,14 +25,16 @@ FAULT = f"{PREFIX}/fault"
 #: Node annotation: the faults in the hardware file. If the file changes them, `FAULT` is set to the
 #: new value.
 DECLARED_FAULT = f"{PREFIX}/declared-fault"
-#: Node annotation: why the node advertises fewer GPUs than it has. Only the controller sets it.
+#: Node annotation: why the node advertises fewer GPUs than it has. Only the simulator's controller
+#: sets it.
 FAULT_MESSAGE = f"{PREFIX}/fault-message"
 #: Node annotation: labels that the simulator set, as JSON, so that outdated labels can be removed.
 DECLARED = f"{PREFIX}/declared"
 
 #: Node annotation: the node has no driver until an installer pod installs a driver.
 DRIVER_WANTED = f"{PREFIX}/driver-wanted"
-#: Node annotation: version of the driver that an installer pod loaded. Only the controller sets it.
+#: Node annotation: version of the driver that an installer pod loaded. Only the simulator's
+#: controller sets it.
 DRIVER_LOADED = f"{PREFIX}/driver-loaded"
 
 #: Node annotation: the simulated Node Feature Discovery has found GPUs on the node.
@@ -40,15 +42,15 @@ DISCOVERED = "simulator.gpu-cluster/discovered"
 #: Node annotation: labels and taints that the simulated Node Feature Discovery set, as JSON.
 RULED = f"{PREFIX}/ruled"
 
-#: Pod annotation: the controller's decision about the pod, read by the kwok Stages.
+#: Pod annotation: decision of the simulator's controller about the pod, which kwok's Stages read.
 OUTCOME = f"{PREFIX}/outcome"
-#: Pod annotation: the error message of the failing component.
+#: Pod annotation: error message of the component that fails in the pod.
 MESSAGE = f"{PREFIX}/message"
 
 #: Annotation of DaemonSets and ResourceSlices that the simulator created.
 SIMULATED_OPERAND = f"{PREFIX}/simulated"
 
-#: Extended resource that the device plugin advertises.
+#: Extended resource that NVIDIA's device plugin advertises.
 GPU = "nvidia.com/gpu"
 
 #: Label of validation pods; its value is the pool's name.

@@ -16,8 +16,8 @@ from lab.simulator import marks
 Json = dict[str, Any]
 
 #: Labels by which device plugin pods are recognised: those of NVIDIA's chart and of the GPU
-#: Operator. These pods wait for the controller. In the chart, the pods of GPU feature discovery and
-#: the MPS daemon have the same labels (NVIDIA/k8s-device-plugin v0.20.0,
+#: Operator. These pods wait for the simulator's controller. In the chart, the pods of GPU feature
+#: discovery and the MPS daemon have the same labels (NVIDIA/k8s-device-plugin v0.20.0,
 #: deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
 PLUGIN_NAME = "nvidia-device-plugin"
 OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
@@ -37,6 +37,9 @@ CRASHING = "crashing"
 _OUTCOME = f'.metadata.annotations["{marks.OUTCOME}"]'
 _MESSAGE = f'.metadata.annotations["{marks.MESSAGE}"]'
 _VALIDATION = f'.metadata.labels["{marks.VALIDATION}"]'
+#: Whether a pod has finalizers, and whether it has ended.
+_FINALIZERS = "(.metadata.finalizers // []) != []"
+_ENDED = '(.status.phase // "") as $p | $p == "Succeeded" or $p == "Failed"'
 _READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
 
 NODE_READY = """
@@ -212,6 +215,15 @@ containerStatuses:
 """
 
 
+#: Status of a pod that is deleted before its containers have ended. A kubelet sets a terminal phase
+#: before it deletes a pod (kubernetes v1.34.4 pkg/kubelet/status/status_manager.go,
+#: TerminatePod), and the Job controller waits for it if the Job has a podFailurePolicy
+#: (pkg/controller/job/job_controller.go, isPodFailed).
+POD_KILLED = """
+phase: Failed
+"""
+
+
 def _match(key: str, operator: str, *values: str) -> Json:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
@@ -244,9 +256,10 @@ def _ended(phase: str, code: int) -> str:
 
 
 def stages() -> list[Json]:
-    """Return all Stages, for nodes and for pods."""
+    """Return all of kwok's Stages, for nodes and for pods."""
     pending = _match(".status.phase", "In", "Pending")
     running = _match(".status.phase", "In", "Running")
+    deleted = [_match(".metadata.deletionTimestamp", "Exists")]
     unready = _match(_READY, "NotIn", "True")
     ends = _match(".spec.restartPolicy", "In", "Never", "OnFailure")
     message_old = _match(f'(.status.message // "") == ({_MESSAGE} // "")', "In", "false")
@@ -281,8 +294,14 @@ def stages() -> list[Json]:
         ),
         _stage(
             "Pod",
+            "pod-is-killed",
+            [*deleted, _match(_FINALIZERS, "In", "true"), _match(_ENDED, "In", "false")],
+            {"statusTemplate": POD_KILLED},
+        ),
+        _stage(
+            "Pod",
             "pod-goes",
-            [_match(".metadata.deletionTimestamp", "Exists")],
+            [*deleted, _match(f"({_FINALIZERS} | not) or ({_ENDED})", "In", "true")],
             {"delete": True},
         ),
     ]

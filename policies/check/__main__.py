@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..faults import Fault
 from ..rules import RULES, Context
-from . import arguments, baseline, files, together
+from . import arguments, baseline, files, rendered, together
 from .context import ContextError, StackFinder, configured, of_stack
 from .document import Source
 from .formats import FORMATS
@@ -20,6 +20,7 @@ from .formats.text import show
 from .pool import judge_all
 from .problem import Problem, Unjudged
 from .report import UNREADABLE, Report, Result
+from .result import Once
 
 _INTERRUPTED = 130
 
@@ -79,13 +80,19 @@ def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Cont
 def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
     others: list[Problem | Unjudged] = []
 
-    def read() -> Iterator[Source]:
+    def names() -> Iterator[files.Name]:
         for name in files.find(given.paths):
-            for entry in files.read(name) if isinstance(name, str) else (name,):
-                if isinstance(entry, Source):
-                    yield entry
-                else:
-                    others.append(entry)
+            if isinstance(name, Problem):
+                others.append(name)
+            else:
+                yield name if not given.mixed else replace(name, given=False)
+
+    def read() -> Iterator[Source]:
+        for entry in rendered.sources(names(), render=given.render):
+            if isinstance(entry, Source):
+                yield entry
+            else:
+                others.append(entry)
 
     sources: Iterable[Source] = read()
     whole = None
@@ -93,8 +100,9 @@ def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
         sources = list(sources)
         context = together.with_claims(context, sources)
         whole = together.CheckedStack(context, sources)
+    once = Once()
     for judged in judge_all(sources, context, keep=whole is not None):
-        yield whole.add(judged) if whole else judged
+        yield once.judged(whole.add(judged) if whole else judged)
     yield from others
     if whole:
         yield from whole.judge()

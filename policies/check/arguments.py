@@ -17,8 +17,7 @@ EPILOG = """\
 exit code: 0 no violations, 1 violations, 2 something could not be read or the arguments are wrong
 examples:
   gpu-rules check manifests/
-  kustomize build overlays/prod | gpu-rules check -
-  helm template chart | gpu-rules check - --rule GPU022=mandatory
+  helm template chart --values prod.yaml | gpu-rules check - --rule GPU022=mandatory
   gpu-rules check . --output json=known.json; gpu-rules check . --baseline known.json
 """
 
@@ -49,6 +48,8 @@ class Arguments:
     severities: dict[str, Severity]
     outputs: tuple[tuple[str, Path], ...]
     baseline: Path | None
+    mixed: bool
+    render: bool
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
@@ -68,6 +69,17 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
     parser.add_argument("--stack", help="take pools and platform from Pulumi.STACK.yaml")
     add_config_to(parser)
+    parser.add_argument(
+        "--mixed",
+        action="store_true",
+        help="leave out named files that are no manifests, as in a folder; default: an error",
+    )
+    parser.add_argument(
+        "--no-render",
+        action="store_true",
+        help="only name charts and kustomizations; default: render them with helm, and with "
+        "kustomize or kubectl, where these are on PATH",
+    )
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--output",
@@ -139,6 +151,8 @@ def of(given: argparse.Namespace) -> Arguments:
         severities=dict(given.rule),
         outputs=tuple(given.output),
         baseline=given.baseline,
+        mixed=given.mixed,
+        render=not given.no_render,
     )
 
 

@@ -95,6 +95,23 @@ def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
     Raises:
         ContextError: The file cannot be read or has faults; the error lists all of them.
     """
+    settings = settings_of(path, trusted=trusted)
+    try:
+        if RULE_FOLDER in settings:
+            add_rules(path.parent / settings[RULE_FOLDER])
+        return context_by(settings, context)
+    except RuleError as error:
+        raise _refused(path, *map(str, error.faults)) from None
+    except ValueError as error:
+        raise _refused(path, str(error)) from None
+
+
+def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
+    """Return the settings in a file, as `by_config` reads them.
+
+    Raises:
+        ContextError: The file cannot be read or has faults; the error lists all of them.
+    """
     # Imported here because only this function needs it.
     from jsonschema import Draft7Validator
 
@@ -118,14 +135,7 @@ def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
         cure = f"give the file by --config, if you trust whoever wrote it: {RULE_FOLDER} is run"
         found_by_itself = "in a file that was found by itself"
         raise ContextError(Fault(str(path), f"{RULE_FOLDER} {found_by_itself}", "none", cure))
-    try:
-        if RULE_FOLDER in settings:
-            add_rules(path.parent / settings[RULE_FOLDER])
-        return context_by(settings, context)
-    except RuleError as error:
-        raise _refused(path, *map(str, error.faults)) from None
-    except ValueError as error:
-        raise _refused(path, str(error)) from None
+    return settings
 
 
 def _settings(document: Any) -> tuple[object, str]:

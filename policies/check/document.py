@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from os.path import basename
 
 from ..faults import InputError
-from ..rules import Context, Subject, evaluate
+from ..rules import Context, Subject, Violation, evaluate
 from ..rules.custom import unread
 from ..rules.registry import items
-from ..rules.unknown import text
+from ..rules.unknown import mapping, sequence, text
 from .lines import Lines
 from .parse import documents
 from .problem import Problem, Unjudged, show
 from .result import Found, Judged, Object
 from .shape import mistakes
 from .stream import StreamPart
+from .template import (
+    PATCH,
+    TEMPLATE,
+    is_json_patch,
+    is_manifest,
+    is_template,
+    line_with_gpus,
+    with_unknowns,
+)
 
 CHART = "Chart.yaml"
 """The file that describes a Helm chart. It has an apiVersion but no kind, so it is no manifest."""
@@ -25,10 +33,28 @@ CHART = "Chart.yaml"
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a document and the name of its file."""
+    """The text of a document and the name of its file.
+
+    Attributes:
+        file: Name of the file that the document was read from or stems from.
+        part: The text.
+        given: Whether the user named the file itself, so that it must hold manifests.
+        rendered: Name of the chart or kustomization that rendered the text, or empty.
+        origin: For a rendered text, the document of the file that it stems from, if it is known.
+    """
 
     file: str
     part: StreamPart
+    given: bool = False
+    rendered: str = ""
+    origin: StreamPart | None = None
+
+    def line(self, path: str, index: int) -> int:
+        """Return the line of a field in the file, or of its nearest parent."""
+        part = self.origin if self.rendered else self.part
+        if part is None:
+            return 1
+        return part.line + Lines(part.text, 0 if self.rendered else index).line(path) - 1
 
 
 def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:
@@ -41,10 +67,15 @@ def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judge
         context: Facts about the cluster.
         keep: Whether the results keep the objects, for rules that need the whole stack.
     """
+    written = source.part.text
     try:
-        values = documents(source.part.text)
+        values = documents(written)
     except InputError as error:
+        if not source.given and (is_template(written) or not is_manifest(written)):
+            return [_left_out(source, TEMPLATE if is_template(written) else "")]
         return [_unreadable(source, error, error.line or 1)]
+    if "$" in written or is_template(written):
+        values = list(map(with_unknowns, values))
     return [
         _Document(source, index, value).judge(context, keep) for index, value in enumerate(values)
     ]
@@ -56,20 +87,21 @@ class _Document:
     index: int
     value: object
 
-    @cached_property
-    def _lines(self) -> Lines:
-        # Computed on first use, because most documents have no violation that needs a line.
-        return Lines(self.source.part.text, self.index)
-
     def _line(self, path: str) -> int:
-        return self.source.part.line + self._lines.line(path) - 1
+        return self.source.line(path, self.index)
 
     def judge(self, context: Context, keep: bool) -> Judged:
         if not isinstance(self.value, dict):
+            if is_json_patch(self.value):
+                return _left_out(self.source, PATCH)
+            if not self.source.given and not _holds_manifests(self.value):
+                return _left_out(self.source, "")
             error = InputError(
                 show(self.value), "a Kubernetes object", "Name only files that hold manifests."
             )
-            return _unreadable(self.source, error, self._lines.line(""))
+            return _unreadable(
+                self.source, error, Lines(self.source.part.text, self.index).line("")
+            )
         file, number = self.source.file, self.source.part.number
         described = self.value.get("version") if basename(file) == CHART else None
         if "kind" not in self.value and ("apiVersion" not in self.value or described):
@@ -83,10 +115,7 @@ class _Document:
             for item in objects
             for path, error in mistakes(item.manifest)
         ]
-        violations = [
-            Found.at(violation, file, number, self._line(violation.path))
-            for violation in evaluate(self.value, context)
-        ]
+        violations = [self._found(violation) for violation in evaluate(self.value, context)]
         return Judged(
             file=file,
             document=number,
@@ -96,7 +125,12 @@ class _Document:
             unjudged=tuple(self._unjudged(objects)),
             objects=tuple(objects) if keep else (),
             index=self.index,
+            rendered=self.source.rendered,
         )
+
+    def _found(self, violation: Violation) -> Found:
+        source, line = self.source, self._line(violation.path)
+        return Found.at(violation, source.file, source.part.number, line, source.rendered)
 
     def _unjudged(self, objects: Iterable[Object]) -> Iterator[Unjudged]:
         for item in objects:
@@ -106,7 +140,22 @@ class _Document:
                 yield Unjudged(self.source.file, kind, item.place + path, item.subject, line)
 
 
+def _holds_manifests(value: object) -> bool:
+    return any("kind" in mapping(item) for item in sequence(value))
+
+
+def _left_out(source: Source, what: str) -> Judged:
+    """Return the result for a text that is no manifest: it is named only if it names GPUs."""
+    number, line = source.part.number, line_with_gpus(source.part.text)
+    if not what or line is None:
+        return Judged(source.file, number, foreign=not what, templates=bool(what))
+    reason = "it names GPUs; render it and check the result"
+    named = Unjudged(source.file, what, line=source.part.line + line - 1, reason=reason)
+    return Judged(source.file, number, unjudged=(named,))
+
+
 def _unreadable(source: Source, error: InputError, line: int) -> Judged:
     part = source.part
-    problem = Problem.of(error, source.file, part.number, part.line + line - 1)
+    line = 1 if source.rendered else part.line + line - 1
+    problem = Problem.of(error, source.file, part.number, line)
     return Judged(source.file, part.number, problems=(problem,))

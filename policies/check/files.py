@@ -6,27 +6,40 @@ import glob
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from ..faults import InputError
-from .document import CHART, Source
-from .problem import Problem, Unjudged
+from .document import Source
+from .problem import Problem
 from .stream import decode, split
+from .template import is_manifest
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-CHART_KIND: Final = "Helm chart"
 # In bytes.
 SIZE_LIMIT: Final = 256 * 1024 * 1024
 
 
-def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
+@dataclass(frozen=True)
+class Name:
+    """The name of a file to check.
+
+    Attributes:
+        path: Path of the file, or `-` for standard input.
+        given: Whether an argument names the file itself, so that it must hold manifests.
+    """
+
+    path: str
+    given: bool
+
+
+def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:
     """Yield each file that the arguments name, once.
 
-    A folder stands for all manifests below it, in the order of their names. Hidden folders inside a
-    named folder are skipped. A Helm chart yields an `Unjudged`. An argument that matches no file
-    yields a `Problem`.
+    A folder stands for all YAML and JSON files below it, in the order of their names. Hidden
+    folders inside a named folder are skipped. An argument that matches no file yields a `Problem`.
 
     Args:
         arguments: Files, folders, patterns (`**` matches any depth), or `-` for standard input.
@@ -36,9 +49,9 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
         any_file = False
         for name in _expand(argument):
             any_file = True
-            if not isinstance(name, str):
+            if isinstance(name, Problem):
                 yield name
-            elif (key := _identity(name)) not in seen:
+            elif (key := _identity(name.path)) not in seen:
                 seen.add(key)
                 yield name
         if not any_file:
@@ -65,25 +78,22 @@ def _nothing(argument: str) -> tuple[str, str, str]:
     return "no such file", "a file, a folder, a pattern or -", "Check the name."
 
 
-def _expand(argument: str) -> Iterator[str | Problem | Unjudged]:
+def _expand(argument: str) -> Iterator[Name | Problem]:
     if argument == STDIN:
-        yield argument
+        yield Name(argument, given=True)
         return
-    names = [argument] if os.path.lexists(argument) else sorted(glob.glob(argument, recursive=True))
-    for name in names:
+    is_name = os.path.lexists(argument)
+    for name in [argument] if is_name else sorted(glob.glob(argument, recursive=True)):
         if os.path.isdir(name):
             yield from _below(name)
         else:
-            yield name
+            yield Name(name, given=is_name)
 
 
-def _below(folder: str) -> Iterator[str | Problem | Unjudged]:
+def _below(folder: str) -> Iterator[Name | Problem]:
     try:
         with os.scandir(folder) as entries:
             inside = sorted(entries, key=lambda entry: entry.name)
-        if any(entry.name == CHART for entry in inside):
-            yield Unjudged(folder, CHART_KIND)
-            return
     except OSError as error:
         yield _unreadable(folder, error, "a readable folder")
         return
@@ -92,11 +102,12 @@ def _below(folder: str) -> Iterator[str | Problem | Unjudged]:
             if not entry.name.startswith("."):
                 yield from _below(entry.path)
         elif entry.name.endswith(SUFFIXES) and not entry.is_dir():
-            yield entry.path
+            yield Name(entry.path, given=False)
 
 
-def read(name: str) -> Iterator[Source | Problem]:
+def read(file: Name) -> Iterator[Source | Problem]:
     """Yield the documents of a file, or a `Problem` if the file cannot be read."""
+    name = file.path
     shown = STDIN_NAME if name == STDIN else name
     try:
         if name == STDIN and sys.stdin is None:
@@ -104,18 +115,29 @@ def read(name: str) -> Iterator[Source | Problem]:
         if name == STDIN:
             raw = sys.stdin.buffer.read(SIZE_LIMIT + 1)
         else:
-            with open(name, "rb") as file:
-                raw = file.read(SIZE_LIMIT + 1)
+            with open(name, "rb") as opened:
+                raw = opened.read(SIZE_LIMIT + 1)
         if len(raw) > SIZE_LIMIT:
             raise InputError(
                 f"more than {SIZE_LIMIT} bytes", "a smaller file", "Give it in several files."
             )
-        for part in split(decode(raw)):
-            yield Source(shown, part)
+        for part in split(_text(raw, strict=file.given)):
+            yield Source(shown, part, given=file.given)
     except OSError as error:
         yield _unreadable(shown, error, "a readable file")
     except InputError as error:
         yield Problem.of(error, shown, None, error.line)
+
+
+def _text(raw: bytes, *, strict: bool) -> str:
+    """Return the text of a file; bytes that are no text only matter in a manifest."""
+    try:
+        return decode(raw)
+    except InputError:
+        replaced = raw.decode(errors="replace").replace("\0", "")
+        if strict or is_manifest(replaced):
+            raise
+        return replaced
 
 
 def _unreadable(name: str, error: OSError, wanted: str) -> Problem:

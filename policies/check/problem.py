@@ -54,6 +54,7 @@ class Unjudged:
         path: Path of the field in the object, or empty.
         subject: Kind, namespace and name of the object, or empty.
         line: Line in the file, counted from 1, or None.
+        reason: Why it was left out, or empty if no rule reads the field.
     """
 
     file: str
@@ -61,12 +62,14 @@ class Unjudged:
     path: str = ""
     subject: str = ""
     line: int | None = None
+    reason: str = ""
 
     @property
     def message(self) -> str:
-        """Return one line with object and path."""
+        """Return one line with object, path and reason."""
         where = f"{self.subject}: {self.path}: " if self.path else ""
-        return f"{where}not judged: {self.what}"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{where}not judged: {self.what}{reason}"
 
 
 def show(value: object) -> str:

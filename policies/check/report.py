@@ -24,6 +24,7 @@ class Report:
         found: Violations.
         problems: Files and documents that could not be read.
         foreign: Number of documents that are not Kubernetes objects.
+        templates: Number of templates and patches that name no GPUs.
         unjudged: Fields that may request GPUs in a form that no rule reads, and skipped files.
         fail_on_unjudged: Whether anything unjudged makes `exit_code` 1.
         gone: Number of entries of the baseline that no violation was found for.
@@ -34,6 +35,7 @@ class Report:
     found: list[Found] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     foreign: int = 0
+    templates: int = 0
     unjudged: list[Unjudged] = field(default_factory=list)
     fail_on_unjudged: bool = False
     gone: int = 0
@@ -53,6 +55,7 @@ class Report:
                     self.found += result.found
                     self.problems += result.problems
                     self.foreign += result.foreign
+                    self.templates += result.templates
                     self.unjudged += result.unjudged
 
     @property
@@ -112,6 +115,8 @@ class Report:
             parts.append(f"{self.gone} of the baseline gone")
         if self.foreign:
             parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
+        if self.templates:
+            parts.append(f"{self.templates} without GPUs left out as templates or patches")
         if self.unjudged:
             kinds = ", ".join(
                 f"{count} {kind}" for kind, count in sorted(self.unjudged_kinds.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..faults import worded
 from ..rules import Severity, Violation
@@ -29,6 +29,7 @@ class Found:
         cure: What the user should do.
         exemption: End date and reason of the exemption that makes this advice, or empty.
         known: Whether the baseline names the violation, so that it is no failure.
+        rendered: Name of the chart or kustomization that the object is rendered from, or empty.
     """
 
     file: str
@@ -45,9 +46,12 @@ class Found:
     cure: str
     exemption: str
     known: bool = False
+    rendered: str = ""
 
     @classmethod
-    def at(cls, violation: Violation, file: str, document: int, line: int) -> Found:
+    def at(
+        cls, violation: Violation, file: str, document: int, line: int, rendered: str = ""
+    ) -> Found:
         """Return a violation with its place in a file."""
         return cls(
             file=file,
@@ -63,6 +67,7 @@ class Found:
             wanted=violation.wanted,
             cure=violation.cure,
             exemption=violation.exemption,
+            rendered=rendered,
         )
 
     @property
@@ -70,7 +75,8 @@ class Found:
         """Return one line with object, container, path, found, wanted, cure and exemption."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
         line = f"{where}: {self.path}: {worded(self.found, self.wanted, self.cure)}"
-        return f"{line} [exempt {self.exemption}]" if self.exemption else line
+        line = f"{line} [exempt {self.exemption}]" if self.exemption else line
+        return f"{line} [rendered from {self.rendered}]" if self.rendered else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +106,11 @@ class Judged:
         found: Rule violations.
         problems: Parts of the document that could not be read.
         foreign: Whether the document is not a Kubernetes object: it has no kind and no apiVersion.
+        templates: Whether the document is a template or patch that names no GPUs.
         unjudged: Fields in the document that may request GPUs and that no rule reads.
         objects: The objects themselves, if rules for the whole stack need them later.
         index: Index of the document within its text, counted from 0.
+        rendered: Name of the chart or kustomization that rendered the document, or empty.
     """
 
     file: str
@@ -111,6 +119,31 @@ class Judged:
     found: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
     foreign: bool = False
+    templates: bool = False
     unjudged: tuple[Unjudged, ...] = ()
     objects: tuple[Object, ...] = ()
     index: int = 0
+    rendered: str = ""
+
+
+class Once:
+    """The violations of rendered objects so far, so that each place is reported once.
+
+    Several overlays of a kustomization render the same base.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no violation."""
+        self._seen: set[tuple[object, ...]] = set()
+
+    def judged(self, judged: Judged) -> Judged:
+        """Return a result without the violations that another overlay has shown."""
+        if not judged.rendered:
+            return judged
+        return replace(judged, found=tuple(filter(self._is_new, judged.found)))
+
+    def _is_new(self, found: Found) -> bool:
+        key = (found.rule, found.file, found.line, found.container, found.path, found.found)
+        is_new = key not in self._seen
+        self._seen.add(key)
+        return is_new

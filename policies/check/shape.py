@@ -13,6 +13,7 @@ from typing import Final
 
 from ..faults import InputError
 from ..rules.pod_spec import template_path
+from ..rules.unknown import UNKNOWN
 from .problem import show
 
 _Shape = Mapping[str, object]
@@ -105,6 +106,8 @@ def _shape(version: str, kind: str) -> _Shape | None:
 
 def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, InputError]]:
     """Yield the fields of a wrong type inside a value; a null field counts as missing."""
+    if value is UNKNOWN:
+        return
     if isinstance(shape, list):
         if isinstance(value, list):
             for index, item in enumerate(value):

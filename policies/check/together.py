@@ -11,7 +11,6 @@ from ..rules.claims import GROUP
 from ..rules.devices import with_devices
 from ..rules.registry import items
 from .document import Source
-from .lines import Lines
 from .parse import documents
 from .result import Found, Judged, Object
 
@@ -50,25 +49,39 @@ class CheckedStack:
 
     context: Context
     sources: InitVar[Iterable[Source]]
-    _texts: dict[tuple[str, int], Source] = field(init=False)
-    _objects: dict[str, tuple[Judged, Object]] = field(default_factory=dict)
-    _all: list[Object] = field(default_factory=list)
+    _sources: dict[tuple[str, str, int], Source] = field(init=False)
+    _objects: list[tuple[Judged, Object]] = field(default_factory=list)
 
     def __post_init__(self, sources: Iterable[Source]) -> None:
-        """Index the documents by file and number."""
-        self._texts = {(source.file, source.part.number): source for source in sources}
+        """Index the documents by chart or kustomization, file and number."""
+        self._sources = {
+            (source.rendered, source.file, source.part.number): source for source in sources
+        }
 
     def add(self, judged: Judged) -> Judged:
         """Keep the objects of a checked document and return the result unchanged."""
-        for item in judged.objects:
-            self._all.append(item)
-            self._objects.setdefault(item.subject, (judged, item))
+        self._objects += ((judged, item) for item in judged.objects)
         return judged
 
     def judge(self) -> Iterator[Found]:
-        """Yield the violations that only several manifests together show."""
-        for violation in evaluate_stack([item.manifest for item in self._all], self.context):
-            judged, item = self._objects[violation.subject]
-            part = self._texts[judged.file, judged.document].part
-            line = Lines(part.text, judged.index).line(item.place + violation.path)
-            yield Found.at(violation, judged.file, judged.document, part.line + line - 1)
+        """Yield the violations that only several manifests together show.
+
+        Each chart and each built kustomization is a stack of its own, together with the manifests
+        that stand alone.
+        """
+        rendered = dict.fromkeys(judged.rendered for judged, _ in self._objects if judged.rendered)
+        seen: set[Found] = set()
+        for name in rendered or ("",):
+            for found in self._judge(name):
+                if found not in seen:
+                    seen.add(found)
+                    yield found
+
+    def _judge(self, rendered: str) -> Iterator[Found]:
+        stack = [entry for entry in self._objects if entry[0].rendered in ("", rendered)]
+        first = {item.subject: (judged, item) for judged, item in reversed(stack)}
+        for violation in evaluate_stack([item.manifest for _, item in stack], self.context):
+            judged, item = first[violation.subject]
+            source = self._sources[judged.rendered, judged.file, judged.document]
+            line = source.line(item.place + violation.path, judged.index)
+            yield Found.at(violation, judged.file, judged.document, line, judged.rendered)

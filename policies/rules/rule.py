@@ -176,6 +176,11 @@ class Rule:
     whole: bool = False
     of_requests: bool = False
 
+    @property
+    def is_only_across(self) -> bool:
+        """Return whether the rule judges nothing but a stack as a whole."""
+        return self.across is not None and self.check is _nothing
+
     def reads(self, pod: Pod | None) -> bool:
         """Return whether the rule holds for a pod as far as an object declares it."""
         if pod is None or not self.whole:

@@ -18,6 +18,10 @@ class Unknown:
         """Return the name of the constant."""
         return "UNKNOWN"
 
+    def __reduce__(self) -> str:
+        """Return the name of the constant, so that a copy in another process is the constant."""
+        return "UNKNOWN"
+
     def __bool__(self) -> bool:
         """Raise an error, so that no code takes an unknown value for true or false."""
         raise TypeError("UNKNOWN has no truth value: compare it with `is UNKNOWN`")

@@ -1,4 +1,4 @@
-"""The check that a change must pass in CI: tests, slow tests and lint, on a fresh machine.
+"""Check that a change must pass in CI: tests, slow tests and lint, on a fresh machine.
 
 It uses a fresh clone of the last commit, a ``PATH`` with only Python, git, make and basic shell
 tools, and a separate cache. Only the built tools and the root file systems of hosts are shared with

@@ -39,7 +39,7 @@ def processes(folder: Path) -> dict[int, str]:
 
 
 def mounts(folder: Path) -> list[str]:
-    """Return the mount points in this process's namespace that belong to the folder."""
+    """Return the mount points that a run left in this process's namespace, by the run's folder."""
     lines = _read(Path("/proc/self/mountinfo")).decode(errors="replace").splitlines()
     return [line.split()[4] for line in lines if str(folder) in line]
 

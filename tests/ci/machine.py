@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-# Programs that README.md requires.
+# Programs that README.md lists as requirements.
 ASKED = ("git", "make")
 
 # Programs of Debian's essential packages and of procps that shell scripts use.

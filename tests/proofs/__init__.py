@@ -15,9 +15,10 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # the same time.
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
         "e2e": ("tests/proofs/e2e",),
-        "hosts": ("tests/proofs/hosts", "tests/components/hosts"),
+        "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         "platform": (
             "tests/proofs/platform",
+            "tests/proofs/world/values",
             "tests/components/charts",
             "tests/components/platforms",
         ),

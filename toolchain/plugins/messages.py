@@ -1,4 +1,4 @@
-"""Import of the Pulumi SDK's gRPC messages without the rest of the SDK.
+"""Import the Pulumi SDK's gRPC messages without the rest of the SDK.
 
 Importing the whole SDK takes longer than all other imports of a plugin together.
 """

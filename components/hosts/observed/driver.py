@@ -204,6 +204,30 @@ def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield _fault(host, found, wanted, cure, Severity.ERROR)
 
 
+def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
+    """Return the fault for what keeps NVIDIA's kernel modules from loading.
+
+    Args:
+        host: The host.
+        kind: `kept-out` if the modules never load; `not-at-boot` if no boot loads them.
+        where: The file, or the parameter of the kernel's command line.
+    """
+    never = kind == "kept-out"
+    cure = (
+        "take it out of the kernel's command line"
+        if where == "module_blacklist"
+        else f"remove these lines from {where}, rebuild the initramfs"
+    )
+    return _fault(
+        host,
+        f"{where}, which keeps NVIDIA's kernel modules from loading"
+        + ("" if never else " at a boot"),
+        "modules that load: without them the host has no GPUs",
+        f"{cure} and reboot the host",
+        Severity.ERROR if never else Severity.WARNING,
+    )
+
+
 def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     in_container, own = host.sections.driver.in_container, host.configures_runtime
     config = "/etc/nvidia-container-runtime/config.toml"
@@ -243,6 +267,8 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 "reboot the host, or leave the GPU out of gpusPerNode",
                 Severity.ERROR,
             )
+        elif kind in ("kept-out", "not-at-boot") and not in_container:
+            yield _kept_out(host, kind, detail)
         elif kind == "runfile" and detail:
             yield _fault(
                 host,

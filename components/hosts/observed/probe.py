@@ -44,6 +44,7 @@ _TRUTHS = (
     "headers",
     "secure_boot",
     "driver_container",
+    "ostree",
     "reboot_required",
     "simulated",
 )
@@ -56,6 +57,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
         **dict.fromkeys((*_TRUTHS, "peermem", "open_modules"), _YES),
         "foreign": r"[a-z0-9 -]{0,64}",
         "os_version": r"[ -~]{0,64}",
+        "os_name": r".{0,512}",
         "loaded": r"[a-z0-9_]{1,64}",
         "installed": _VERSION,
         "nvidia_smi": r"[0-9]{1,3} .{0,400}",
@@ -122,6 +124,8 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     return HostFacts(
         os=single.get("os", ""),
         os_version=single.get("os_version", ""),
+        os_name=single.get("os_name", "")[:SHOWN],
+        ostree=single.get("ostree") == "yes",
         arch=single.get("arch", ""),
         kernel=single.get("kernel", ""),
         nvidia_devices=_number(single.get("nvidia_devices")),

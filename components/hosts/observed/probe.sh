@@ -241,6 +241,55 @@ leftovers() {
     ! command -v nvidia-uninstall >/dev/null 2>&1 || say leftover "runfile $(driver_package)"
 }
 
+# Prints leftover=kept-out WHERE for what keeps nvidia or nvidia_uvm from loading at all, and
+# leftover=not-at-boot WHERE for what keeps a boot from loading them by itself. Sources:
+# modprobe.d(5) (a file hides those of the same name in later folders; blacklist only concerns
+# loading by alias, which udev does; systemd-modules-load leaves such modules out, too); Linux,
+# Documentation/admin-guide/kernel-parameters.txt (module_blacklist).
+module_files() {
+    set --
+    names=' '
+    for folder in /etc/modprobe.d /usr/local/lib/modprobe.d /usr/lib/modprobe.d /lib/modprobe.d; do
+        for file in "$root$folder"/*.conf; do
+            [ -e "$file" ] || continue
+            case $names in *" ${file##*/} "*) continue ;; esac
+            names="$names${file##*/} "
+            [ ! -f "$file" ] || [ ! -r "$file" ] || set -- "$@" "$file"
+        done
+    done
+    told_lines=$(awk -v under="$root" '
+        function name(text) { gsub(/-/, "_", text); return text ~ /^nvidia(_uvm)?$/ }
+        function tell(kind) {
+            place = FILENAME == "-" ? "module_blacklist" : substr(FILENAME, length(under) + 1)
+            gsub(/[^!-~]/, "?", place)
+            if (!seen[kind place]++) print kind, place
+        }
+        FILENAME == "-" {
+            for (n = 1; n <= NF; n++) {
+                if ($n !~ /^(module_blacklist|modprobe\.blacklist)=/) continue
+                kind = $n ~ /^module_/ ? "kept-out" : "not-at-boot"
+                count = split(substr($n, index($n, "=") + 1), list, ",")
+                for (i = 1; i <= count; i++) if (name(list[i])) tell(kind)
+            }
+            next
+        }
+        {
+            line = line $0
+            if (sub(/\\$/, " ", line)) next
+            $0 = line
+            line = ""
+        }
+        $1 == "blacklist" && name($2) { tell("not-at-boot") }
+        $1 == "alias" && name($2) && $3 == "off" { tell("kept-out") }
+        $1 == "install" && name($2) && $3 ~ /^([^ ]*\/)?(true|false|:)$/ { tell("kept-out") }
+        ' "$@" - <"$root/proc/cmdline" 2>/dev/null)
+    [ -z "$told_lines" ] || while IFS= read -r line; do
+        say leftover "$line"
+    done <<END
+$told_lines
+END
+}
+
 # Prints the first package with the driver's libraries; nothing if no package has any.
 driver_package() {
     # shellcheck disable=SC2016 # dpkg-query's own variables
@@ -292,6 +341,8 @@ registries
 read_os_release
 say os "$os"
 say os_version "$os_version"
+say os_name "$os_name"
+if [ -e "$root/run/ostree-booted" ]; then say ostree yes; fi
 # shellcheck disable=SC2046 # two words
 set -- $(uname -m -r)
 kernel=$1
@@ -319,6 +370,7 @@ runtime_config
 say runtime_mode "$runtime_mode"
 fabric
 leftovers
+module_files
 find_swaps
 say swap "$swap"
 if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then

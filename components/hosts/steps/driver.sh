@@ -59,6 +59,7 @@ apply_driver() {
     driver_load
     users_back
     driver_services
+    [ "$GC_DRIVER_SOURCE" != package ] || hold_driver
 }
 
 # Prints the version of the driver installed for the running kernel, or nothing.

@@ -32,15 +32,20 @@ proxy_variables() {
 # refuse_other_proxy UNIT: reports files that are read after ours and say otherwise, such as the
 # http-proxy.conf of Docker's documentation.
 refuse_other_proxy() {
-    : >"$scratch/later"
+    : >"$scratch/later" && : >"$scratch/unset"
     for name in $(later_drop_ins "$1"); do
         for folder in etc run usr/local/lib usr/lib lib; do
             file=$root/$folder/systemd/system/$1.service.d/$name
             [ -f "$file" ] || continue
-            sed -e :again -e '/\\$/{N; s/\\\n//; b again' -e '}' "$file" | sed -n 's/^Environment=//p' | assignments |
+            sed -e :again -e '/\\$/{N; s/\\\n//; b again' -e '}' "$file" | sed -n 's/^Environment=//p' | effective |
                 sed "s|^|${file#"$root"} |" >>"$scratch/later"
             break
         done
+    done
+    # Unsetting comes last, whichever file it is in.
+    for file in "$root"/etc/systemd/system/"$1".service "$root"/lib/systemd/system/"$1".service "$root"/usr/lib/systemd/system/"$1".service \
+        "$root"/etc/systemd/system/"$1".service.d/*.conf "$root"/lib/systemd/system/"$1".service.d/*.conf "$root"/usr/lib/systemd/system/"$1".service.d/*.conf; do
+        [ ! -f "$file" ] || sed -n 's/^UnsetEnvironment=//p' "$file" | assignments | sed "s|=.*||; s|^|${file#"$root"} |; s|\$|=|" >>"$scratch/unset"
     done
     systemctl show --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
     # shellcheck disable=SC2013 # paths without spaces
@@ -50,6 +55,7 @@ refuse_other_proxy() {
     [ "$1" != docker ] || ! json_lines "$root/etc/docker/daemon.json" 2>/dev/null >"$scratch/docker.json" ||
         json_paths <"$scratch/docker.json" | sed -n 's|^proxies\.\(http\|https\|no\)-proxy "\(.*\)"|/etc/docker/daemon.json \1_proxy=\2|p' |
         awk '{ name = toupper(substr($2, 1, index($2, "="))); print $1, name substr($2, index($2, "=") + 1) }' >>"$scratch/later"
+    cat "$scratch/unset" >>"$scratch/later"
     proxy_variables >"$scratch/proxy"
     other=$(awk 'FNR == NR { value[substr($0, 1, index($0, "=") - 1)] = substr($0, index($0, "=") + 1); next }
         {
@@ -64,6 +70,19 @@ refuse_other_proxy() {
         }' "$scratch/proxy" "$scratch/later")
     [ -z "$other" ] || problem "another ${other#* } in ${other% *}, which counts more than ours for $1" \
         "the declared one" "remove it there, or declare the same in the section proxy"
+}
+
+# effective: prints the assignments that systemd takes from the values of Environment=: an empty value
+# unsets all earlier ones, and an assignment with a percent sign that is no specifier is left out
+# (systemd.unit(5), "Specifiers"; systemd/systemd#9842).
+effective() {
+    while IFS= read -r words; do
+        if [ -z "$words" ]; then
+            proxy_variables | sed 's/=.*/=/'
+        else
+            printf '%s\n' "$words" | assignments | awk '{ text = $0; gsub(/%%/, "", text) } text !~ /%[^A-Za-z]|%$/'
+        fi
+    done
 }
 
 # later_drop_ins UNIT: prints the names of the unit's drop-ins that are read after ours.

@@ -6,6 +6,54 @@ check_swap() {
         ! grep -qs '^[^#]*swapon' "$root$file" || [ ! -x "$root$file" ] ||
             problem "swapon in $file, which runs at each boot" "no swap" "take that line out"
     done
+    for file in "$root"/etc/crontab "$root"/etc/cron.d/* "$root"/var/spool/cron/* "$root"/var/spool/cron/crontabs/*; do
+        ! grep -qs '^[[:space:]]*@reboot[^#]*swapon' "$file" ||
+            problem "swapon in ${file#"$root"}, which cron runs at each boot" "no swap" "take that line out"
+    done
+    masked=" $(swap_units | paste -s -d ' ' -) "
+    for unit in $(swap_services); do
+        case $masked in *" $unit "*) continue ;; esac
+        problem "swapon in the commands of $unit, which runs at each boot" "no swap" \
+            "take it out, or disable the unit if it does nothing else"
+    done
+}
+
+# Prints the services that a boot starts and that run swapon, in a command or in a script that a
+# command names. A unit may do more than that, so these scripts don't mask it.
+swap_services() {
+    set --
+    for file in "$root"/etc/systemd/system/*.wants/*.service "$root"/etc/systemd/system/*.requires/*.service \
+        "$root"/usr/local/lib/systemd/system/*.wants/*.service "$root"/usr/lib/systemd/system/*.wants/*.service \
+        "$root"/lib/systemd/system/*.wants/*.service; do
+        name=${file##*/}
+        case $name in *@?*.service) name=${name%%@*}@.service ;; esac
+        for folder in etc usr/local/lib usr/lib lib; do
+            file=$root/$folder/systemd/system/$name
+            [ ! -L "$file" ] || [ "$(readlink "$file")" != /dev/null ] || break
+            [ -f "$file" ] || continue
+            set -- "$@" "$file"
+            break
+        done
+    done
+    [ $# -gt 0 ] || return 0
+    awk 'match($0, /^ExecStart(Pre|Post)?=[-@:+!]*/) {
+            name = FILENAME; sub(/.*\//, "", name); print name, substr($0, RLENGTH + 1) }' "$@" |
+        while IFS=' ' read -r name words; do
+            ! echo "$words" | turns_swap_on || echo "$name"
+            set -f
+            # shellcheck disable=SC2086 # words
+            for word in $words; do
+                case $word in /*) ;; *) continue ;; esac
+                [ -f "$root$word" ] && [ "$(head -c 2 "$root$word")" = '#!' ] && turns_swap_on <"$root$word" || continue
+                echo "$name"
+            done
+            set +f
+        done | sort -u
+}
+
+# Returns true if a line of standard input runs swapon, and not only to show what is on.
+turns_swap_on() {
+    grep '^[^#]*\<swapon\>' | grep -Evq 'swapon[[:space:]]+(-s|--show|--summary|-h|--help|-V|--version)'
 }
 
 apply_swap() {

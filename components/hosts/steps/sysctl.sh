@@ -35,7 +35,7 @@ require_last() {
 later_sysctl() {
     set -- "$1"
     names=' '
-    for folder in /etc/sysctl.d /run/sysctl.d /usr/local/lib/sysctl.d /usr/lib/sysctl.d /lib/sysctl.d; do
+    for folder in /etc/sysctl.d /usr/local/lib/sysctl.d /usr/lib/sysctl.d /lib/sysctl.d; do # A boot empties /run.
         for file in "$root$folder"/*.conf; do
             case $names in *" ${file##*/} "*) continue ;; esac
             [ ! -e "$file" ] || names="$names${file##*/} "

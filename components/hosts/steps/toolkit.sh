@@ -30,6 +30,14 @@ toolkit_on() {
         each_repository toolkit_repository
         # shellcheck disable=SC2086 # a list of words, split on purpose
         install_packages $GC_TOOLKIT_PACKAGES
+        # A declared version stays through upgrades of the system; without one, all packages move.
+        # dnf's excludes are in one file, which the phase `prepare` writes.
+        case $manager-$GC_TOOLKIT_PACKAGES in
+            apt-*=*)
+                # shellcheck disable=SC2046 # a list of words, split on purpose
+                hold_packages $(printf '%s\n' "$GC_TOOLKIT_PACKAGES" | sed 's/=[^ ]*//g')
+                ;;
+        esac
         settle
         require_toolkit
     else

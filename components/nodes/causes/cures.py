@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 
+LOADED = "appears to already be loaded"
+"""Words of a driver installer on a host that has already loaded another driver."""
+
 # Patterns of messages, each with its cure; the first that matches counts. Sources of the words:
 # containerd v1.7.29 pkg/cri/server/sandbox_run.go and v2.0 (runtimes), CRI-O (`failed to find
 # runtime handler`), NVIDIA/go-nvml (ERROR_*), kubernetes v1.34.4
 # pkg/kubelet/cm/devicemanager/manager.go (devices).
 _CURES = (
+    (
+        # Document 003, "Error 1", of nvidia-driver-installer.
+        LOADED,
+        "remove the host's driver (nvidia-uninstall), reboot it, or declare driver.source: "
+        "preinstalled",
+    ),
     (
         r"no runtime for|runtime handler|OCI runtime for sandbox|RuntimeHandler",
         "configure this runtime on the node (`make up` does so on declared hosts), or correct the "

@@ -18,6 +18,7 @@ class Event:
         message: Message of the component that reported the event.
         kind: Kind of the object.
         name: Name of the object.
+        uid: UID of the object.
     """
 
     at: str
@@ -25,6 +26,7 @@ class Event:
     message: str
     kind: str
     name: str
+    uid: str = ""
 
 
 def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
@@ -41,6 +43,7 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
             message=str(item.get("message") or ""),
             kind=str(_object(item).get("kind") or ""),
             name=str(_object(item).get("name") or ""),
+            uid=str(_object(item).get("uid") or ""),
         )
         for item in items
         if not uid or _object(item).get("uid") in (None, "", uid)

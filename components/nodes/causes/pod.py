@@ -53,7 +53,8 @@ _DISRUPTED = {
 }
 """Reasons of the condition `DisruptionTarget` (k8s.io/api v0.34.4 core/v1/types.go)."""
 _AGAIN = "its controller makes it again; a pod without a controller must be created again"
-_CREATE = "FailedCreate"
+CREATE = "FailedCreate"
+"""Reason of events about pods that a controller can't create."""
 
 
 def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B008 -- it is frozen
@@ -170,14 +171,14 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
     """
     for event in newest_first(around.events):
         same = event.name == name or name.startswith(f"{event.name}-")
-        if event.reason == _CREATE and (same or event.name.startswith(f"{name}-")):
+        if event.reason == CREATE and (same or event.name.startswith(f"{name}-")):
             return _refused(event)
     return _used_up(around.quotas)
 
 
 def not_created(event: Event) -> Cause | None:
     """Return the cause that a controller's event names if it can't create pods, or None."""
-    return _refused(event) if event.reason == _CREATE else None
+    return _refused(event) if event.reason == CREATE else None
 
 
 def _refused(event: Event) -> Cause:

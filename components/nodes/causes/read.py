@@ -11,7 +11,7 @@ from components.kubernetes.managers import MANAGERS
 from components.nodes.causes import containers
 from components.nodes.causes.cause import Around, Cause, last_line
 from components.nodes.causes.events import newest_first
-from components.nodes.causes.pod import cause_of, not_created
+from components.nodes.causes.pod import CREATE, cause_of, not_created
 from components.nodes.drain import owner_of
 from policies.printable import printable
 
@@ -107,7 +107,7 @@ async def explained(client: Client, pod: Json) -> Cause | None:
 
 async def lines(client: Client, pods: Collection[Json]) -> list[str]:
     """Return a line for each of the first pods that do not run, with the cause and its cure."""
-    waiting = [pod for pod in pods if not _runs(pod)][:CAUSES]
+    waiting = [pod for pod in pods if not is_ready(pod)][:CAUSES]
     causes = await gather(lambda pod: explained(client, pod), waiting)
     return [
         f"pod {printable(pod['metadata']['namespace'], 63)}/"
@@ -125,15 +125,27 @@ async def lines_of_node(client: Client, node: str) -> list[str]:
     pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
     daemons = [pod for pod in pods if (owner_of(pod) or {}).get("kind") == "DaemonSet"]
     found = await lines(client, sorted(daemons, key=lambda pod: not _allocates(pod)))
-    return found or await refused_daemons(client)
+    return found or [str(cause) for cause in await refused_daemons(client)]
 
 
-async def refused_daemons(client: Client) -> list[str]:
-    """Return the causes why DaemonSets can't create pods, such as a quota."""
-    chosen = {"involvedObject_kind": "DaemonSet", "reason": "FailedCreate"}
-    events = newest_first(await Reader(client).events("", **chosen))
+async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
+    """Return the causes why DaemonSets can't create pods, such as a quota.
+
+    Args:
+        client: Client of the cluster.
+        namespace: Namespace of the DaemonSets. Empty: all namespaces.
+    """
+    chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
+    events = newest_first(await Reader(client).events(namespace, **chosen))
     causes = {event.name: cause for event in reversed(events) if (cause := not_created(event))}
-    return [str(cause) for cause in list(causes.values())[:CAUSES]]
+    return list(causes.values())[:CAUSES]
+
+
+async def refused_jobs(client: Client, namespace: str) -> dict[str, str]:
+    """Return the newest reason why each Job of a namespace can't create pods, by the Job's UID."""
+    chosen = {"involvedObject_kind": "Job", "reason": CREATE}
+    events = newest_first(await Reader(client).events(namespace, **chosen))
+    return {event.uid: str(cause) for event in reversed(events) if (cause := not_created(event))}
 
 
 def _allocates(pod: Json) -> bool:
@@ -142,6 +154,7 @@ def _allocates(pod: Json) -> bool:
     return any(part in image for part in MANAGERS for image in images)
 
 
-def _runs(pod: Json) -> bool:
+def is_ready(pod: Json) -> bool:
+    """Return whether a pod has the condition Ready."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -158,6 +158,17 @@ class DevicePlugin(Platform):
         """Return the labels in the chart's affinity; the plugin's nodes have one of them."""
         return tuple(values.PRESENT.items())
 
+    @property
+    def features(self) -> tuple[tuple[str, str], ...]:
+        """Return the labels in the chart's affinity if another NFD must set one of them."""
+        own = "affinity" in self.settings.extra_values
+        return self.found_by if self.settings.presence is Presence.EXISTING_NFD and not own else ()
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """Return the node selector of the plugin's pods."""
+        return self.settings.extra_values.get("nodeSelector") or {}
+
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the section `devicePlugin` with default values that depend on other settings.
@@ -181,7 +192,8 @@ class DevicePlugin(Platform):
         yield from rules.validate(sections)
 
     def warnings(self) -> Iterator[Fault]:
-        """Yield warnings if the plugin uses CDI but the container runtime is set up differently."""
+        """Yield warnings about unused configurations and about CDI that the runtime lacks."""
+        yield from self._unselected()
         runtime = self.site.runtime
         strategies = self.settings.config.flags.plugin.device_list_strategy
         by_cdi = [strategy for strategy in strategies if strategy in CDI]
@@ -199,6 +211,19 @@ class DevicePlugin(Platform):
                 "runc: with CDI the engine itself hands devices to containers",
                 'write "defaultRuntime: runc"',
             )
+
+    def _unselected(self) -> Iterator[Fault]:
+        """Yield a warning for each configuration that no pool selects by its label."""
+        selected = {pool.labels.get(CONFIG_LABEL) for pool in self.site.pools}
+        for name in self.settings.configs:
+            if name not in selected:
+                yield fault(
+                    ("devicePlugin", "configs", name),
+                    "a configuration that no pool selects",
+                    f"a pool with the label {CONFIG_LABEL}: {name}, or nodes that others label so",
+                    "add the label to a pool, or write the file as devicePlugin.config, which "
+                    "applies to all other nodes",
+                )
 
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]

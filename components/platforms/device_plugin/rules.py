@@ -56,12 +56,20 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
 
 
 def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
-    """Yield faults for pools with excluded GPUs if the plugin identifies devices by index.
+    """Yield faults for pools with excluded GPUs that the plugin would advertise nevertheless.
 
     The plugin numbers only the devices that it sees, so its index can belong to another GPU.
     """
     for i, pool in sections.pools.items():
         nodes = [node for node, devices in pool.unhealthy_devices.items() if devices.index]
+        if nodes and "affinity" in plugin.extra_values:
+            yield fault(
+                (_SECTION, "extraValues", "affinity"),
+                f"an affinity, with GPUs to leave out on {nodes[0]}",
+                "the affinity of this program, which keeps the chart's plugin off nodes with a "
+                "plugin of their own: two plugins would give the same GPU out twice",
+                "remove it, or write `uuid` in place of `index` under unhealthyDevices",
+            )
         flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
         if nodes and flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
             yield fault(
@@ -141,6 +149,19 @@ def _values(plugin: DevicePluginSettings) -> Iterator[Fault]:
     known = table("nvidia-device-plugin", plugin.version)
     yield from check(known, plugin.extra_values, at, complete=not plugin.unknown_version)
     yield from foreign_environment(plugin.extra_values, at)
+    yield from turned_off(plugin.extra_values, at)
+
+
+def turned_off(values: Mapping[str, Any], at: Location) -> Iterator[Fault]:
+    """Yield a fault if `extraValues` turns the device plugin off."""
+    section = values.get("devicePlugin")
+    if isinstance(section, Mapping) and section.get("enabled") is False:
+        yield fault(
+            (*at, "devicePlugin", "enabled"),
+            "false",
+            "true: nothing else advertises the GPUs of the pools",
+            'remove it, or write "gpusPerNode: 0" for pools that advertise no GPUs',
+        )
 
 
 def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:

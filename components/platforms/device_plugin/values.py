@@ -133,10 +133,8 @@ def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any
 
 def plugin_tolerations(site: Site) -> list[dict[str, str]]:
     """Return the tolerations of every plugin pod."""
-    return [
-        {"key": "CriticalAddonsOnly", "operator": "Exists"},
-        *site.tolerations,
-    ]
+    critical = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+    return [critical, *(given for given in site.tolerations if given != critical)]
 
 
 def _elsewhere(nodes: list[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ In addition to the release it creates one ResourceClaimTemplate per pool and nam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from components.charts.value_check import check
 from components.charts.value_table import table
@@ -122,6 +123,12 @@ class DraDriver(Platform):
     def labels(self, pool: Pool) -> dict[str, str]:
         """Return the label that the kubelet plugin selects (chart 0.5.0)."""
         return {f"{GPU}.present": "true"}
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """Return the node selector of the kubelet plugin's pods."""
+        plugin: Mapping[str, Any] = self.settings.extra_values.get("kubeletPlugin") or {}
+        return plugin.get("nodeSelector") or {}
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:

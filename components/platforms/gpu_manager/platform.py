@@ -8,9 +8,12 @@ control plane, so the cluster's administrator must mount this configuration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Final
 
 import yaml
 
+from components.base.model import Model
 from components.host_facts import HostFacts
 from components.kubernetes.labels import LABELS
 from components.platforms import findings
@@ -22,19 +25,39 @@ from components.platforms.base import (
     Offer,
     Platform,
     Servers,
+    Share,
     Trait,
 )
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
 from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
+from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine, ToolkitSource
-from components.settings.nodes.cards import CORE, cores
+from components.settings.nodes.cards import CORE, MEMORY, cores
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Severity, fault
 
 # From this version on kubelet rejects cgroup v1 by default (`failCgroupV1`).
 NO_CGROUP_V1 = (1, 35)
+
+# First versions of container engines without the interface `runtime.v1alpha2`, the only one that
+# gpu-manager speaks (tkestack/gpu-manager 8cd842e, pkg/runtime/runtime.go; containerd v2.0,
+# docs/containerd-2.0.md; kubernetes/kubernetes#110618, which cri-o 1.26 follows).
+WITHOUT_V1ALPHA2: Final = {"containerd": (2, 0), "cri-o": (1, 26)}
+# gpu-manager looks for a container's cgroup `containerd-<id>.scope` or `cri-o-<id>.scope`; the
+# engines' prefixes are `cri-containerd` and `crio`. Fixed after the newest release (gpu-manager
+# f0669de6, pkg/utils/cgroup/cgroup.go; #164, #184).
+WITHOUT_SCOPES, SCOPES_FIXED = (1, 1, 5), "f0669de6"
+
+# gpu-manager loads its library for shares only into containers that request less than a card
+# (gpu-manager 8cd842e, pkg/services/allocator/nvidia/allocator.go), so one container of a
+# validation requests half of a card and 2 GiB of its memory.
+SHARE: Final = Share(
+    amounts={CORE: cores(1) // 2, MEMORY: 8},
+    cure="see gpu-manager's log on the node; if the whole cards pass, declare a `validation.image` "
+    "with CUDA 11.5 or older, the newest that gpu-manager's library for shares supports",
+)
 
 
 def scheduler_data(service: Json) -> dict[str, str]:
@@ -67,7 +90,12 @@ class GpuManager(Platform):
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
         """Return the extended resource that each node of a pool advertises."""
         gpus = pool.gpus_per_node
-        return (Offer(CORE, cores(gpus), gpus, cores(1)),)
+        return (Offer(CORE, cores(gpus), gpus, cores(1), SHARE),)
+
+    @property
+    def service_address(self) -> str:
+        """Return the declared address of the scheduler extender's Service, or an empty text."""
+        return self.settings.extender_address or ""
 
     def images(self) -> Iterator[str]:
         """Yield the images that the release needs."""
@@ -121,10 +149,11 @@ class GpuManager(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield faults for an unneeded container toolkit and for an image without CRI support."""
+        """Yield faults for an unneeded toolkit, an image without CRI and a wrong address."""
         manager, runtime = sections.section("gpu_manager"), sections.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
             return
+        yield from _declared_address(manager, sections.section("kubernetes_packages"))
         if runtime.toolkit.source is ToolkitSource.PACKAGE:
             yield fault(
                 ("runtime", "toolkit", "source"),
@@ -144,8 +173,9 @@ class GpuManager(Platform):
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield faults for cgroup v2, Docker, and Kubernetes versions that reject cgroup v1."""
-        yield from _engines(self.settings, seen)
+        """Yield faults of nodes that gpu-manager can't run on, and of the extender's address."""
+        yield from _engines(self.settings, seen, systemd=self.site.runtime.systemd_cgroup)
+        yield from _address(self.service_address, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
         for name, facts in hosts.items():
@@ -161,9 +191,20 @@ class GpuManager(Platform):
             )
 
 
-def _engines(manager: GpuManagerSettings, seen: findings.Surroundings) -> Iterator[Fault]:
+def _engines(
+    manager: GpuManagerSettings, seen: findings.Surroundings, *, systemd: bool
+) -> Iterator[Fault]:
+    """Yield faults for container engines that gpu-manager can't work with, as nodes report them.
+
+    Args:
+        manager: Settings of gpu-manager.
+        seen: State of the cluster, as the inspection read it.
+        systemd: Whether containers have cgroups by systemd.
+    """
     for node, text in seen.engines.items():
-        if text.startswith("docker://"):
+        engine, _, version = text.partition("://")
+        limit = WITHOUT_V1ALPHA2.get(engine)
+        if engine == "docker":
             yield Fault(
                 f"node {node}",
                 "the engine docker, whose socket for Kubernetes is another",
@@ -171,6 +212,59 @@ def _engines(manager: GpuManagerSettings, seen: findings.Surroundings) -> Iterat
                 "write gpuManager.containerRuntimeEndpoint, such as /var/run/cri-dockerd.sock",
                 Severity.WARNING,
             )
+        elif limit and findings.numbers(version) >= limit:
+            yield Fault(
+                f"node {node}",
+                f"{engine} {version}, without the interface v1alpha2 (CRI) that gpu-manager uses",
+                f"{engine} before {limit[0]}.{limit[1]}",
+                "declare another platform: no release of gpu-manager works with this engine",
+            )
+        elif limit and systemd and _misses_scopes(manager):
+            yield Fault(
+                f"node {node}",
+                f"{engine} with cgroups by systemd, whose names {manager.image} does not know, so "
+                "that programs on a share of a card fail",
+                f"cgroups by cgroupfs, or an image built from {SCOPES_FIXED} or later",
+                'write "systemdCgroup: false" in runtime if the kubelets use cgroupfs, or declare '
+                "such an image",
+            )
+
+
+def _contains(addresses: str, address: str) -> bool:
+    """Return whether an address range has an address; also true if the range can't be read."""
+    try:
+        return ip_address(address) in ip_network(addresses, strict=False)
+    except ValueError:
+        return True
+
+
+def _declared_address(manager: GpuManagerSettings, packages: Model | None) -> Iterator[Fault]:
+    """Yield a fault if the cluster that the stack makes has no such address for Services."""
+    init = packages.init if isinstance(packages, KubernetesPackagesSettings) else None
+    if init and manager.extender_address:
+        ranges = tuple(init.service_subnet.split(","))
+        seen = findings.Surroundings(version="", service_ranges=ranges)
+        for each in _address(manager.extender_address, seen):
+            yield fault(("gpuManager", "extenderAddress"), each.found, each.wanted, each.cure)
+
+
+def _misses_scopes(manager: GpuManagerSettings) -> bool:
+    release = release_of(manager.image)
+    return release is not None and release <= WITHOUT_SCOPES
+
+
+def _address(address: str, seen: findings.Surroundings) -> Iterator[Fault]:
+    """Yield a fault if the extender's Service can't get its declared address."""
+    if not address:
+        return
+    cure = "write another one, or leave it out: the cluster then chooses a free address"
+    ranges, own = seen.service_ranges, f"{values.NAMESPACE}/{values.ADMISSION}"
+    if ranges and not any(_contains(each, address) for each in ranges):
+        found = f"{address}, outside of the cluster's addresses for Services"
+        yield Fault("gpuManager.extenderAddress", found, f"one of {', '.join(ranges)}", cure)
+    elif seen.address_owner not in ("", own):
+        found = f"{address}, which the Service {seen.address_owner} has"
+        yield Fault("gpuManager.extenderAddress", found, "an address that no Service has", cure)
 
 
 PLATFORM = GpuManager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL
@@ -17,15 +18,25 @@ from components.settings.nodes.pool import Pool
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8
 """Number of hexadecimal digits of the content's digest in a layout's name."""
+LONGEST = 63
+"""Maximum number of characters of a label's value."""
 
 
 def layout(pool: Pool) -> str:
-    """Return the name of the MIG layout of a pool's nodes; empty if the pool declares none."""
+    """Return the name of the MIG layout of a pool's nodes; empty if the pool declares none.
+
+    The name tells the devices of each GPU, such as `7x1g.5gb-8101c35d`. It does not contain the
+    pool's name, because MIG manager and this program would partition the GPUs of a renamed pool
+    again. A label's value has at most 63 letters, digits and `-_.` (Kubernetes documentation,
+    "Labels and Selectors").
+    """
     if not pool.mig:
         return str(pool.labels.get(MIG_LABEL, ""))
     content = json.dumps(dict(pool.mig), sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
-    return f"{pool.name}-{digest}"
+    devices = "-".join(f"{count}x{profile}" for profile, count in sorted(pool.mig.items()))
+    plain = re.sub(r"[^A-Za-z0-9.-]", ".", devices)[: LONGEST - DIGITS - 1].rstrip(".-")
+    return f"{plain}-{digest}"
 
 
 def layouts(pools: tuple[Pool, ...]) -> dict[str, Any]:

@@ -95,6 +95,16 @@ class GpuOperator(Platform):
             runtime_classes=frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"}),
         )
 
+    @property
+    def features(self) -> tuple[tuple[str, str], ...]:
+        """Return the labels by which the operator knows GPU nodes if another NFD sets them.
+
+        Source: gpu-operator v26.7.0, controllers/state_manager.go, gpuNodeLabels.
+        """
+        devices = ("pci-10de", "pci-0302_10de", "pci-0300_10de")
+        names = () if self.settings.nfd else devices
+        return tuple((f"feature.node.kubernetes.io/{name}.present", "true") for name in names)
+
     def images(self) -> Iterator[str]:
         """Yield the images of the operator and of the operands in use."""
         yield from images.images(self.settings, self.site.driver)

@@ -20,6 +20,10 @@ from policies.faults import Fault, Location, fault, show
 
 _SECTION = "gpuOperator"
 
+# Labels that, with the value `false`, keep the device plugin off a node (gpu-operator v26.7.0,
+# controllers/state_manager.go).
+ADVERTISING_LABELS = (OPERANDS_LABEL, f"{OPERAND_LABELS}device-plugin")
+
 # Layouts in MIG manager's own configuration that work on every GPU with MIG support (mig-parted,
 # deployments/container/nvidia-mig-manager.yaml).
 BUILT_IN_LAYOUTS = (ALL_DISABLED, "all-enabled", "all-balanced")
@@ -57,13 +61,14 @@ def _unhealthy(sections: ValidSections) -> Iterator[Fault]:
 def _labels(sections: ValidSections) -> Iterator[Fault]:
     for i, pool in sections.pools.items():
         at = ("pools", i, "labels")
-        if pool.labels.get(OPERANDS_LABEL) == "false" and pool.gpus_per_node:
-            yield fault(
-                (*at, OPERANDS_LABEL),
-                "false, in a pool with GPUs",
-                "a pool without GPUs: nothing offers them once the operands are off",
-                'write "gpusPerNode: 0", or remove the label',
-            )
+        for key in ADVERTISING_LABELS:
+            if pool.labels.get(key) == "false" and pool.gpus_per_node:
+                yield fault(
+                    (*at, key),
+                    "false, in a pool with GPUs",
+                    "a pool without GPUs: nothing offers them once the operands are off",
+                    'write "gpusPerNode: 0", or remove the label',
+                )
         yield from _transient(pool.labels, at)
         layout = pool.labels.get(MIG_LABEL)
         if layout is not None and pool.mig:
@@ -92,13 +97,15 @@ def _nodes(sections: ValidSections) -> Iterator[Fault]:
     }
     for name, own in scheduling.nodes.items():
         at = ("scheduling", "nodes", name, "labels")
-        if own.labels.get(OPERANDS_LABEL) == "false" and gpus.get(name, 0):
-            yield fault(
-                (*at, OPERANDS_LABEL),
-                "false, on a node of a pool with GPUs",
-                "a node of a pool without GPUs: nothing offers its own once the operands are off",
-                'move it to a pool with "gpusPerNode: 0", or remove the label',
-            )
+        for key in ADVERTISING_LABELS:
+            if own.labels.get(key) == "false" and gpus.get(name, 0):
+                yield fault(
+                    (*at, key),
+                    "false, on a node of a pool with GPUs",
+                    "a node of a pool without GPUs: nothing offers its own once the operands are "
+                    "off",
+                    'move it to a pool with "gpusPerNode: 0", or remove the label',
+                )
         yield from _transient(own.labels, at)
 
 
@@ -169,6 +176,8 @@ def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     known = table("gpu-operator", operator.version)
     yield from check(known, extra, at, complete=not operator.unknown_version)
     yield from device_plugin_rules.foreign_environment(extra, at)
+    if operator.sandbox is None:
+        yield from device_plugin_rules.turned_off(extra, at)
     policy = _at(extra, "clusterPolicy", "deployCR", default=True)
     cluster = _at(extra, "gpuCluster", "deployCR", default=False)
     if cluster is True and policy is True:

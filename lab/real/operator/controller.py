@@ -24,7 +24,7 @@ LIMIT = 20.0
 
 
 class Controller:
-    """Running process of the real operator."""
+    """Running process of the real GPU Operator."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         """Store the operator's process and the path of its log."""
@@ -32,11 +32,11 @@ class Controller:
         self._log = log
 
     def log(self, lines: int = 20) -> str:
-        """Return the last lines of the operator's log."""
+        """Return the last lines of the GPU Operator's log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     def check(self) -> None:
-        """Check that the operator still runs.
+        """Check that the GPU Operator's process still runs.
 
         Raises:
             RealError: The operator has ended.

@@ -64,7 +64,7 @@ SETTINGS = (
             ],
             "gpuOperator": {"migStrategy": "mixed"},
         },
-        # Feature discovery sets this label on MIG-capable GPUs.
+        # GPU Feature Discovery sets this label on nodes with MIG-capable GPUs.
         {"nvidia.com/mig.capable": "true"},
     ),
     Setting(

@@ -57,20 +57,20 @@ class Seen:
     before: dict[str, set[str]] = field(default_factory=dict)
 
     def states(self, name: str) -> tuple[str, ...]:
-        """Return the operator's upgrade states of a node, without repetitions, in order."""
+        """Return the operator's upgrade states of a node, in order and without repetitions."""
         return tuple(dict.fromkeys(_state(node) for node in self.nodes[name]))
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Result of one check of the upgrade; `problem` is empty if the check passed."""
+    """Result of one check of a driver upgrade; `problem` is empty if the check passed."""
 
     name: str
     problem: str
 
 
 def facts(site: Site, objects: list[Json], alive: Callable[[], None]) -> Iterator[Fact]:
-    """Upgrade the driver and yield the results of all checks.
+    """Upgrade the driver by the real GPU Operator, and yield the results of all checks.
 
     Args:
         site: Cluster on which the real operator runs.

@@ -27,7 +27,7 @@ class NotEnough(Exception):
 
 @dataclass(frozen=True)
 class Want:
-    """Number of devices of one resource that a container requests."""
+    """Request of a container: its name, a resource, and the number of devices."""
 
     container: str
     resource: str

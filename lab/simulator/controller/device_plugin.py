@@ -85,7 +85,7 @@ class DevicePlugins:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """Process a node that was added or changed."""
+        """Record a node that was added or changed, and add it to the queue."""
         node = judge.read_node(item)
         if node is not None and is_changed(self._nodes, node):
             self._queue.add(node.name)

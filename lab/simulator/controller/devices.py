@@ -118,7 +118,7 @@ def _shared(offered: list[Device], sharing: Json) -> list[Device]:
 
 
 def count(devices: Iterable[Device]) -> Resources:
-    """Return the number of devices by resource."""
+    """Return the number of devices of each resource, by resource name."""
     return dict(Counter(device.resource for device in devices))
 
 

@@ -65,7 +65,7 @@ class Discovery:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """Process a node that was added or changed."""
+        """Record a node that was added or changed, and add it to the queue."""
         notes = item["metadata"].get("annotations") or {}
         if int(notes.get(marks.GPUS, "0")):
             self._nodes[item["metadata"]["name"]] = marks.DISCOVERED in notes

@@ -120,7 +120,7 @@ class Features:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """Process a node that was added or changed."""
+        """Record a node that was added or changed, and add it to the queue."""
         if marks.FAKE_NODE in (item["metadata"].get("annotations") or {}):
             self._nodes[item["metadata"]["name"]] = item
             if patch(item, list(self._rules.values())):

@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Pod:
-    """Device plugin, toolkit or validation pod, from the Pod object at version `version`."""
+    """Device plugin, toolkit or validation pod, as stored at resource version `version`."""
 
     version: int
     uid: str

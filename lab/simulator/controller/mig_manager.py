@@ -49,8 +49,8 @@ class _Manager:
 def layouts(text: str) -> dict[str, str]:
     """Return the MIG devices of one GPU by layout name, in the format of `marks.MIG`.
 
-    The format of `text` is mig-parted's api/spec/v1. Without a file, the real MIG manager generates
-    layouts for the hardware; the simulation then has only the layout without MIG devices.
+    `text` is a file in mig-parted's format (api/spec/v1). Without such a file, the real MIG manager
+    generates layouts for the hardware; the simulation then only has the layout without MIG devices.
     """
     if not text:
         return {operands.MIG_DISABLED: ""}
@@ -97,7 +97,7 @@ class MigManagers:
         await self._queue.run(WORKERS)
 
     def node_changed(self, item: Json) -> None:
-        """Process a node that was added or changed."""
+        """Record a node that was added or changed, and add it to the queue."""
         meta = item["metadata"]
         layout = (meta.get("labels") or {}).get(operands.MIG_LAYOUT, "")
         before = self._nodes.get(meta["name"], ("", ""))
@@ -164,7 +164,7 @@ class MigManagers:
     async def _in_use(self, name: str) -> bool:
         """Check that a pod uses a GPU of the node.
 
-        Nvidia-mig-parted then can't partition the GPUs.
+        While a pod uses a GPU, nvidia-mig-parted can't partition the GPUs.
         """
         selector = f"spec.nodeName={name}"
         pods, _ = await self._api.list("/api/v1/pods", fieldSelector=selector)

@@ -45,7 +45,7 @@ def _image(section: Json) -> str:
 
 
 def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
-    """Return the DaemonSet of an operand."""
+    """Return the DaemonSet that the GPU Operator creates for an operand."""
     spec = policy.get("spec") or {}
     common, section = spec.get("daemonsets") or {}, spec.get(operand.key) or {}
     own = operand.selector | operand.labels

@@ -80,7 +80,7 @@ class Operator:
         await self._queue.run(1)
 
     def node_changed(self, item: Json) -> None:
-        """Process a node that was added or changed."""
+        """Record a node that was added or changed, and add the ClusterPolicy to the queue."""
         meta = item["metadata"]
         labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
         if operands.MIG_STATE in labels:
@@ -186,7 +186,7 @@ class Operator:
     async def _own(self, policy: Json) -> None:
         """Create the operator's RuntimeClasses.
 
-        Overwrite existing ones as the real operator does.
+        Existing RuntimeClasses are overwritten, as the real operator does.
         """
         wanted = {
             body["metadata"]["name"]: body for body in operand_objects.runtime_classes(policy)

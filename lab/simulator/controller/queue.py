@@ -12,7 +12,7 @@ from lab.simulator.api import ApiError
 
 log = logging.getLogger(__name__)
 
-#: Seconds before a failed key is processed again.
+#: Seconds to wait before a key whose processing failed is processed again.
 RETRY = 1.0
 
 
@@ -34,7 +34,7 @@ class Queue:
                 self._ready.put_nowait(key)
 
     async def run(self, workers: int) -> None:
-        """Process keys until cancelled, `workers` keys in parallel."""
+        """Process the keys in the queue until cancelled, `workers` keys in parallel."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
                 group.create_task(self._worker())

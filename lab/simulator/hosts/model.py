@@ -20,7 +20,10 @@ DRIVER = "595.91.07"
 
 
 class HostError(RuntimeError):
-    """A simulated host can't be created, started or stopped; the message has host and remedy."""
+    """Error: a simulated host can't be created, started or stopped.
+
+    The message has the host and the remedy.
+    """
 
 
 class SimulatedHost(Protocol):
@@ -46,12 +49,12 @@ class SimulatedHost(Protocol):
 
     @property
     def port(self) -> int:
-        """Return the port of the SSH server."""
+        """Return the port of the host's SSH server."""
         ...
 
     @property
     def user(self) -> str:
-        """Return the login user."""
+        """Return the user that logs in to the host over SSH."""
         ...
 
 

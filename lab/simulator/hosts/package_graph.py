@@ -163,7 +163,7 @@ def _kernel_version(kernel: str) -> str:
 
 @functools.cache
 def load(name: str) -> Graph:
-    """Load the graph in `package_graphs/<name>.yaml`.
+    """Load the package graph in `package_graphs/<name>.yaml`.
 
     Raises:
         HostError: A row has an unknown field, or a source that is not listed.

@@ -41,7 +41,7 @@ BUILD_LIMIT = 300
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """One package.
+    """Package to build, as .deb or .rpm.
 
     Attributes:
         name: Package name.
@@ -223,7 +223,8 @@ def _spec(package: Package) -> str:
         "cp -a %{_tree}/. %{buildroot}/",
         "rm -rf %{buildroot}/DEBIAN",
         "%files",
-        # Unlike dpkg, rpm does not remove folders that no package owns.
+        # List the folders here as well: rpm, unlike dpkg, doesn't remove folders that no package
+        # owns.
         *sorted({f"%dir {path.rpartition('/')[0]}" for path in package.files if "/src/" in path}),
         *(
             f"%config(noreplace) {path}" if path.startswith("/etc/") else path

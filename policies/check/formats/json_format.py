@@ -25,6 +25,7 @@ def as_json(report: Report) -> str:
         "summary": {
             "objects": report.objects,
             "foreign": report.foreign,
+            "templates": report.templates,
             "unjudged": dict(sorted(report.unjudged_kinds.items())),
             "mandatory": report.count(Severity.MANDATORY),
             "advisory": report.count(Severity.ADVISORY),

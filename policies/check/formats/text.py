@@ -51,7 +51,7 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{_place(violation)}: ", str(violation.severity), rule
         yield "", "", f"    {printable(violation.message)}"
     for left_out in report.unjudged:
-        if left_out.path:
+        if left_out.path or left_out.reason:
             yield f"{_place(left_out)}: ", _UNJUDGED, f" {left_out.what}"
             yield "", "", f"    {printable(left_out.message)}"
     yield "", "", report.summary

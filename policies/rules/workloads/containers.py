@@ -9,10 +9,14 @@ from ..pod_claims import gpu_claims, uses
 from ..pod_spec import Container, ContainerRole
 from ..resource_names import is_gpu
 from ..rule import Subject
+from ..unknown import UNKNOWN
 
 
 def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
-    """Yield the containers of a pod that request GPUs, by resources or by claims."""
+    """Yield the containers of a pod that request GPUs, by resources or by claims.
+
+    An amount that is not known counts as a request.
+    """
     claims = frozenset(claim.name for claim in gpu_claims(subject, context))
     for container in subject.pod.containers if subject.pod else ():
         if container.role is not ContainerRole.EPHEMERAL and (
@@ -24,6 +28,8 @@ def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
 def _requests(container: Container, context: Context) -> bool:
     for name in container.resource_names:
         asked = container.effective(name)
-        if is_gpu(name, context) and asked and asked.quantity and asked.quantity.milli > 0:
+        if asked is None or not is_gpu(name, context):
+            continue
+        if asked.amount is UNKNOWN or (asked.quantity and asked.quantity.milli > 0):
             return True
     return False

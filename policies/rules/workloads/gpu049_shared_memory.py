@@ -26,6 +26,7 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
         text(at(volume, "name"))
         for volume in sequence(pod.spec.get("volumes"))
         if at(volume, "emptyDir", "medium") in ("Memory", UNKNOWN)
+        or text(at(volume, "hostPath", "path")).rstrip("/") == _SHM
     }
     for container in gpu_containers(subject, context):
         amounts = [
@@ -63,7 +64,11 @@ RULE = Rule(
 
 _DEVICE_COUNT = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')}).sum()"
 
-_MEMORY_VOLUMES = 'variables.volumes.filter(v, v.?emptyDir.?medium.orValue("") == "Memory")'
+# The node's own /dev/shm, which training jobs mount, is half of its memory.
+_MEMORY_VOLUMES = (
+    'variables.volumes.filter(v, v.?emptyDir.?medium.orValue("") == "Memory" || '
+    'v.?hostPath.?path.orValue("").matches("^/dev/shm/*$"))'
+)
 
 _SHARED_MEMORY = (
     'c.?volumeMounts.orValue([]).exists(m, m.mountPath.matches("^/dev/shm/*$") && '

@@ -11,129 +11,28 @@ from commands.adopt import differing
 from components.adoption import parse
 from components.adoption.observed import (
     NOBODY,
-    ManagedBy,
     ManagerKind,
     ObservedCluster,
-    ObservedRelease,
 )
 from components.adoption.owners import Deliverers, owner_of
 from components.adoption.propose import KUBESPRAY, OPERATOR, PLUGIN, Proposal, propose
-from components.adoption.read import observed_release, release_edits
+from components.adoption.read import release_edits
 from components.desired.resolve import resolve
 from components.kubernetes.grammar import IllFormed
 from components.loading.loader import load
 from policies.faults import ConfigError
+from tests.fixtures.running_clusters import (
+    HELM,
+    RELEASED,
+    by_helm,
+    by_manifest,
+    cluster,
+    machine,
+    plugin,
+    release,
+)
 
 Json = dict[str, Any]
-HELM = ManagedBy(kind=ManagerKind.HELM, name="nvdp", namespace="kube-system")
-RELEASED = {
-    "meta.helm.sh/release-name": "nvdp",
-    "meta.helm.sh/release-namespace": "kube-system",
-}
-
-
-def machine(name: str, gpus: int = 8, **changes: Any) -> Json:
-    """Return a Node as the API server returns it, with the labels of GPU feature discovery."""
-    found = {
-        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
-        "nvidia.com/gpu.count": str(gpus),
-        "nvidia.com/gpu.present": "true",
-    }
-    labels = {
-        "kubernetes.io/hostname": name,
-        **(found if gpus else {}),
-        **changes.get("labels", {}),
-    }
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"taints": changes.get("taints", []), "providerID": changes.get("provider", "")},
-        "status": {
-            "capacity": {"cpu": "8", "nvidia.com/gpu": str(changes.get("offered", gpus))},
-            "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
-            "conditions": [{"type": "Ready", "status": str(changes.get("ready", True))}],
-            "nodeInfo": {
-                "containerRuntimeVersion": changes.get("engine", "containerd://2.2.9"),
-                "osImage": "Ubuntu 24.04.3 LTS",
-            },
-        },
-    }
-
-
-def plugin(**metadata: Any) -> Json:
-    """Return the DaemonSet of the plugin's published manifest, with the API server's defaults.
-
-    Source: NVIDIA/k8s-device-plugin v0.17.1, deployments/static/nvidia-device-plugin.yml.
-    """
-    container = {
-        "name": "nvidia-device-plugin-ctr",
-        "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
-        "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
-        "resources": {},
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-    }
-    return {
-        "metadata": {
-            "name": "nvidia-device-plugin-daemonset",
-            "namespace": "kube-system",
-            "uid": "1",
-            "resourceVersion": "7",
-            "managedFields": [],
-            "annotations": {"deprecated.daemonset.template.generation": "1"},
-            **metadata,
-        },
-        "spec": {
-            "revisionHistoryLimit": 10,
-            "selector": {"matchLabels": {"name": "nvidia-device-plugin-ds"}},
-            "template": {
-                "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
-                "spec": {
-                    "containers": [container],
-                    "dnsPolicy": "ClusterFirst",
-                    "restartPolicy": "Always",
-                    "schedulerName": "default-scheduler",
-                    "securityContext": {},
-                    "terminationGracePeriodSeconds": 30,
-                },
-            },
-        },
-        "status": {"desiredNumberScheduled": 4},
-    }
-
-
-def release(**changes: Any) -> ObservedRelease:
-    recorded = {
-        "chart": {
-            "metadata": {"name": "nvidia-device-plugin", "version": "0.17.1"},
-            "values": {"gfd": {"enabled": False}},
-        },
-        "config": {"gfd": {"enabled": True}},
-        "info": {"status": "deployed"},
-        **changes,
-    }
-    return observed_release(recorded, "nvdp", "kube-system")
-
-
-def cluster(*nodes: Json, **parts: Any) -> ObservedCluster:
-    return ObservedCluster(version="v1.36.3", nodes=tuple(map(parse.node, nodes)), **parts)
-
-
-def by_helm(**changes: Any) -> ObservedCluster:
-    """Return a cluster with the plugin as release `nvdp` in kube-system."""
-    item = plugin(name="nvdp-nvidia-device-plugin", annotations=RELEASED)
-    workload = parse.workload(item, "DaemonSet", PLUGIN, owner_of(item, "DaemonSet", Deliverers()))
-    nodes = [machine(f"gpu-{number}") for number in range(1, 5)]
-    return cluster(
-        *nodes, machine("cp-1", 0), workloads=(workload,), releases=(release(**changes),)
-    )
-
-
-def by_manifest(*nodes: Json, **metadata: Any) -> ObservedCluster:
-    item = plugin(**metadata)
-    owner = owner_of(item, "DaemonSet", Deliverers())
-    workload = parse.workload(item, "DaemonSet", PLUGIN, owner)
-    return cluster(*(nodes or (machine("gpu-1"),)), workloads=(workload,))
 
 
 def the_pool(observed: ObservedCluster) -> Json:

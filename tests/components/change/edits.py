@@ -173,6 +173,10 @@ EDITS: dict[str, Edit] = {
     "ten nodes more": Edit(base(), _pool(nodes=["gpu-[1-14]"]), _new(10)),
     "a node exchanged": Edit(base(), _pool(nodes=["gpu-[1-3]", "gpu-5"]), _new(1)),
     "a renamed pool": Edit(base(), _pool(name="h100")),
+    "a renamed pool with partitioned GPUs": Edit(MIG, _pool(MIG, name="h100"), _pods(*TRAINING)),
+    "a renamed pool with another label": Edit(
+        base(), _pool(name="h100", labels={**LABELS, "team": "ml"})
+    ),
     "a renamed pool with fewer GPUs": Edit(base(), _pool(name="h100", gpusPerNode=4)),
     "a pool more": Edit(
         base(),
@@ -196,6 +200,11 @@ EDITS: dict[str, Edit] = {
     "a sick GPU left out": Edit(base(), _pool(unhealthyDevices={"gpu-2": {"index": [3]}})),
     "a sick GPU back": Edit(_pool(unhealthyDevices={"gpu-2": {"index": [3]}}), base()),
     "a node in maintenance": Edit(base(), _base(maintenance=["gpu-3"])),
+    "a node back from maintenance": Edit(
+        _base(maintenance=["gpu-3"]),
+        base(),
+        lambda world: world.nodes.update(World.of(base()).nodes),
+    ),
     "five hundred nodes with half of the GPUs": Edit(
         BIG,
         _pool(BIG, gpusPerNode=4),

@@ -5,7 +5,8 @@ path parameters, query parameters and body. `OPERATIONS` restates as facts what 
 about the operations that this program uses. Sources: github/rest-api-description,
 descriptions/api.github.com/api.github.com.2022-11-28.json (operations issues/list-comments,
 issues/create-comment, issues/update-comment, issues/list-labels-on-issue, issues/add-labels,
-issues/remove-label, pulls/list); gitlabhq/gitlabhq, doc/api/openapi/openapi_v2.yaml
+issues/remove-label, read at 0000036e with the answers that they list, and pulls/list);
+gitlabhq/gitlabhq, doc/api/openapi/openapi_v2.yaml
 (merge_requests/{noteable_id}/notes) and doc/api/notes.md, doc/api/merge_requests.md,
 doc/api/jobs.md, doc/api/job_artifacts.md. With a folder of the descriptions in FORGES_OPENAPI, a
 test compares the facts with them (`test_the_facts_are_those_of_the_descriptions`).
@@ -47,10 +48,10 @@ class Operation:
         method: HTTP method.
         path: Path with parameters in braces.
         query: JSON schema of each query parameter.
-        body: JSON schema of the body; None: no body.
+        body: JSON schema of the body; None: no body. GitLab ignores other properties than those of
+            the schema; this fake refuses them, to find mistakes.
         numbers: Path parameters that are integers.
-        closed: Whether a body may have no other properties than those of the schema. GitLab's
-            validator of parameters ignores others; this fake refuses them, to find mistakes.
+        answers: Statuses that the description lists; empty where it was not compared.
     """
 
     method: str
@@ -58,6 +59,7 @@ class Operation:
     query: Json = field(default_factory=dict)
     body: Json | None = None
     numbers: tuple[str, ...] = ()
+    answers: tuple[int, ...] = ()
 
 
 _GH = "/repos/{owner}/{repo}"
@@ -66,26 +68,31 @@ OPERATIONS: dict[str, tuple[Operation, ...]] = {
     "github": (
         Operation(
             "GET", f"{_GH}/issues/{{issue_number}}/comments", {**PAGED, "since": TEXT},
-            numbers=("issue_number",),
+            numbers=("issue_number",), answers=(200, 404, 410),
         ),
         Operation(
-            "POST", f"{_GH}/issues/{{issue_number}}/comments", body=BODY, numbers=("issue_number",)
+            "POST", f"{_GH}/issues/{{issue_number}}/comments", body=BODY,
+            numbers=("issue_number",), answers=(201, 403, 404, 410, 422),
         ),
         Operation(
-            "PATCH", f"{_GH}/issues/comments/{{comment_id}}", body=BODY, numbers=("comment_id",)
+            "PATCH", f"{_GH}/issues/comments/{{comment_id}}", body=BODY, numbers=("comment_id",),
+            answers=(200, 422),
         ),
         Operation(
-            "GET", f"{_GH}/issues/{{issue_number}}/labels", PAGED, numbers=("issue_number",)
+            "GET", f"{_GH}/issues/{{issue_number}}/labels", PAGED, numbers=("issue_number",),
+            answers=(200, 301, 404, 410),
         ),
         Operation(
             "POST", f"{_GH}/issues/{{issue_number}}/labels", numbers=("issue_number",),
+            answers=(200, 301, 404, 410, 422),
             body={
                 "type": "object",
                 "properties": {"labels": {"type": "array", "items": TEXT, "minItems": 1}},
             },
         ),
         Operation(
-            "DELETE", f"{_GH}/issues/{{issue_number}}/labels/{{name}}", numbers=("issue_number",)
+            "DELETE", f"{_GH}/issues/{{issue_number}}/labels/{{name}}", numbers=("issue_number",),
+            answers=(200, 301, 404, 410),
         ),
         Operation(
             "GET", f"{_GH}/pulls",
@@ -190,6 +197,8 @@ class Fake:
                 return step, {}, json.dumps({"message": f"scripted {step}"})
             return step[0], step[1], step[2]
         status, value = getattr(self, f"_{self.kind}")(operation, names, query, body)
+        if operation.answers and status not in operation.answers:
+            self.refused.append(f"{method} {split.path}: {status} is not described")
         return status, {}, value if isinstance(value, str) else json.dumps(value)
 
     def _operation(self, method: str, path: str) -> tuple[Operation, dict[str, str]] | None:

@@ -38,6 +38,7 @@ from components.change.document import (
     Statement,
     VersionChange,
 )
+from components.change.text import lines, outage_steps
 from tests.components.change.edits import EDITS, document_of
 from tests.components.change.hostile import HOSTILE
 
@@ -179,44 +180,87 @@ def lines_of(body: str) -> dict[str, str]:
     ("name", "title", "text"),
     [
         ("half of the GPUs, with pods that hold them", "Pods",
-         "**2 pods keep running on GPUs that are no longer declared**"),
+         "**2 pods keep running until they end, on more GPUs than declared"),
         ("a node fewer, with a pod on it", "Pods",
-         "**1 pod loses its GPUs because its node leaves the pool**: `team-a/train-0`"),
+         "**1 pod keeps running on its GPUs until it ends, but can't start there again because its "
+         "node leaves the pool**: `team-a/train-0`"),
         ("the driver goes up", "Pods", "**2 pods are evicted because their nodes are drained**"),
+        ("the operator's driver goes down", "Pods",
+         "a GPU pod that runs on `gpu-1..4` when the node's driver is replaced is evicted"),
         ("a new taint that evicts", "Pods", "**3 pods are evicted because of the new taint**"),
         ("the GPU Operator", "Pods", "**2 pods keep running, but nothing advertises their GPUs"),
-        ("a node fewer", "Down meanwhile", "no outage; the 8 GPUs of `gpu-4` leave the pool"),
-        ("a new taint", "Down meanwhile",
-         "no outage; the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
+        ("a node fewer", "After the run", "the stack no longer offers the 8 GPUs of `gpu-4`"),
+        ("a sick GPU left out", "After the run",
+         "the stack file declares 1 GPU less on `gpu-2`; the run waits until each of these nodes"),
+        ("a new taint", "After the run",
+         "the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
          "`example.com/own=x:NoSchedule`"),
         ("a host that does not answer", "Down meanwhile",
          "unknown for `gpu-2` (8 GPUs), whose host did not answer"),
         ("the GPU Operator", "Down meanwhile",
-         "**full outage**, 32 GPUs of `gpu-1..4`, all at the same time"),
-        ("an older chart", "Down meanwhile", "running pods keep their GPUs, new pods get none"),
-        ("devices by environment", "Down meanwhile",
-         "in sum 32 GPUs of `gpu-1..4`, at most 8 at a time, the causes one after the other; (1)"),
+         "**no new GPU pods**, new pods get none of 32 GPUs of `gpu-1..4`, all at the same time"),
+        ("an older chart", "Down meanwhile", "running pods keep their GPUs"),
+        ("devices by environment", "Down meanwhile", "2 steps, one after the other"),
+        ("partitioned GPUs", "Down meanwhile", "MIG layout not declared → 7x1g.5gb-"),
         ("partitioned GPUs", "Drained nodes",
          "3 (`gpu-1`, then `gpu-2..3`, one at a time); before that `gpu-4`"),
-        ("a mirror of images", "Also changed in the stack file", "`registry.* changed`"),
-        ("a new label", "Also changed in the stack file", "`label team not declared → ml`"),
-        ("a label removed by hand", "Drift", "`label nvidia.com/gpu true → absent`"),
+        ("a mirror of images", "Changed in the stack file", "`registry.* changed`"),
+        ("a new label", "Changed in the stack file", "`label team not declared → ml`"),
+        ("devices by environment", "Also changed in the stack file", "; node `gpu-1..4`: `"),
+        ("a label removed by hand", "Drift", "`label nvidia.com/gpu: applied true, found absent`"),
     ],
 )  # fmt: skip
 def test_a_comment_tells_a_stranger_what_happens(name: str, title: str, text: str) -> None:
     assert text in lines_of(rendered(document_of(name)))[title]
 
 
-def test_a_full_outage_is_in_the_title() -> None:
-    assert "full outage meanwhile" in rendered(document_of("the GPU Operator")).splitlines()[1]
-    assert "outage" not in rendered(document_of("the driver goes up")).splitlines()[1]
+def title_of(name: str) -> str:
+    return rendered(document_of(name)).splitlines()[1]
 
 
-def test_a_node_that_changes_its_pool_moves_and_must_be_validated_again() -> None:
-    body = rendered(document_of("a pool split"))
-    assert "`moves from a100 to b`" in body
-    assert "`must be validated again in pool b`" in body
-    assert "none" not in re.sub(r"(?m)^- .*$", "", body)
+def test_the_title_says_when_no_gpu_can_be_got_meanwhile_and_how_gpus_are_split() -> None:
+    assert title_of("the GPU Operator").endswith("**no new GPU pods meanwhile**")
+    assert "meanwhile" not in title_of("the driver goes up")
+    assert title_of("partitioned GPUs").endswith("32 GPUs, as before; `nvidia.com/gpu` 32 → 224")
+
+
+@pytest.mark.parametrize(
+    ("evicts", "word"), [(True, "full outage meanwhile"), (False, "no new GPU pods meanwhile")]
+)
+def test_an_outage_that_evicts_nobody_is_no_full_outage(evicts: bool, word: str) -> None:
+    gap = Gap(why="a", nodes=("n",), gpus=8, at_most=8, evicts=evicts)
+    cluster = ClusterChange(
+        name="c",
+        pools=(PoolChange(pool="p", gpus=Numbers(before=8, after=8)),),
+        gaps=(gap,),
+        down=Down(nodes=("n",), gpus=8, at_most=8),
+    )
+    document = Document(stack="dev", outcome=Outcome.CHANGED, clusters=(cluster,))
+    assert rendered(document).splitlines()[1].endswith(f"**{word}**")
+    assert any(line.startswith(word) for line in lines(cluster))
+
+
+def test_the_steps_of_an_outage_are_numbered_in_their_order() -> None:
+    body = rendered(document_of("devices by environment"))
+    items = re.findall(r"(?m)^  ([0-9])\. (.*)$", body)
+    assert [number for number, _ in items] == ["1", "2"]
+    assert "drained for" in items[0][1]
+    assert "running pods keep their GPUs" in items[1][1]
+
+
+def test_the_reasons_of_one_rollout_are_one_step() -> None:
+    nodes = tuple(NodeChange(node=n, outage=Outage.ROLLOUT, wave=1, drained=True) for n in "ab")
+    gaps = tuple(Gap(why=f"drained for {n}", nodes=(n,), gpus=8, at_most=8) for n in "ab")
+    plugin = Gap(why="restart", nodes=("a", "b"), gpus=16, at_most=8, evicts=False)
+    cluster = ClusterChange(name="c", nodes=nodes, gaps=(*gaps, plugin))
+    assert outage_steps(cluster) == [list(gaps), [plugin]]
+
+
+def test_a_renamed_pool_is_not_validated_again() -> None:
+    (cluster,) = document_of("a renamed pool").clusters
+    assert not any(node.validated or node.drained for node in cluster.nodes)
+    assert (cluster.due, cluster.gaps, cluster.limits, cluster.pods) == ((), (), (), ())
+    assert "`moves from a100 to b`" in rendered(document_of("a pool split"))
 
 
 def test_a_failed_preview_says_that_gpus_and_pods_are_unknown() -> None:
@@ -238,7 +282,9 @@ def test_lists_are_cut_between_items_and_names_keep_their_ends() -> None:
 def test_pods_of_a_simulated_cluster_are_called_so() -> None:
     document = document_of("half of the GPUs")
     assert "simulated" not in lines_of(rendered(document))["Pods"]
-    assert "in the simulated cluster" in lines_of(rendered(document, Origin(base="main")))["Pods"]
+    assert (
+        "pods of the simulated cluster" in lines_of(rendered(document, Origin(base="main")))["Pods"]
+    )
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -257,12 +303,12 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
         assert "none that was found is evicted" in told["Pods"]
         assert "unknown for `gpu-2`" in told["Pods"]
     elif not cluster.pods and any(gap.evicts for gap in cluster.gaps):
-        assert "no pod is evicted as things stand; one that starts on" in told["Pods"]
+        assert "no pod to evict runs now; a" in told["Pods"]
     elif not cluster.pods:
         assert told["Pods"] == "none is evicted or loses its GPUs"
     for gap in cluster.gaps:
-        assert code(gap.why, 1000) in told["Down meanwhile"]
-    usable = not cluster.gaps and not cluster.limits
+        assert code(gap.why, 1000) in body
+    usable = not cluster.gaps and not cluster.uninspected
     assert (told["Down meanwhile"] == "nothing; every GPU stays usable") == usable
     assert ("Due" in told) == bool(cluster.due)
     assert body.count("<details>") == body.count("</details>")
@@ -301,6 +347,7 @@ def test_an_outdated_comment_is_marked_once() -> None:
     match = MARK.match(once)
     assert match is not None
     assert match["labels"] == ""
+    assert "This comment is updated" not in once
     assert "changes nothing: 32 GPUs, as before." in outdated(body, gpus=32)
 
 

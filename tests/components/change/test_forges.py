@@ -363,3 +363,5 @@ def test_the_facts_are_those_of_the_descriptions(kind: str) -> None:
         described = paths.get(f"{prefix}{operation.path}") or paths.get(operation.path)
         assert described, operation.path
         assert operation.method.lower() in described, operation
+        listed = {int(status) for status in described[operation.method.lower()]["responses"]}
+        assert set(operation.answers) <= listed, operation

@@ -38,11 +38,11 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
 
 def rendered(helm: Helm, folder: Path, declared: Cluster) -> dict[tuple[str, str], Json]:
     chart, wanted, namespace, values = chart_of(declared)
-    if value_table.series_of(wanted) != value_table.series_of(
-        chart_folders.version(folder / chart)
-    ):
+    exact = folder / f"{chart}-{wanted}"
+    found = exact if exact.is_dir() else folder / chart
+    if value_table.series_of(wanted) != value_table.series_of(chart_folders.version(found)):
         pytest.skip(f"the folder's {chart} is of another series than {wanted}")
-    objects = helm.render(folder / chart, values, namespace)
+    objects = helm.render(found, values, namespace, chart)
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in objects}
 
 

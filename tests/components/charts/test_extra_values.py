@@ -53,8 +53,8 @@ def test_declared_tolerations_reach_every_pod_of_the_gpu_software(platform: str)
             "scheduling": {"tolerations": [SPOT, any_taint]},
         }
     )
-    values = platform_of(declared).values()
-    sections = {"device-plugin": values, "gpu-operator": values.get("daemonsets", {})}
+    values: Any = platform_of(declared).values()
+    sections: Any = {"device-plugin": values, "gpu-operator": values.get("daemonsets", {})}
     given = sections.get(platform, values.get("kubeletPlugin", {}))["tolerations"]
     assert SPOT in given
     assert any_taint in given
@@ -107,3 +107,29 @@ def test_the_cure_for_a_file_of_all_nodes_keeps_it_on_all_nodes() -> None:
     extra = {"config": {"map": {"default": "version: v1"}}}
     with pytest.raises(ConfigError, match=r"file of all nodes as devicePlugin\.config;"):
         plugin(devicePlugin={"extraValues": extra})
+
+
+def dra(**section: Any) -> Any:
+    document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "dra", "pools": pool()}
+    return platform_of(load({**document, "dra": section}))
+
+
+@pytest.mark.promise("The DRA driver's chart takes its own values, checked by its version.")
+def test_the_dra_drivers_values_are_checked_and_reach_its_chart() -> None:
+    extra = {"nvidiaDriverRoot": "/run/nvidia/driver", "featureGates": {"MPSSupport": True}}
+    values = dra(extraValues=extra).values()
+    assert values["featureGates"] == {"MPSSupport": True}
+    assert values["gpuResourcesEnabledOverride"] is True
+    with pytest.raises(ConfigError, match=r"dra\.extraValues\.nvidiaDriverRot.*nvidiaDriverRoot"):
+        dra(extraValues={"nvidiaDriverRot": "/"})
+    with pytest.raises(ConfigError, match=r"write dra\.computeDomains"):
+        dra(extraValues={"resources": {"computeDomains": {"enabled": True}}})
+    with pytest.raises(ConfigError, match=r"which the chart reads since 0\.5"):
+        dra(version="0.4.1", extraValues={"consumableShares": "4"})
+
+
+@pytest.mark.parametrize("version", ["25.3.2", "9.9.9"])
+def test_a_version_of_the_dra_driver_that_is_not_known_needs_consent(version: str) -> None:
+    with pytest.raises(ConfigError, match=r"values are known: 0\.4\.x or 0\.5\.x"):
+        dra(version=version)
+    assert dra(version=version, unknownVersion=True).version == version

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.monitoring.component import MonitoringArgs
 from components.monitoring.values import COUNTERS, counters, dashboard, objects
 from components.platforms.gpu_manager import values as gpu_manager
 from components.settings.cluster import Cluster
+from policies.faults import ConfigError
 from tests.proofs.platform import ways
 from tests.resolved import platform_of
 
@@ -71,3 +74,35 @@ def test_counters_are_written_as_the_exporter_reads_them() -> None:
     assert len(lines) == len(COUNTERS)
     assert all(line.count(",") >= 2 for line in lines)
     assert len({line.split(",")[0] for line in lines}) == len(lines)
+
+
+@pytest.mark.promise("The exporter's metrics, environment and resources can be declared.")
+def test_the_exporters_metrics_environment_and_resources_are_declared() -> None:
+    name = "DCGM_FI_PROF_SM_ACTIVE"
+    exporter = {
+        "counters": [{"name": name, "help": "Share of active SMs."}],
+        "env": {"NVIDIA_VISIBLE_DEVICES": "0", "A": "b"},
+        "resources": {"limits": {"memory": "1Gi"}},
+    }
+    result = made("device-plugin", exporter=exporter)
+    (container,) = result["exporter"]["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {"limits": {"memory": "1Gi"}}
+    variables = [(item["name"], item.get("value")) for item in container["env"]]
+    assert ("A", "b") in variables
+    assert [value for key, value in variables if key == "NVIDIA_VISIBLE_DEVICES"] == ["0"]
+    texts = [str(manifest.get("data", "")) for manifest in result.values()]
+    assert any(f"{name}, gauge, Share of active SMs." in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    "exporter",
+    [
+        {"counters": [{"name": "sm_active"}]},
+        {"counters": [{"name": "DCGM_FI_DEV_X", "help": "a, b"}]},
+        {"env": {"DCGM_EXPORTER_LISTEN": ":1"}},
+        {"env": {"a b": "c"}},
+    ],
+)
+def test_settings_that_the_exporter_could_not_take_are_refused(exporter: Json) -> None:
+    with pytest.raises(ConfigError):
+        cluster(exporter=exporter)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
@@ -20,6 +21,7 @@ from components.release.inspect import surroundings
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError, Fault, Severity
 from tests.desired_host import desired_host
+from tests.fixtures.api import client
 from tests.proofs.platform import ways
 from tests.resolved import platform_of
 
@@ -176,6 +178,110 @@ def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
     assert faults_of("gpu-manager", HostFacts(cgroup=1)) == []
     assert faults_of("device-plugin", HostFacts(cgroup=2)) == []
     assert faults_of("gpu-manager", version="v1.35.4")[0].startswith("warning ")
+
+
+def gpu_manager(seen: findings.Surroundings, **sections: Any) -> list[str]:
+    """Return the faults of a gpu-manager stack in a cluster, as text."""
+    return [str(each) for each in judged(load(ways.declared("x", "gpu-manager", **sections)),
+                                         seen, {}, {})]  # fmt: skip
+
+
+CGROUPFS = {"runtime": {"systemdCgroup": False}}
+
+
+@pytest.mark.promise("gpu-manager is refused on container engines that it can't work with.")
+@pytest.mark.parametrize(
+    ("engine", "refused"),
+    [
+        ("containerd://1.6.38", False),
+        ("containerd://1.7.29", False),
+        ("containerd://2.0.0", True),
+        ("containerd://2.1.4-k3s1", True),
+        ("cri-o://1.25.5", False),
+        ("cri-o://1.26.0", True),
+        ("cri-o://1.34.2", True),
+    ],
+)
+def test_gpu_manager_is_refused_where_its_interface_is_gone(engine: str, refused: bool) -> None:
+    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **CGROUPFS)
+    assert [text.partition(" that gpu-manager")[0] for text in found] == refused * [
+        f"node gpu-1: found {engine.replace('://', ' ')}, without the interface v1alpha2 (CRI)"
+    ]
+
+
+def test_gpu_manager_is_refused_where_its_release_misses_the_cgroups_of_containers() -> None:
+    seen = replace(SEEN, engines={"gpu-1": "containerd://1.7.29"})
+    (text,) = gpu_manager(seen)
+    assert "found containerd with cgroups by systemd" in text
+    assert "systemdCgroup: false" in text
+    assert gpu_manager(seen, **CGROUPFS) == []
+    own = f"registry.example.com/gpu-manager@sha256:{'a' * 64}"
+    assert gpu_manager(seen, gpuManager={"image": own}) == []
+
+
+@pytest.mark.promise("A Service's declared address is compared with the cluster before a change.")
+def test_an_address_that_the_extender_cannot_have_is_refused() -> None:
+    declared = {**CGROUPFS, "gpuManager": {"extenderAddress": "10.96.0.200"}}
+    outside = replace(SEEN, service_ranges=("10.0.0.0/24", "fd00:10:96::/112"))
+    (text,) = gpu_manager(outside, **declared)
+    assert text.startswith(
+        "gpuManager.extenderAddress: found 10.96.0.200, outside of the cluster's addresses for "
+        "Services; wanted: one of 10.0.0.0/24, fd00:10:96::/112; cure: "
+    )
+    inside = replace(SEEN, service_ranges=("10.96.0.0/12",))
+    assert gpu_manager(inside, **declared) == []
+    (text,) = gpu_manager(replace(inside, address_owner="team/web"), **declared)
+    assert "found 10.96.0.200, which the Service team/web has" in text
+    ours = replace(inside, address_owner="kube-system/gpu-quota-admission")
+    assert gpu_manager(ours, **declared) == []
+    assert gpu_manager(SEEN, **declared) == []  # The cluster does not serve its ranges.
+    with pytest.raises(ConfigError, match="an IPv4 or IPv6 address"):
+        load(ways.declared("x", "gpu-manager", gpuManager={"extenderAddress": "extender.local"}))
+
+
+def test_the_extenders_address_lies_in_the_declared_range_of_a_new_cluster() -> None:
+    init = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
+    master = {**HOST, "name": "cp-1", "role": "control-plane"}
+
+    def document(subnet: str) -> Json:
+        return ways.declared(
+            "x",
+            "gpu-manager",
+            gpuManager={"extenderAddress": "10.96.0.200"},
+            kubernetesPackages={"version": "1.34.4", "init": {**init, "serviceSubnet": subnet}},
+            hosts=[master],
+        )
+
+    assert load(document("fd00:10:96::/112,10.96.0.0/12"))
+    with pytest.raises(ConfigError, match=r"10\.96\.0\.200, outside of .*172\.20\.0\.0/16"):
+        load(document("172.20.0.0/16"))
+
+
+def test_ranges_and_owners_of_addresses_are_read_where_the_api_server_shows_them() -> None:
+    asked: list[str] = []
+
+    def listed(*items: Json) -> Json:
+        return {"metadata": {}, "items": list(items)}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path.rstrip("/")
+        asked.append(path)
+        if path == "/version":
+            return httpx.Response(200, json={"gitVersion": "v1.34.4"})
+        if path == "/apis":
+            return httpx.Response(200, json={"groups": []})
+        if path.endswith("/servicecidrs"):
+            return httpx.Response(200, json=listed({"spec": {"cidrs": ["10.0.0.0/24"]}}))
+        if path.endswith("/ipaddresses"):
+            return httpx.Response(403, json={"message": "forbidden"})
+        return httpx.Response(200, json=listed())
+
+    found = asyncio.run(surroundings(client(answer), [], [], [], "10.0.0.200"))
+    assert (found.service_ranges, found.address_owner) == (("10.0.0.0/24",), "")
+    asked.clear()
+    found = asyncio.run(surroundings(client(answer), [], [], []))
+    assert found.service_ranges == ()
+    assert not any("networking" in path for path in asked)
 
 
 def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -18,13 +19,15 @@ from components.settings.cluster import Cluster
 from components.settings.nodes.pool import gpu_pools
 from components.validation import container_result, waiting
 from components.validation.difference import ValidationDifference
+from components.validation.job import ObservedJob, job, job_name, observed
 from components.validation.node_result import of_node
-from components.validation.pod import pod, pod_name
+from components.validation.pod import pod_template
 from policies.declared import judge as judge_declared
 from tests.findings import found
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
+CORE = "tencent.com/vcuda-core"
 UUIDS = [f"GPU-{index:08d}-0000-4000-8000-000000000000" for index in range(8)]
 
 
@@ -263,17 +266,17 @@ def test_a_claim_that_only_monitors_a_gpu_holds_none() -> None:
 
 def test_each_device_has_a_container_that_asks_for_one() -> None:
     given = document()
-    made = pod(given, "gpu-1", {GPU: 8})
+    made = pod_template(given, "gpu-1", {GPU: 8})
     containers = made["spec"]["containers"]
     assert [container["name"] for container in containers] == [f"gpu-{index}" for index in range(8)]
     assert all(container["resources"]["limits"][GPU] == "1" for container in containers)
     assert "initContainers" not in made["spec"]
     cards = document(platform="gpu-manager")
-    made = pod(cards, "gpu-1", {"tencent.com/vcuda-core": 8})
+    made = pod_template(cards, "gpu-1", {"tencent.com/vcuda-core": 8})
     limits = [container["resources"]["limits"] for container in made["spec"]["containers"]]
-    assert [limit["tencent.com/vcuda-core"] for limit in limits] == ["100"] * 8
+    assert [limit["tencent.com/vcuda-core"] for limit in limits] == ["50"] + ["100"] * 7
     claims = document(platform="dra")
-    made = pod(claims, "gpu-1", {"gpu.nvidia.com": 8})
+    made = pod_template(claims, "gpu-1", {"gpu.nvidia.com": 8})
     assert len(made["spec"]["resourceClaims"]) == 8
     names = [
         container["resources"]["claims"][0]["name"] for container in made["spec"]["containers"]
@@ -281,25 +284,101 @@ def test_each_device_has_a_container_that_asks_for_one() -> None:
     assert names == [resource_claim["name"] for resource_claim in made["spec"]["resourceClaims"]]
 
 
+@pytest.mark.promise("With gpu-manager, each validation computes on a share of a card, too.")
+def test_one_container_computes_on_a_share_and_its_failure_says_so() -> None:
+    cards = document(platform="gpu-manager")
+    for number in (1, 3):
+        containers = pod_template(cards, "gpu-1", {CORE: number})["spec"]["containers"]
+        names = [f"gpu-{index}" for index in range(1, number)]
+        assert [each["name"] for each in containers] == ["gpu-0-share", *names]
+        asked = containers[0]["resources"]["limits"]
+        assert (asked[CORE], asked["tencent.com/vcuda-memory"]) == ("50", "8")
+        assert not any("vcuda-memory" in str(each["resources"]) for each in containers[1:])
+    assert pod_template(cards, "gpu-1", {CORE: 0})["spec"]["containers"] == []
+    ended = [status(1, name="gpu-0-share"), status(name="gpu-1")]
+    pod: Json = {
+        "spec": {"containers": [{"name": each["name"]} for each in ended]},
+        "status": {"containerStatuses": ended},
+    }
+    assert container_result.has_ended(pod)
+    log = f"{listing(UUIDS[0])}\nFailed to allocate"
+    results = [container_result.read_result(each, log) for each in ended[:1]]
+    assert container_result.failures(results) == (
+        f"{UUIDS[0]}: on a share of it: exit code 1; its last line: Failed to allocate"
+    )
+
+
 def test_our_own_pods_keep_every_rule_advice_included() -> None:
     for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
         given = cluster(platform=platform)
         made = documented(given)
         ask = {offer.resource: offer.devices for offer in made.offers}
-        item = pod(made, "gpu-1", ask)
+        item = job(made, owner(), ask)
         item["metadata"]["namespace"] = made.namespace
-        violations = judge_declared("kubernetes:core/v1:Pod", item, resolve(given, "dev").rules)
+        violations = judge_declared("kubernetes:batch/v1:Job", item, resolve(given, "dev").rules)
         assert [violation.message for violation in violations] == []
 
 
-def test_a_pods_name_fits_whatever_the_nodes_is() -> None:
-    assert pod_name("gpu-1") == "validate-gpu-1"
-    assert len(pod_name(".".join(["a" * 62] * 4))) <= 253
+def owner(name: str = "gpu-1") -> Json:
+    return {"metadata": {"name": name, "uid": f"uid-{name}"}}
+
+
+def test_a_jobs_name_fits_a_label_and_tells_nodes_apart() -> None:
+    assert job_name("gpu-1") == "validate-gpu-1"
+    long = [".".join(["a" * 62] * 3 + [end]) for end in ("b", "c")] + ["n" * 36 + ".-" + "x" * 40]
+    names = [job_name(name) for name in long]
+    assert len(set(names)) == 3
+    label = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+    assert all(len(name) <= 63 and label.fullmatch(name) for name in names)
+
+
+@pytest.mark.promise(
+    "A validation is a Job that ends by its deadline and is then deleted, whatever ends the run."
+)
+def test_a_validation_job_ends_and_goes_without_the_program() -> None:
+    given = document(validation={"timeoutSeconds": 30})
+    made = job(given, owner(), {GPU: 8})
+    assert (made["apiVersion"], made["kind"]) == ("batch/v1", "Job")
+    spec = made["spec"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 150)
+    assert spec["ttlSecondsAfterFinished"] == 3600
+    assert spec["template"] == pod_template(given, "gpu-1", {GPU: 8})
+    assert made["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Node", "name": "gpu-1", "uid": "uid-gpu-1"}
+    ]
+
+
+def owned(uid: str, by: str, **parts: Any) -> Json:
+    owners = [{"kind": "Job", "uid": by, "controller": True}]
+    meta = {"name": uid, "uid": uid, "ownerReferences": owners, **parts}
+    return {"metadata": meta, "status": {}}
+
+
+def test_a_pod_is_a_jobs_by_its_owner_and_living_until_it_is_disrupted() -> None:
+    jobs = [{"metadata": {"name": f"validate-gpu-{n}", "uid": f"job-{n}"}} for n in (1, 2)]
+    evicted = owned("evicted", "job-1")
+    evicted["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
+    pods = [
+        owned("running", "job-1"),
+        owned("deleted", "job-1", deletionTimestamp="now"),
+        evicted,
+        owned("validate-gpu-2", "other"),
+    ]
+    found = observed(jobs, pods, {"job-2": "exceeded quota"})
+    assert [pod["metadata"]["uid"] for pod in found["validate-gpu-1"].living] == ["running"]
+    assert len(found["validate-gpu-1"].pods) == 3
+    assert found["validate-gpu-2"] == ObservedJob(job=jobs[1], refusal="exceeded quota")
+
+
+def test_a_job_without_a_pod_says_who_keeps_it_from_one() -> None:
+    assert "Kueue" in waiting.reason_without_pod({"spec": {"suspend": True}}, "")
+    assert waiting.reason_without_pod({"spec": {}}, "exceeded quota") == "exceeded quota"
+    assert "kube-controller-manager" in waiting.reason_without_pod({"spec": {}}, "")
 
 
 def test_annotations_of_the_stack_file_are_on_the_pod() -> None:
     given = document(validation={"podAnnotations": {"sidecar.istio.io/inject": "false"}})
-    made = pod(given, "gpu-1", {GPU: 8})
+    made = pod_template(given, "gpu-1", {GPU: 8})
     assert made["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
 
 

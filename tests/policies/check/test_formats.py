@@ -47,6 +47,7 @@ def test_json_holds_every_field(folder: Path) -> None:
     assert report["summary"] == {
         "objects": 2,
         "foreign": 0,
+        "templates": 0,
         "unjudged": {},
         "mandatory": 1,
         "advisory": 1,

@@ -17,7 +17,7 @@ import yaml
 from components.desired.resolve import resolve
 from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
-from components.validation.pod import pod as validation_pod
+from components.validation.job import job
 from policies.rules import Context, PoolFacts, Severity, TaintFacts, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 from tests.resolved import platform_of
@@ -193,25 +193,26 @@ def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
 
 
 def validating(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return the validation pod of the first node of each GPU pool."""
+    """Return the validation Job of the first node of each GPU pool."""
     made = []
     for pool in resolve(cluster, "dev").validation.pools:
         asked = {offer.resource: offer.devices for offer in pool.offers}
-        pod = validation_pod(pool, next(iter(pool.nodes or ()), "gpu-1"), asked)
-        pod["metadata"]["namespace"] = pool.namespace
-        made.append(pod)
+        node = {"metadata": {"name": next(iter(pool.nodes or ()), "gpu-1"), "uid": "any"}}
+        validation = job(pool, node, asked)
+        validation["metadata"]["namespace"] = pool.namespace
+        made.append(validation)
     return made
 
 
 @pytest.mark.parametrize("name", ["dev", "staging", "prod"])
 def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
     cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
-    pods = validating(cluster)
-    assert pods
+    jobs = validating(cluster)
+    assert jobs
     assert [
         violation.message
-        for pod in pods
-        for violation in evaluate(pod, resolve(cluster, "dev").rules)
+        for job in jobs
+        for violation in evaluate(job, resolve(cluster, "dev").rules)
     ] == []
 
 

@@ -59,7 +59,7 @@ class Canaries:
         return re.compile(b"|".join(map(re.escape, sorted(self._names, key=len, reverse=True))))
 
     def found(self, content: bytes) -> set[str]:
-        """Return the names of the secrets that occur in the bytes, never the secrets themselves."""
+        """Return the names of the secrets that occur in `content`, never the secrets themselves."""
         return {self._names[match.group()] for match in self.pattern.finditer(content)}
 
 

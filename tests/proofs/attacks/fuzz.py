@@ -55,7 +55,7 @@ class Changer:
     texts: tuple[str, ...]
 
     def value(self, value: Any, target: Target) -> Any:
-        """Return the value with a few random changes."""
+        """Return a JSON value with a few random changes."""
         for _ in range(self.chance.randint(1, MOST_CHANGES)):
             value = self._change(value, target, "")
         return value
@@ -127,7 +127,7 @@ def corpus() -> dict[str, list[Any]]:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Yield all strings in a value, keys of objects included."""
+    """Yield all strings in a JSON value, including the keys of objects."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -151,7 +151,9 @@ class Fault:
 def run(
     inputs: int, number: int, names: tuple[str, ...] = tuple(TARGETS)
 ) -> tuple[Counter[str], list[Fault]]:
-    """Test the targets in turn; return the number of inputs of each target, and the first faults.
+    """Call the fuzz targets in turn with changed values.
+
+    Return the number of inputs of each target, and the first faults.
 
     Args:
         inputs: Number of inputs for all targets together.
@@ -189,7 +191,7 @@ def shares(inputs: int, workers: int) -> list[int]:
 
 
 def many(inputs: int, seed: int) -> tuple[Counter[str], list[Fault]]:
-    """Call `run` in one process for each CPU and add up the results."""
+    """Call `run` in one worker process per CPU, and add up the results."""
     workers = os.cpu_count() or 1
     with ProcessPoolExecutor(workers) as pool:
         futures = [

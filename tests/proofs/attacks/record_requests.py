@@ -55,6 +55,7 @@ BESIDE: dict[str, dict[str, Any]] = {
             "limits": [{"namespace": "default", "maxCards": 2}],
         },
     },
+    "gpu-manager": {"gpuManager": {"extenderAddress": "10.0.0.200"}},
     "gpu-operator-driver": {
         "gpuOperator": {"migStrategy": "single"},
         "pools": [
@@ -97,6 +98,8 @@ EXPLAINING = {Request("", resource, "list") for resource in ("events", "resource
 
 Logs of containers may hold secrets, so the role of previews does not read them.
 """
+MEASURING = {Request("", "pods", verb) for verb in ("create", "delete", "get")}
+"""Requests of `make validate TESTS=…`, which is not recorded here."""
 
 
 @dataclass
@@ -183,6 +186,7 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
             if CHANGES in chosen:
                 recording.change()
     result["preview"] |= EXPLAINING
+    result["deploy"] |= MEASURING
     # A deployment also inspects the cluster, so it needs the requests of a preview too.
     result["deploy"] |= result["preview"]
     return result

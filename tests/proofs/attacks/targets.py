@@ -22,17 +22,26 @@ import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
 from commands.annotations import of_github, of_gitlab
+from commands.support_bundle import node_of, pod_of
 from components.adoption import parse as adoption
+from components.adoption.draft import HostKeys, Wanted, from_inventory
+from components.adoption.machines import find, places_of
 from components.adoption.observed import ObservedCluster
 from components.adoption.owners import Deliverers, owner_of
 from components.adoption.propose import PLUGIN, propose
 from components.adoption.read import observed_release, release_edits
 from components.adoption.stack_text import new_text
+from components.ansible import ini
+from components.ansible import read as inventories
+from components.ansible.inventory import Inventory
 from components.base.yaml_file import parse as parse_yaml
 from components.change.comment import LIMIT, MARK, outdated, rendered
 from components.change.document import Document
 from components.change.text import lines as change_lines
 from components.change.text import object_lines
+from components.charts.contents import of_archive
+from components.charts.definitions import lacking_fields, lost_fields
+from components.charts.own_values import refused_by_schema, unread
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.findings import lines as finding_lines
@@ -52,9 +61,10 @@ from components.settings.cluster import Cluster
 from components.ssh.answers import CHANNELS, last_lines
 from components.validation import container_result as judging
 from components.validation import waiting
-from policies.faults import FaultError, InputError
+from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable, printable_lines
 from policies.rules import quantity
+from tests.fixtures import charts
 from tests.proofs.attacks import samples
 
 Json = dict[str, Any]
@@ -135,7 +145,7 @@ def access(text: str) -> None:
 
 
 def errors(text: str) -> None:
-    """Check that any standard error of a host's script is reduced to a few printable lines."""
+    """Check that any error output of a host script is reduced to a few printable lines."""
     lines = last_lines(text)
     assert len(lines) <= 8
     for line in lines:
@@ -173,7 +183,7 @@ def secret(given: Json) -> None:
 
 
 def release(data: str) -> None:
-    """Check that any text in place of base64 data gives a release record, or an error."""
+    """Check that any text in place of a Secret's base64 data gives a release record or an error."""
     _release(data)
 
 
@@ -186,6 +196,23 @@ def _release(data: str) -> None:
             expected(manifest)
 
     assert refusal(read, IllFormed).isprintable()
+
+
+def chart(files: dict[str, str]) -> None:
+    """Check that any files of a Helm chart give its content and differences, or an error."""
+    archive = charts.packed("chart", files)
+
+    def read() -> None:
+        content = of_archive(archive)
+        values = dict(content.values)
+        named = [*unread(content, values), refused_by_schema(content, values)]
+        for definition in content.definitions.values():
+            named += lacking_fields(definition, content.values)
+            named += lacking_fields(content.values, definition)
+            named += lost_fields(definition, content.values)
+        printable(str(named))
+
+    refusal(read, ValueError)
 
 
 def manifest(text: str) -> None:
@@ -218,6 +245,7 @@ def nodes(listed: list[Json]) -> None:
     """Check that any list of Nodes can be evaluated, or gives an error that names the Node."""
     for node in listed:
         assert 0 <= gpus(node) < 10**6
+        assert json.dumps(node_of(node)).isprintable()
         assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
     assert len(count_devices(listed, [], "gpu.nvidia.com")) == len(listed)
     ways: tuple[Json, ...] = ({"selector": {}}, {"nodes": ("gpu-1",)}, {"selector": {"": ""}})
@@ -261,8 +289,34 @@ def cluster(given: Json) -> None:
     assert refusal(read, IllFormed).isprintable()
 
 
+def inventory(given: Json) -> None:
+    """Check that any inventory of Ansible becomes the text of a stack file, or is refused.
+
+    Args:
+        given: An inventory as INI text (`ini`), and one as a YAML document (`yaml`).
+    """
+
+    def drafted(read: Callable[[], Inventory]) -> None:
+        found = find(read())
+        keys = HostKeys(scanned=dict.fromkeys(places_of(found.machines), samples.HOST_KEY))
+        text = from_inventory(found, Wanted(), "test", keys).text
+        assert samples.is_safe(text)
+        assert parse_yaml(text).value["config"]
+
+    for read in (
+        lambda: ini.parse(given["ini"]),
+        lambda: inventories.parse_yaml(json.dumps(given["yaml"])),
+    ):
+        refused = ""
+        try:
+            drafted(read)
+        except InputError as error:
+            refused = str(Fault("the inventory", error.found, error.wanted, error.cure))
+        assert refused.isprintable()
+
+
 def pods(given: Json) -> None:
-    """Check that any pods, log and validation record of a node can be evaluated."""
+    """Check that any pods, logs and validation record of a node can be evaluated."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
     node: Json = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}},
                   "spec": {}}  # fmt: skip
@@ -272,6 +326,7 @@ def pods(given: Json) -> None:
     for pod in listed:
         assert judging.refusal(pod).isprintable()
         assert waiting.reason(pod).isprintable()
+        assert json.dumps(pod_of(pod)).isprintable()
         around = Around(nodes=(node,), pods=tuple(listed), logs={"gpu-0": log})
         assert str(cause_of(pod, around)).isprintable()
         assert all(amount >= 0 for amount in gpu_holders.asked(pod, ["nvidia.com/gpu"]).values())
@@ -368,9 +423,11 @@ TARGETS: Mapping[str, Target] = {
     "secret": Target(secret, typed=True),
     "release": Target(release, typed=True),
     "manifest": Target(manifest, typed=True),
+    "chart": Target(chart, typed=True),
     "document": Target(document, typed=True),
     "nodes": Target(nodes, typed=True),
     "cluster": Target(cluster, typed=True),
+    "inventory": Target(inventory, typed=True),
     "pods": Target(pods, typed=True),
     "amount": Target(amount),
     "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),

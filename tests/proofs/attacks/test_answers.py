@@ -29,7 +29,7 @@ LIMIT = 20.0
 
 
 class Answering(asyncssh.SSHServer):
-    """SSH server that accepts every key."""
+    """SSH server that accepts any client key."""
 
     def begin_auth(self, username: str) -> bool:
         return False

@@ -46,7 +46,7 @@ OWN = ("id_ed25519", "kubeconfig", "kubeconfig.yaml", "passphrase")
 def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
     """The search finds secrets that exist.
 
-    Otherwise finding none in the other tests proves nothing.
+    If this test failed, the other tests would prove nothing by finding no secrets.
     """
     secret = secrets.token_hex(12)
     canaries = Canaries({"token": (secret.encode(),)})

@@ -32,8 +32,15 @@ HARMLESS = {
     *("Error", "PermissionDenied", "HostKeyNotVerifiable", "KeyImportError", "ChannelOpenError"),
     *("ChannelListenError", "SSHKey", "SSHClientConnection", "import_private_key"),
     *("generate_private_key", "read_private_key", "import_public_key"),
+    *("SSHClientConnectionOptions", "read_known_hosts", "match_known_hosts"),
 }
 """Names in asyncssh that open no connection."""
+SCAN = ("components/ssh/host_keys.py", "get_server_host_key")
+"""The module that scans host keys, and the function by which it does.
+
+The function ends the connection after the key exchange, before a login. `check_host_key` then
+accepts only keys of known types and sizes.
+"""
 # Modules that read the output of programs without a channel, and the programs whose output they
 # read.
 OUTPUTS = {
@@ -80,7 +87,8 @@ def test_one_module_alone_reads_from_a_connection_to_a_host() -> None:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "asyncssh":
-                assert node.attr in HARMLESS, f"{path}: asyncssh.{node.attr}"
+                allowed = node.attr in HARMLESS or (path, node.attr) == SCAN
+                assert allowed, f"{path}: asyncssh.{node.attr}"
             if isinstance(node, ast.ImportFrom):
                 assert node.module != "asyncssh", path
         if "asyncssh" not in ast.unparse(tree):
@@ -90,8 +98,8 @@ def test_one_module_alone_reads_from_a_connection_to_a_host() -> None:
                 "connection",
                 "self.connection",
             }:
-                allowed = ENDS | (TRIES if path == "commands/probe_key.py" else set())
-                assert call.attr in allowed, f"{path}: {ast.unparse(call)}"
+                ending = ENDS | (TRIES if path == "commands/probe_key.py" else set())
+                assert call.attr in ending, f"{path}: {ast.unparse(call)}"
 
 
 def test_output_of_commands_is_read_where_it_is_known_whose_it_is() -> None:

@@ -40,7 +40,7 @@ while True:
 
 @contextmanager
 def served(name: str) -> Iterator[int]:
-    """Start a plugin's process and yield its port."""
+    """Start the process of a Pulumi plugin and yield the plugin's port."""
     process = subprocess.Popen([PLUGINS / name, "127.0.0.1:1"], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -132,7 +132,7 @@ LINE = "   0: 0100007F:{0:04X} 0100007F:{1:04X} {2} 0:0 00:0 0 {3:5d} 0 {4} 1 0 
         ("01", os.geteuid() + 1, 77, False),
         # The kernel lists a socket that its process has closed under the user root.
         ("01", os.geteuid(), 0, False),
-        ("06", os.geteuid(), 0, False),  # Socket state TIME_WAIT.
+        ("06", os.geteuid(), 0, False),  # State 06 of a socket in the kernel's table is TIME_WAIT.
         ("08", os.geteuid(), 77, False),
     ],
 )
@@ -162,7 +162,8 @@ def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
     monkeypatch.setattr(local_caller, "TABLES", {table: "", tmp_path / "none": "0"})
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        # Go connects over IPv4, gRPC's C core over IPv6 with a mapped IPv4 address.
+        # The engine, a Go program, connects over IPv4; gRPC's C core connects over IPv6 with a
+        # mapped IPv4 address.
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:7f00:1")):
             with socket.socket(family) as caller:
                 caller.connect((address, port))

@@ -56,7 +56,8 @@ def test_a_pid_is_held_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     with sleeping() as process:
 
         def ends() -> bool:
-            process.terminate()  # From here on the kernel may reuse the pid.
+            # The process ends and is reaped here. From then on the kernel may reuse its pid.
+            process.terminate()
             process.wait(LIMIT)
             return True
 
@@ -91,7 +92,7 @@ class Backend:
             "pid": pid,
             "username": "user",
             "hostname": hostname or socket.gethostname(),
-            # Time stamp in the format that Go writes.
+            # Time stamp of the lock in the format that Go writes.
             "timestamp": made.strftime("%Y-%m-%dT%H:%M:%S.%f789Z"),
         }
         (self.locks / f"{pid}.json").write_text(json.dumps(content))
@@ -157,7 +158,8 @@ def test_a_clock_that_was_set_frees_no_lock_of_a_living_engine(
 def test_a_lock_of_another_container_is_never_dropped(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In another container this pid belongs to a running Pulumi; in this one no process has the pid.
+    # In another container this pid belongs to a running Pulumi; in the test's own container no
+    # process has this pid.
     backend.lock(gone(), NOW)
     monkeypatch.setattr(lock, "pids_of", lambda: "another container")
     assert not backend.abandoned

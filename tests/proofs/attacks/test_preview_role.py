@@ -7,7 +7,9 @@ committed roles. The API server's audit log shows rejected requests.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,17 @@ class Previewing:
         )
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    @contextmanager
+    def only(self) -> Iterator[None]:
+        """Let the commands for the embedded cluster log in as the previewing user, too."""
+        path = Path(self.project.shell_environment()["KUBECONFIG"])
+        kept = path.read_text()
+        path.write_text(self.kubeconfig.read_text())
+        try:
+            yield
+        finally:
+            path.write_text(kept)
 
     def refused(self) -> set[str]:
         """Return the previewing user's rejected requests, except server-side dry runs."""
@@ -107,3 +120,21 @@ def test_a_stack_is_previewed_with_the_preview_roles_alone(previewing: Previewin
     assert previewing.status(f"namespaces/{RELEASE}/secrets") == 200
     for path in ("secrets", "namespaces/kube-system/secrets", "namespaces/default/secrets"):
         assert previewing.status(path) == 403
+
+
+@pytest.mark.full
+@pytest.mark.promise(
+    "`make status`, `make who` and `make support-bundle` need no more than the roles of previews."
+)
+def test_what_only_reads_needs_the_preview_roles_alone(previewing: Previewing) -> None:
+    endings = {
+        "status": r"status: stack .*: 32 GPUs declared.*",
+        "who": r"who: nvidia\.com/gpu: 0 of 32 held, 32 free",
+        "support_bundle": r"support-bundle: 8 parts of 8, support-.*\.tar\.gz",
+    }
+    with previewing.only():
+        for command, ending in endings.items():
+            done = previewing.project.command(command)
+            assert done.returncode == 0, done.stdout
+            assert re.fullmatch(ending, done.stdout.splitlines()[-1]), done.stdout
+    assert previewing.refused() == set()

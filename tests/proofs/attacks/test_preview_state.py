@@ -48,7 +48,7 @@ def wrapped(value: Any) -> dict[str, str]:
 
 
 def state_of(*secret: Any, clear: Any = "kept", urn: str = URN, **more: Any) -> dict[str, Any]:
-    """Return a Pulumi state with values marked as secret, and one value that isn't."""
+    """Return a Pulumi state in which some values are marked as secret, and one value isn't."""
     inputs = {f"secret{number}": wrapped(value) for number, value in enumerate(secret)}
     kind = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
     resource = {"urn": urn, "type": kind, "inputs": {**inputs, "clear": clear}, **more}
@@ -184,9 +184,9 @@ def test_a_placeholder_is_what_the_program_declares_there() -> None:
 
 
 def test_what_the_state_publishes_itself_is_kept() -> None:
-    """A secret input makes all outputs of a Command secret.
+    """Values that the state also has as plain text stay readable in the copy for previews.
 
-    The copy must keep the others usable.
+    Pulumi marks all outputs of a Command as secret if one of its inputs is secret.
     """
     held = Held()
     printed = json.dumps({"nodes": [{"name": "gpu-1", "gpus": 8, "token": held.token}]})

@@ -32,7 +32,7 @@ _PATH = re.compile(r"/v2/(?P<name>[a-z0-9/]+)/(?P<kind>manifests|blobs|referrers
 
 
 class Registry:
-    """A container registry that stores uploads (OCI Distribution Specification 1.1).
+    """Container registry that stores uploads (OCI Distribution Specification 1.1).
 
     Attributes:
         port: TCP port on 127.0.0.1.
@@ -134,7 +134,7 @@ class Registry:
 
 
 class Signer:
-    """Runs cosign with newly created key pairs."""
+    """Runs the real cosign with newly created key pairs."""
 
     def __init__(self, folder: Path) -> None:
         if not COSIGN:

@@ -99,7 +99,7 @@ def lodging(api: httpx.Client) -> Iterator[httpx.Client]:
 
 
 def label(api: httpx.Client, query: str) -> Answer:
-    """Try, as the tenant, to exempt the namespace from the policies by its label."""
+    """Try, as the tenant, to set the label that exempts the namespace from the policies."""
 
     def lift(live: Json) -> None:
         live["metadata"]["labels"][OPT_OUT] = "exempt"

@@ -32,6 +32,7 @@ VICTIMS = ("all", "engine", "command")
 `all`: all processes of the command, as when the machine fails. `engine`: only the engine.
 `command`: only the command that a user started, as with `kill -9` of `make up`.
 """
+JOBS = "namespaces/gpu-validation/jobs"
 FIRST = 12.0
 """Assumed duration of a command in seconds, until a command of that kind has finished once."""
 
@@ -131,7 +132,10 @@ class Killer:
                 self.project.up()
 
     def _until_killed(self, kill: Kill) -> None:
-        """Kill a command; if it finished before the kill, run it again and kill it earlier."""
+        """Start a command and kill it.
+
+        If the command finishes before the kill, run it again and kill it earlier.
+        """
         while not self._killed(kill):
             kill.share /= 2
             if kill.command == "destroy":
@@ -197,6 +201,9 @@ class Killer:
                 status = secret["metadata"]["labels"]["status"]
                 if status not in ("deployed", "superseded", "failed"):
                     yield f"Helm's record {secret['metadata']['name']} is {status}"
+        for job in self.project.request("GET", JOBS, base="/apis/batch")["items"]:
+            if not job["metadata"].get("deletionTimestamp"):
+                yield f"Job {job['metadata']['name']} of a validation is left"
         for node in self.project.request("GET", "nodes")["items"]:
             if "gpu-" in node["metadata"]["name"] and record.decode(node) is None:
                 yield f"node {node['metadata']['name']} has no record of its validation"

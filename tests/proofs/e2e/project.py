@@ -75,7 +75,7 @@ class Project:
         return project
 
     def declared(self) -> Json:
-        """Return the initial settings of the tests: 4 nodes with 8 GPUs each, 2 of them hosts."""
+        """Return the initial configuration: 4 nodes with 8 GPUs each, 2 of them SSH hosts."""
         ports = free_ports(2)
         return {
             "version": "v1",
@@ -217,7 +217,7 @@ class Project:
             return asyncio.run(run())
 
     def checkpoint(self) -> str:
-        """Return the text of the state file."""
+        """Return the text of the stack's state file."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path.read_text()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,12 +162,31 @@ def hand_back(project: Project, **part: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def taken_over_and_left(project: Project, namespace: str, end: str) -> None:
-    """Adopt the cluster, run `up` twice, and destroy or leave the stack; no pod may restart."""
+def written_by_new(project: Project) -> None:
+    """Run `make new` on the cluster; `make adopt`, which previews, must find nothing to add."""
+    context = f"gpu-cluster-{project.stack}"
+    done = project.command("new", FROM_CLUSTER=context, KUBECONFIG=str(kubeconfig(project)))
+    assert done.returncode == 0, done.stdout
+    written = project.file.read_bytes()
+    assert "nothing written" in adopt(project)
+    assert project.file.read_bytes() == written
+
+
+def taken_over_and_left(
+    project: Project, namespace: str, end: str, write: Callable[[Project], object] = adopt
+) -> None:
+    """Adopt the cluster, run `up` twice, and destroy or leave the stack; no pod may restart.
+
+    Args:
+        project: The project, without a stack file.
+        namespace: Namespace of the cluster's GPU software.
+        end: The command that ends the stack.
+        write: Function that writes the stack file.
+    """
     await_gpus(project, NAMES, 8)
     before = pods(project, namespace), generations(project, namespace)
     marked = nodes(project)
-    adopt(project)
+    write(project)
     assert figures(project.up())[:2] == (24, 24)
     assert (pods(project, namespace), generations(project, namespace)) == before
     taints = {name: taints for name, (_, taints) in nodes(project).items()}
@@ -213,7 +232,7 @@ def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
         body=PLUGIN,
         params={"fieldManager": "kubectl-create"},
     )
-    taken_over_and_left(foreign, "kube-system", "leave")
+    taken_over_and_left(foreign, "kube-system", "leave", written_by_new)
 
 
 @pytest.mark.slow

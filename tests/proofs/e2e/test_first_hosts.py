@@ -45,7 +45,7 @@ up(sys.argv[1], [int(port) for port in sys.argv[2:]])
 
 
 class First:
-    """Two simulated hosts that don't exist yet."""
+    """Two simulated hosts that are declared but were never started."""
 
     def __init__(self) -> None:
         self.name = own_name("hosts")

@@ -74,7 +74,7 @@ class Shell:
 
 
 def stack_file(project: Project) -> dict[str, Any]:
-    """Return the stack file of README.md, with the real address and host key of its host."""
+    """Return the stack file in README.md with the real host's address and host key."""
     (text,) = blocks("yaml")
     content: dict[str, Any] = yaml.safe_load(text)
     (host,) = content["config"]["gpu-cluster:cluster"]["hosts"]

@@ -76,9 +76,10 @@ def test_everything_simulated_is_marked(project: Project) -> None:
     assert output["gpus"] == {"declared": 32, "computed": 0, "simulated": 32, "deferred": 0}
 
 
-def test_validation_pods_are_gone_and_the_proof_stays_on_the_nodes(project: Project) -> None:
-    pods = project.request("GET", "namespaces/gpu-validation/pods")["items"]
-    assert pods == []
+def test_validation_jobs_are_gone_and_the_proof_stays_on_the_nodes(project: Project) -> None:
+    space = "namespaces/gpu-validation"
+    assert project.request("GET", f"{space}/jobs", base="/apis/batch")["items"] == []
+    assert project.request("GET", f"{space}/pods")["items"] == []
     notes = project.request("GET", "nodes/gpu-1")["metadata"]["annotations"]
     assert len(json.loads(notes["gpu-cluster/validation"])["devices"]) == 8
 

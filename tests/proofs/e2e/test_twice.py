@@ -23,19 +23,19 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 # stack is deployed.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
-    *("start", "preview", "comment", "up", "validate", "status", "who", "report"),
-    *("why", "adopt", "probe-key", "preview-state"),
+    *("start", "preview", "comment", "up", "validate", "status", "who", "report", "support-bundle"),
+    *("why", "new", "adopt", "host-keys", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
 # make targets for developers: tests, and files generated from the project.
 DEVELOPERS = re.compile(
-    r"test.*|promises|facts|roles|change-schema|fuzz|check|bench|lock|clean|house"
+    r"test.*|promises|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|clean|house"
 )
 # Targets that fail when they are run a second time, with a part of the error message.
 REFUSED = {"forget": "of which the state holds nothing"}
 # Targets that fail each time, with a part of the error message: simulated hosts have no probe
-# installed, and the test names no pod.
-NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD="}
+# installed, the test names no pod, and the stack has a file.
+NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD=", "new": "a file that exists"}
 
 
 def test_each_target_is_a_user_s_or_a_developer_s() -> None:

@@ -1,4 +1,4 @@
-"""Fixtures that start simulated hosts, and the plugin that counts results for the summary line."""
+"""Fixtures with simulated hosts, and the plugin that counts results for the summary line."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def namespaces(cluster: str) -> None:
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Running:
-    """Return a running simulated host, `gpu-1`, in its own Linux namespaces."""
+    """Return a running simulated host `gpu-1` in its own Linux namespaces."""
     return start(cluster, "gpu-1", mode="namespaces")[0]
 
 
 @pytest.fixture
 def plain_host(cluster: str) -> Running:
-    """Return a running simulated host, `gpu-1`: a process without namespaces, in a scratch root."""
+    """Return a running simulated host `gpu-1` without namespaces: a process with a scratch root."""
     return start(cluster, "gpu-1", mode="plain")[0]
 
 
 @pytest.fixture
 def docker(cluster: str, namespaces: None) -> Running:
-    """Return a host that runs Docker with an existing daemon.json; its data is on a tmpfs."""
+    """Return a host that runs Docker and has a daemon.json; Docker's data is on a tmpfs."""
     return start_docker(cluster)
 
 
 @pytest.fixture
 def crio(host: Running) -> Running:
-    """Return a host that runs CRI-O with the packaged settings and a file of the site."""
+    """Return a host that runs CRI-O with the packaged settings and a site-specific file."""
     return start_crio(host)
 
 
@@ -59,14 +59,19 @@ class Proof:
         self.faults: dict[str, tuple[str, str, bool]] = {}
         self.refusals: dict[str, dict[str, bool]] = {"real part": {}, "fake": {}}
         self.left = 0
+        self.situations: dict[str, bool] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count each test once: the result of its call, or a setup that failed."""
+        """Count each test once: by the result of its call, or by a setup that failed."""
         if report.when == "teardown" or (report.when == "setup" and report.outcome == "passed"):
             return
         said = dict(report.user_properties)
         if "containerd_case" in report.keywords:
             self.cases[report.nodeid] = report.outcome == "passed"
+        if "situation" in said:
+            name = str(said["situation"])
+            passed = report.outcome == "passed"
+            self.situations[name] = self.situations.get(name, True) and passed
         if "refusal_by" in said:
             self.refusals[str(said["refusal_by"])][report.nodeid] = report.outcome == "passed"
         if "host_fault" in report.keywords:
@@ -75,22 +80,31 @@ class Proof:
             self.faults[report.nodeid] = (name, text, report.outcome == "passed")
         self.left += int(said.get("files_left", 0))  # type: ignore[call-overload]
 
+    def of_the_world(self) -> str:
+        """Return the count of the situations of the world, each with all its tests."""
+        corrected = sum(name.endswith(" corrected") for name in self.situations)
+        return (
+            f"{sum(self.situations.values())} of {len(self.situations)} situations of the world "
+            f"({corrected} verdicts corrected)"
+        )
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print a table of the injected faults with their results."""
+        """Print a table of the faults that tests have injected, with the results."""
         width = max((len(name) for name, _, _ in self.faults.values()), default=0)
         for name, said, healed in self.faults.values():
             result = "healed" if healed else "NOT HEALED"
             terminalreporter.write_line(f"fault: {name:{width}}  {result}  said: {said}")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the line with the totals after pytest's own summary."""
+        """Print the summary line with the totals after pytest's own summary."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         real, fakes = self.refusals.values()
-        if reporter is None or not (self.cases or self.faults or real or fakes):
+        if reporter is None or not (self.cases or self.faults or real or fakes or self.situations):
             return
         healed = sum(healed for _, _, healed in self.faults.values())
         reporter.write_line(
             f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
+            f"{self.of_the_world()}, "
             f"{sum(real.values())} of {len(real)} refusals by real parts, "
             f"{sum(fakes.values())} of {len(fakes)} by fakes with a source, "
             f"{healed} of {len(self.faults)} faults healed, {self.left} files left"
@@ -98,7 +112,7 @@ class Proof:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Copy each test's `refusal` marker into its properties.
+    """Copy each test's marker `refusal` into the properties of the test's report.
 
     pytest-xdist sends these properties from its worker processes to the main process.
     """

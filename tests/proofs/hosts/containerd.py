@@ -1,4 +1,4 @@
-"""Files of containerd on a simulated host."""
+"""Paths and contents of containerd's files on a simulated host."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads the configuration of a running container engine over its CRI socket.
+"""Read the configuration that a running container engine reports over its CRI socket.
 
-This check uses neither SSH nor a configuration file. The two CRI messages are encoded by hand
+Neither SSH nor a configuration file is used for this. The two CRI messages are encoded by hand
 (k8s.io/cri-api, runtime/v1, api.proto): `StatusRequest{bool verbose = 1}` and `StatusResponse{...,
 map<string, string> info = 2}`.
 """
@@ -18,7 +18,7 @@ LIMIT = 20.0
 
 
 def runtime_config(socket: Path) -> dict[str, Any]:
-    """Return the configuration that the running engine's CRI plugin uses."""
+    """Return the configuration of the CRI plugin in the running container engine."""
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         call = channel.unary_unary("/runtime.v1.RuntimeService/Status")
         answer: bytes = call(b"\x08\x01", timeout=LIMIT, wait_for_ready=True)

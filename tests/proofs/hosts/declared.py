@@ -1,4 +1,4 @@
-"""Builds the scripts of one GPU host from a stack file that only has default settings."""
+"""Build the preparation scripts of one GPU host from a stack file with default settings."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _sections(**changed: Model) -> HostSections:
 
 
 def step(name: str) -> Bundle:
-    """Return the shell files of a step, or one file by its path below `steps/` without `.sh`."""
+    """Return the shell files of a preparation step, or one file by its path below `steps/`."""
     return Bundle(name, every()[name].files if name in every() else (name,))
 
 

@@ -1,4 +1,4 @@
-"""Helpers of the tests of Docker: a host with the real daemon, its script, and its views."""
+"""Helpers for the tests of Docker: a host with the real daemon, scripts, and `docker info`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def script(**settings: Any) -> str:
 
 
 def start_docker(cluster: str) -> Running:
-    """Start a host that runs Docker with an existing daemon.json; its data is on a tmpfs."""
+    """Start a host that runs Docker and has a daemon.json; Docker's data is on a tmpfs."""
     host = start(cluster, "gpu-1", mode="namespaces", system="docker")[0]
     host.write("/etc/systemd/system/docker.service", UNIT)
     host.write("/usr/local/sbin/iptables", IPTABLES)
@@ -79,7 +79,7 @@ def pid(host: Running) -> str:
 
 
 def changed_by_undo(changes: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Drop Docker's data and gpasswd(1)'s backup files from a comparison of the host's files."""
+    """Return a comparison of host files without Docker's data and gpasswd(1)'s backup files."""
     mine = ("etc/group", "etc/gshadow")
     return {
         path: change
@@ -97,7 +97,7 @@ exec /usr/local/sbin/dockerd-real "$@"
 
 
 def refuse_data_root(host: Running) -> None:
-    """Let the daemon of the host refuse to start with another folder for its data."""
+    """Make the host's Docker daemon refuse to start with another data folder."""
     host.run("mv /usr/local/sbin/dockerd-apart /usr/local/sbin/dockerd-real")
     host.write("/usr/local/sbin/dockerd-apart", REFUSING)
     host.run("chmod 755 /usr/local/sbin/*")

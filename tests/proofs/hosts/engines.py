@@ -1,4 +1,7 @@
-"""Helpers of the tests of CRI-O, K3s and RKE2: fakes that read and write the same files."""
+"""Helpers for the tests of CRI-O, K3s and RKE2.
+
+Fake programs read and write the same files as the real container engines.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ monitor_path = "/usr/libexec/crio/conmon"
 
 
 def install(host: Running, name: str, fake: str, unit: str, words: str = "") -> None:
-    """Install a fake program under a name and start it with a systemd unit, with these words."""
+    """Install a fake program as `name`; start it by a systemd unit with the arguments `words`."""
     shutil.copyfile(FAKE_PROGRAMS / fake, host.root / f"usr/local/bin/{name}")
     host.write(
         f"/etc/systemd/system/{unit}.service",
@@ -35,7 +38,7 @@ def install(host: Running, name: str, fake: str, unit: str, words: str = "") -> 
 
 
 def start_crio(host: Running) -> Running:
-    """Start CRI-O on a host, with the packaged settings and a file of the site."""
+    """Start CRI-O on a host with the packaged settings and an additional site-specific file."""
     host.write("/etc/crio/crio.conf", SITE)
     host.write("/etc/crio/crio.conf.d/10-crio.conf", PACKAGED)
     install(host, "crio", "crio", "crio")

@@ -1,4 +1,4 @@
-"""Installs fake host programs from `fake_programs/` on a simulated host; defines a sample unit."""
+"""Install fake programs from `fake_programs/` on a simulated host; has a sample systemd unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNIT = "[Service]\nExecStart=/usr/bin/sleep 100000\n[Install]\nWantedBy=multi-us
 
 
 def put(host: Running, *names: str) -> None:
-    """Install the named fakes in /usr/local/bin, which is first in root's PATH."""
+    """Install the named fake programs in /usr/local/bin, which is first in root's PATH."""
     for name in names:
         host.write(f"/usr/local/bin/{name}", (FAKE_PROGRAMS / name).read_text())
         host.run(f"chmod 755 /usr/local/bin/{name}")

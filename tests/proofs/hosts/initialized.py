@@ -1,4 +1,4 @@
-"""Helpers of the tests of kubeadm: the configuration of a cluster that the stack creates."""
+"""Helpers for the tests of kubeadm: the configuration of a cluster that the stack creates."""
 
 from __future__ import annotations
 

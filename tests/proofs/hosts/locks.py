@@ -1,4 +1,4 @@
-"""Program that holds the lock of dpkg on a simulated host."""
+"""Program that holds dpkg's lock on a simulated host, like a running package manager."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Declared:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """Exit status and output of a command that ran on a host."""
+    """Exit status and output of a command that has run on a host."""
 
     status: int
     output: str
@@ -63,7 +63,7 @@ class Result:
 
     @property
     def changed(self) -> int:
-        """Return the number of changes that a script reports in its last line, `changed=N`."""
+        """Return the number of changes from a script's last output line, `changed=N`."""
         last = self.output.splitlines()[-1]
         assert last.startswith("changed="), self
         return int(last.removeprefix("changed="))
@@ -71,7 +71,7 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """A running simulated host: commands run over SSH, files are read from its overlay."""
+    """Running simulated host: commands run over SSH, files are read from its overlay."""
 
     cluster: str
     declared: Declared
@@ -80,7 +80,7 @@ class Running:
     """Seconds that one command may run."""
 
     def run(self, command: str, stdin: str = "", host_key: str | None = None) -> Result:
-        """Run one command over SSH as the declared user.
+        """Run a command on the host over SSH, as the declared user.
 
         If `stdin` is a script, the step files that it loads are first copied to the host.
         """
@@ -107,7 +107,10 @@ class Running:
 
     @property
     def log_ins(self) -> int:
-        """Return how many logins the SSH server's log shows (only hosts in namespaces have one)."""
+        """Return the number of logins in the SSH server's log.
+
+        Only hosts in namespaces have such a log.
+        """
         log = hosts_dir(self.cluster) / self.declared.name / "log"
         return log.read_text().count("Accepted publickey")
 
@@ -128,12 +131,12 @@ class Running:
         os.utime(parent, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def apply(self, script: str, shell: str = "sh") -> Result:
-        """Run a script with the action `apply`, in the same way as a rollout does."""
+        """Run a host script with the action `apply`, in the same way as a rollout does."""
         text = f"GC_ROLLOUT=1\n{script}"
         return self.run(f"timeout -k 10 {self.limit} {shell} -s -- apply", text)
 
     def undo(self, script: str, shell: str = "sh") -> Result:
-        """Run a script with the action `undo`, which removes the script's changes from the host."""
+        """Run a host script with the action `undo`, which removes its changes from the host."""
         return self.run(f"timeout -k 10 {self.limit} {shell} -s -- undo", script)
 
     @property
@@ -144,7 +147,7 @@ class Running:
         return folder
 
     def read(self, path: str) -> str:
-        """Return the text of a host's file, read directly and not over SSH."""
+        """Return the text of a file on the host, read directly and not over SSH."""
         return (self.root / path.lstrip("/")).read_text()
 
     def write(self, path: str, text: str) -> None:
@@ -154,7 +157,7 @@ class Running:
         target.write_text(text)
 
     def exists(self, path: str) -> bool:
-        """Return whether the path exists on the host."""
+        """Check that a path exists on the host."""
         return (self.root / path.lstrip("/")).exists()
 
     def tree(self, times: bool = False) -> dict[str, str]:
@@ -192,9 +195,9 @@ class Running:
 
 
 def named(script: str) -> list[Bundle]:
-    """Return the bundles of step files that a script loads.
+    """Return the bundles of step files that a host script loads.
 
-    The script may have been cut off or edited.
+    This also works for a script that a test has cut off or edited.
     """
     lines = dict(re.findall(r"^(\S+)-([0-9a-f]{64})$", script, re.MULTILINE))
     steps = {name: step.files for name, step in of_phase(Phase.PREPARE).items()}
@@ -210,7 +213,7 @@ def named(script: str) -> list[Bundle]:
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the paths whose descriptions differ between two results of `Running.tree`."""
+    """Return the paths that differ between two results of `Running.tree`, with both values."""
     return {
         path: (before.get(path, "absent"), after.get(path, "absent"))
         for path in before.keys() | after.keys()
@@ -219,15 +222,15 @@ def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tupl
 
 
 def free_port() -> int:
-    """Return a TCP port on which no program listens now."""
+    """Return a TCP port on which no program currently listens."""
     return free_ports(1)[0]
 
 
 @contextlib.contextmanager
 def temporary_cluster() -> Iterator[str]:
-    """Yield an unused cluster name.
+    """Yield an unused name for a cluster of simulated hosts.
 
-    Afterwards stop the hosts of that name and delete their files.
+    Afterwards stop the hosts of that cluster and delete their files.
     """
     name = own_name("test")
     try:

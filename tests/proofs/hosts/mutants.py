@@ -1,4 +1,4 @@
-"""Make mutants of host scripts: a function of the script is emptied."""
+"""Make mutants of host scripts: scripts in which one shell function does nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ SAYS_NO = ("differs",)
 
 
 def emptied(script: str, *names: str) -> str:
-    """Return the script with second, empty definitions of the functions, which the shell uses."""
+    """Return a script in which the given functions are defined again with empty bodies.
+
+    The shell uses the last definition of a function.
+    """
     *rest, call = script.splitlines()
     bodies = ["return 1" if name in SAYS_NO else ":" for name in names]
     lines = [f"{name}() {{ {body}; }}" for name, body in zip(names, bodies, strict=True)]

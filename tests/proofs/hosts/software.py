@@ -1,4 +1,4 @@
-"""Test helpers for software on hosts: package repositories, declarations and their scripts."""
+"""Helpers for the tests of software on hosts: package repositories, declarations and scripts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def start(cluster: str, system: str, **settings: Any) -> Running:
 
 
 def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
-    """Return the section `repository` of a stack file for the system's package manager."""
+    """Return the section `repository` of a stack file, for the package manager of the system."""
     return {FORMATS[system]: {"url": url, "key": key, **more}}
 
 
@@ -54,7 +54,7 @@ def serving(
 
 
 def drivers(system: str, *versions: str) -> contextlib.AbstractContextManager[dict[str, Any]]:
-    """Serve a copy of NVIDIA's repository that has the given driver versions.
+    """Serve a copy of NVIDIA's package repository that has the given driver versions.
 
     Package names, dependencies and dnf module streams are those of the real repository.
     """
@@ -74,7 +74,7 @@ def script(
     role: str = "gpu-worker",
     inline: bool = False,
 ) -> str:
-    """Return the script of phase `prepare` for one host with the given sections of a stack file."""
+    """Return the script of phase `prepare` for one host, from sections of a stack file."""
     host = {
         "name": "gpu-1",
         "address": "127.0.0.1",
@@ -97,7 +97,7 @@ def script(
 
 
 def lasting(host: Running) -> dict[str, str]:
-    """Return the persistent files of the host without the package managers' records."""
+    """Return the host's persistent files, without the records of the package managers."""
     return {
         path: text
         for path, text in host.tree().items()
@@ -106,7 +106,7 @@ def lasting(host: Running) -> dict[str, str]:
 
 
 def headers(system: str) -> list[Package]:
-    """Return the packages with the headers of the kernel that a host of that system runs."""
+    """Return the packages with the headers of the kernel that a host with this system runs."""
     return catalogue.headers_dnf() if system == "rocky" else catalogue.headers_apt()
 
 
@@ -122,7 +122,7 @@ def installed(host: Running, system: str) -> dict[str, str]:
 
 
 def held(host: Running, system: str) -> set[str]:
-    """Return the packages that an upgrade of the whole system leaves unchanged."""
+    """Return the packages that are held: an upgrade of the whole system leaves them unchanged."""
     if system != "rocky":
         return set(host.run("apt-mark showhold").output.split())
     lines = host.read("/etc/dnf/dnf.conf").splitlines()
@@ -130,7 +130,7 @@ def held(host: Running, system: str) -> set[str]:
 
 
 def drift(host: Running, phase: str = "prepare") -> tuple[str, ...]:
-    """Return the drift of a phase that an inspection of the host reports."""
+    """Return the drift that an inspection of the host reports for one phase."""
     found = asyncio.run(observe_hosts([host.declared], host.key, 30))
     facts = found[host.declared.name]
     assert facts.error == ""

@@ -1,4 +1,4 @@
-"""A declared host, and facts of a host that has no findings."""
+"""A declared host, and facts of a host for which an inspection reports no findings."""
 
 from __future__ import annotations
 

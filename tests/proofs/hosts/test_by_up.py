@@ -33,7 +33,7 @@ DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Start a project with four nodes; two of them are hosts that `up` may reboot."""
+    """Deploy a project with four nodes, of which two are hosts that `up` may reboot."""
     made = Project.make(tmp_path_factory.mktemp("reboot"), own_name("reboot"))
     limits = {"reboot": {"when": "required", "timeoutSeconds": 60}}
     made.edit(lambda cluster: cluster.update(limits, rollout={"drainTimeoutSeconds": 60}))
@@ -55,7 +55,7 @@ def boot_id(host: Running) -> str:
 
 
 class Boot:
-    """Delays the next boot of a host until the test has read the state of its node."""
+    """Delays the next boot of a host until the test has read the state of the host's node."""
 
     def __init__(self, project: Project, name: str) -> None:
         self._project = project
@@ -87,7 +87,7 @@ class Boot:
 
 
 def workload(project: Project, node: str) -> str:
-    """Create a Deployment with one pod on the node, wait for the pod, and return the pod's name."""
+    """Create a Deployment with one pod on a node, wait for the pod, and return the pod's name."""
     labels = {"app": "moved"}
     namespace = {"metadata": {"name": "moved"}}
     project.request("POST", "namespaces", body=namespace)
@@ -108,7 +108,7 @@ def workload(project: Project, node: str) -> str:
 
 
 def running(project: Project, limit: float = 60) -> str:
-    """Return the name of the workload's running pod; fail after `limit` seconds."""
+    """Return the name of the Deployment's running pod; fail after `limit` seconds."""
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
         for pod in project.request("GET", "namespaces/moved/pods")["items"]:
@@ -119,7 +119,7 @@ def running(project: Project, limit: float = 60) -> str:
 
 
 def up(project: Project) -> tuple[str, tuple[int, int, int]]:
-    """Run `up`; return its output and the three numbers of its last line."""
+    """Run `up`; return its output and the three numbers in its last line."""
     done = project.command("up")
     assert done.returncode == 0, done.stdout
     match = re.search(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed", done.stdout)

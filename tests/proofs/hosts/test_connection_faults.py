@@ -1,4 +1,4 @@
-"""Uploads to a real SSH server over connections that break or stop responding halfway."""
+"""Uploads to a real SSH server over connections that break or become silent halfway."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[Declared]:
-        """Start the relay and yield the host with the relay's port in place of its own."""
+        """Start the relay; yield the host with the relay's port in place of the host's SSH port."""
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
@@ -62,8 +62,7 @@ class Link:
                     answering.cancel()
                     if self.how == "reset":
                         break
-                    # A silent connection still reads what the client sends, but returns no
-                    # response.
+                    # A silent connection still reads what the client sends, but sends nothing back.
                     continue
                 forth.write(part)
         except (ConnectionError, asyncio.CancelledError):
@@ -84,7 +83,10 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def copied(host: Running, how: str, broken: int) -> tuple[str, Link]:
-    """Upload files to the host through such a relay; return the error text, or an empty string."""
+    """Upload files to the host through a relay that breaks connections.
+
+    Return the error text (empty if the upload succeeded), and the relay.
+    """
     link = Link(host.declared, how, broken)
 
     async def copy() -> str:
@@ -111,7 +113,7 @@ def test_a_copy_that_is_cut_in_the_middle_is_made_again(plain_host: Running, how
     assert fault == ""
     assert (link.connections, link.cut > 0) == (2, True)
     assert lying(plain_host) == set(FILES)
-    # A broken connection must be noticed long before the time limit of a working upload.
+    # A broken connection must be noticed long before the time limit for a whole upload.
     assert time.monotonic() - begun < LIMITS.copying / 3
 
 
@@ -131,7 +133,10 @@ def test_a_host_that_is_cut_off_each_time_is_named(plain_host: Running, how: str
 def test_every_connection_has_a_limit_of_silence(
     plain_host: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each connection uses SSH keepalive messages; a short interval makes this test fast."""
+    """Each connection uses SSH keepalive messages.
+
+    A short interval makes this test fast.
+    """
     monkeypatch.setitem(client.KEEPALIVE, "keepalive_interval", 0.2)
     fault, link = copied(plain_host, "silent", broken=1)
     assert (fault, link.connections) == ("", 2)

@@ -1,7 +1,7 @@
-"""Configures each supported containerd version with each kind of existing configuration file.
+"""Configure each supported containerd version with each kind of existing configuration file.
 
 The daemons and nvidia-ctk are real. Each case compares the merged configuration that containerd
-prints, and the one that the running daemon returns over its CRI socket.
+prints with the configuration that the running daemon returns over its CRI socket.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
-    """Return a function that starts a host with a given containerd version.
+    """Return a function that returns a running host with a given containerd version.
 
     Only one host runs at a time; all cases of a version share it.
     """
@@ -170,7 +170,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 
 
 def install(host: Running, version: str) -> None:
-    """Replace the host's containerd with the given version."""
+    """Replace containerd on the host by the given version."""
     if version == DEBIAN:
         return
     host.run("systemctl stop containerd; rm -rf /usr/bin/containerd /var/lib/containerd")
@@ -181,16 +181,16 @@ def install(host: Running, version: str) -> None:
 
 
 def merged(host: Running) -> dict[str, Any]:
-    """Return containerd's merged configuration: each setting's path and value."""
+    """Return containerd's merged configuration on the host, as values by the setting's path."""
     text = host.read(ROOT) if host.exists(ROOT) else ""
     old = "v2.0." in host.run("containerd --version").output and "\nversion = 2\n" in f"\n{text}"
-    # `config dump` of containerd 2.0 omits a configuration file of version 2.
+    # In containerd 2.0, `config dump` omits a configuration file in the format of version 2.
     verb = "migrate" if old else "dump"
     done = host.run(
         f"containerd --config {ROOT} config {verb} 2>/dev/null || containerd config default"
     )
     view = flat(tomllib.loads(done.output))
-    # containerd 1.7 prints the imports in no fixed order.
+    # Sort the imports, because containerd 1.7 prints them in no fixed order.
     return view | {"imports": sorted(view.get("imports", []))}
 
 
@@ -206,7 +206,7 @@ def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def start_with(host: Running, version: str, name: str) -> bool:
-    """Give the host the named root file, restart containerd, and return whether it starts."""
+    """Install the configuration file `name`, restart containerd, and return True if it starts."""
     host.run("rm -rf /etc/containerd; mkdir -p /etc/containerd/conf.d")
     if name == "default":
         host.write(ROOT, host.run("containerd config default").output)
@@ -227,8 +227,8 @@ def test_nvidia_comes_in_and_nothing_else_changes(
     before, view = host.tree(), merged(host)
     applied = host.apply(SCRIPT)
     if NEEDS.get(name, 2) > READS[version]:
-        # containerd refuses to start with a configuration file of a newer version; 1.6 ignores its
-        # settings.
+        # containerd doesn't start with a configuration file in a newer format; containerd 1.6
+        # ignores the settings in it. So the script must refuse.
         assert applied.status == 1
         assert f"found {ROOT} of version {NEEDS[name]}" in applied.errors
         assert "nothing was changed on this host" in applied.errors
@@ -244,7 +244,8 @@ def test_nvidia_comes_in_and_nothing_else_changes(
     assert after[f"{runtimes}nvidia/options/BinaryName"] == "/usr/bin/nvidia-container-runtime"
     assert after[f"{runtimes}nvidia/options/SystemdCgroup"] is True
     assert after[f"{runtimes}runc/options/SystemdCgroup"] is True
-    # An option that disappears is no loss if its value was empty: absent means the same.
+    # A missing option is no loss if its value was empty before, because containerd treats both
+    # alike.
     lost = {
         key: (value, after.get(key, "gone"))
         for key, value in view.items()
@@ -271,6 +272,6 @@ def test_nvidia_comes_in_and_nothing_else_changes(
 
 
 def view_runtimes(view: dict[str, Any]) -> set[str]:
-    """Return the names of the container runtimes in a merged configuration."""
+    """Return the names of the container runtimes in a merged containerd configuration."""
     matches = (re.search(r"/containerd/runtimes/([^/]+)/", key) for key in view)
     return {match[1] for match in matches if match}

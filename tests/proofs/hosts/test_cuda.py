@@ -1,4 +1,4 @@
-"""Installing the CUDA toolkit from packages or a runfile, always without the bundled driver."""
+"""Install the CUDA toolkit from packages or a runfile, always without the driver in it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_the_toolkit_comes_and_goes(
         assert "simulated" in host.run(NVCC).output
         assert not host.exists("/proc/driver/nvidia/version")
         assert host.apply(script).output == "changed=0\n"
-        # The toolkit is uninstalled if the declaration no longer has it, as when the host is
-        # removed.
+        # The CUDA toolkit is also uninstalled if the stack file no longer declares it, as it is
+        # when the host is removed.
         taken = host.apply(software.script({"packages": {"remove": True}}))
         assert taken.status == 0
         assert not host.exists(NVCC)
@@ -65,7 +65,7 @@ def test_an_uninstaller_that_did_nothing_is_told(
 
 
 def steps(script: str) -> list[str]:
-    """Return the names of the steps that a script applies."""
+    """Return the names of the preparation steps that a script applies."""
     (line,) = re.findall(r"^GC_STEPS=(.*)$", script, re.M)
     return line.strip("'").split()
 

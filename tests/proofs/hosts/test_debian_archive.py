@@ -1,7 +1,7 @@
-"""Installing NVIDIA's driver from Debian's own archive with real apt, dkms, headers and a build.
+"""Install NVIDIA's driver from Debian's own archive with real apt, dkms, headers and a build.
 
 Only programs that need a GPU or a separate kernel are fake: `modprobe`, and the two programs that
-open GPU devices. Debian's packages install the real ones under diverted names (dpkg-divert(1)).
+open GPU devices. Debian's packages install the real programs under diverted names (dpkg-divert(1)).
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def origin() -> tuple[str, str]:
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Running:
-    """Return a host whose apt can reach Debian's archive; skip the test if it can't."""
+    """Return a host whose apt can reach Debian's archive; skip the test if apt can't."""
     host = software.start(cluster, "debian")
     host = Running(host.cluster, host.declared, host.key, limit=LIMIT)
     url, _ = origin()
     host.write("/run/archive.list", f"deb {url} {rootfs.SUITE} {COMPONENTS}\n")
-    # Use only this source list. The host scripts also ignore the host's own lists.
+    # Let apt use only this source list. The host scripts also ignore the host's other lists.
     apart = "-o Dir::Etc::sourcelist=/run/archive.list -o Dir::State::lists=/run/lists"
     host.run("mkdir -p /run/lists/partial")
     reached = host.run(f"apt-get update -q {apart} -o APT::Update::Error-Mode=any 2>&1")
@@ -80,7 +80,7 @@ def kernels(host: Running) -> tuple[str, str]:
 
 
 def boot_with(host: Running, release: str) -> Running:
-    """Let the host run a kernel release whose package and headers are not installed yet."""
+    """Make the host report that it runs a kernel release whose packages aren't installed yet."""
     for device in DEVICES:
         host.run(f"dpkg-divert --add --no-rename --divert /usr/bin/{device}.real /usr/bin/{device}")
         for path, text in contents.texts(f"driver/usr/bin/{device}", "535").items():
@@ -117,7 +117,7 @@ def patiently(declared: dict[str, Any]) -> str:
 
 
 def module(host: Running, release: str) -> dict[str, str]:
-    """Return the fields that the real modinfo prints for the module built for a kernel release."""
+    """Return the real modinfo's fields of the NVIDIA module that was built for a kernel release."""
     done = host.run(f"modinfo -k {release} nvidia-current")
     lines = [line.partition(":") for line in done.output.splitlines()]
     return {name: text.strip() for name, _, text in lines}

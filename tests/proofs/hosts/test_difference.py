@@ -1,4 +1,4 @@
-"""An inspection over SSH distinguishes edits of the stack file from changes on the host (drift)."""
+"""An inspection over SSH distinguishes edits of the stack file from changes on a host (drift)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 
 class Applied:
-    """A host on which all phases of a declaration were applied."""
+    """Host on which all phases of a configuration were applied."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -232,7 +232,10 @@ def test_an_edit_and_a_drift_at_once_are_told_apart(applied: Applied) -> None:
 
 
 def test_a_run_that_was_killed_while_it_applied_an_edit_leaves_no_drift(applied: Applied) -> None:
-    """The edit enables swap again; the script is killed before it records the applied settings."""
+    """The script of an edit is killed before it records the applied settings.
+
+    The edit enables swap again.
+    """
     edit = {"system": {"swapOff": False}}
     (edited, *_) = filter(None, desired_phases(applied.desired(**edit)[0], None).values())
     killed = edited.replace('main "$@"', 'keep_expectations() { kill -9 $$; }\nmain "$@"')
@@ -280,7 +283,7 @@ def test_a_pending_reboot_is_due(applied: Applied) -> None:
 
 
 def test_what_a_host_keeps_goes_with_the_undo(applied: Applied) -> None:
-    """This test runs last: it undoes every phase and checks that no file is left."""
+    """Undo every phase and check that no file is left; this test must run last."""
     assert applied.running.exists(f"{HELD}/prepare/settings")
     for declaration in reversed(desired_phases(applied.desired()[0], None).values()):
         if declaration is not None:

@@ -1,4 +1,4 @@
-"""Configuring Docker as the container engine, checked against the real daemon's `docker info`.
+"""Configure Docker as the container engine, checked against the real daemon's `docker info`.
 
 Each Docker daemon runs in its own network namespace, so that its bridge and iptables rules don't
 affect the test machine. `iptables` on the simulated host uses the same namespace.
@@ -111,7 +111,7 @@ def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
 
 
 def flagged(host: Running, flags: str, **settings: Any) -> None:
-    """Start Docker with flags in its unit, and with these settings of the file."""
+    """Start Docker with flags in its systemd unit and with settings in daemon.json."""
     host.write(CONFIG, json.dumps(settings))
     unit = UNIT.replace("dockerd-apart ", f"dockerd-apart {flags} ")
     host.write("/etc/systemd/system/docker.service", unit)
@@ -124,10 +124,11 @@ def flagged(host: Running, flags: str, **settings: Any) -> None:
     "start; a flag that says something else than declared is named before anything changes."
 )
 def test_flags_of_the_unit_are_kept(docker: Running) -> None:
-    """Units of docker-machine, kubespray and Docker's older guides set these by flags.
+    """Docker flags in a systemd unit are kept and not repeated in daemon.json.
 
-    Sources: moby/moby issue 43493 (--graph), minikube pull request 16235 (storage-driver),
-    kubespray roles/container-engine/docker/templates/docker-options.conf.j2.
+    The units of docker-machine and kubespray, and Docker's older guides, set these flags. Sources:
+    moby/moby issue 43493 (--graph), minikube pull request 16235 (storage-driver), kubespray
+    roles/container-engine/docker/templates/docker-options.conf.j2.
     """
     flagged(
         docker,

@@ -1,6 +1,6 @@
-"""Mutation tests: each shell function of the Docker step is emptied, and its check must fail.
+"""Mutation tests: a check must fail if a shell function of the Docker step does nothing.
 
-The function `smi_in_container` is left out, because it needs an image and a GPU.
+The function `smi_in_container` is not tested, because it needs an image and a GPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOVED = script(docker={"data_root": "/data/docker", "forward": "leave"})
 
 
 def merges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether Docker's settings are merged once and undo restores the former ones."""
+    """Check that Docker's settings are merged once, and that undo restores the earlier settings."""
     text, before, process = mutant(WHOLE), host.tree(), pid(host)
     if host.apply(text).status != 0:
         return False
@@ -48,7 +48,7 @@ def merges(host: Running, mutant: Callable[[str], str]) -> bool:
     groups = host.run("id -nG alice").output.split()
     forward = host.run("iptables -S FORWARD").output
     again = host.apply(text).output.splitlines()[-1]
-    # The changed storage driver needs exactly one restart of Docker.
+    # The changed storage driver takes effect with exactly one restart of Docker.
     once = started == pid(host) and started != process
     undone = host.undo(text)
     return (
@@ -69,7 +69,7 @@ def merges(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def moves(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether Docker's data moves to the new data root, and back on undo."""
+    """Check that Docker's data moves to the declared data root, and back on undo."""
     text = mutant(MOVED)
     host.write("/var/lib/docker/precious", "layers\n")
     if host.apply(text).status != 0:
@@ -86,7 +86,7 @@ def moves(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script reports all impossible settings and changes nothing."""
+    """Check that the script reports all settings that are impossible, and then changes nothing."""
     host.run("mkdir -p /small /full; mount -t tmpfs -o size=64k small /small")
     host.write("/full/a", "")
     host.run("head -c 200000 /dev/urandom >/var/lib/docker/large")
@@ -107,7 +107,7 @@ def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether old files and data are restored if Docker doesn't start with the new ones."""
+    """Check that old files and data are restored if Docker doesn't start with the new files."""
     host.write("/var/lib/docker/precious", "layers\n")
     refuse_data_root(host)
     text = host.read(CONFIG)
@@ -126,7 +126,7 @@ def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def judges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script fails if Docker starts and reads another file at that path."""
+    """Check that the script fails if Docker starts but doesn't use the written daemon.json."""
     host.write("/etc/docker/other.json", "{}")
     hidden = f"mount --bind /etc/docker/other.json {CONFIG} && exec /usr/sbin/dockerd"
     host.write("/usr/local/sbin/dockerd-apart", APART.replace("exec /usr/sbin/dockerd", hidden))
@@ -138,7 +138,10 @@ def judges(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def keeps_flags(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether flags of the unit are kept out of the file, and other ones refused."""
+    """Check that settings in the unit's flags aren't repeated in daemon.json.
+
+    Other flags for the same settings must be refused.
+    """
     ours = "--add-runtime nvidia=/usr/bin/nvidia-container-runtime --default-runtime nvidia"
     wanted = mutant(script(docker={"forward": "leave"}))
     try:
@@ -176,7 +179,7 @@ CHECKS: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
 
 
 def clean(host: Running) -> None:
-    """Restore the host after a mutated script has run."""
+    """Restore the host's Docker files after a mutated script has run."""
     host.undo(WHOLE)
     host.write(CONFIG, json.dumps(EARLIER))
     host.run(
@@ -204,6 +207,6 @@ def test_every_function_of_docker_has_a_check() -> None:
         for file in every()["docker"].files
         for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
-    # The inspection runs the functions of this set; test_docker.py checks them.
+    # The inspection, not the script, calls these functions; test_docker.py checks them.
     probed = {"found_member", "found_forward", "found_info"}
     assert functions - {"smi_in_container"} - probed == CHECKS.keys()

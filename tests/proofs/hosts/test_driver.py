@@ -1,4 +1,4 @@
-"""Installing the NVIDIA driver from a runfile: replacing another driver, its daemons, refusals."""
+"""Install the NVIDIA driver from a runfile: replace another driver, handle daemons, refuse."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tools() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Iterator[str]:
-    """Serve NVIDIA's installers of two driver versions, as an HTTP mirror does."""
+    """Serve NVIDIA's installers of two driver versions over HTTP, as a mirror does."""
     for version in (VERSION, NEWER):
         (tmp_path / f"{version}.run").write_bytes(catalogue.driver_runfile(version))
     with served(tmp_path) as url:
@@ -50,7 +50,7 @@ def digest(version: str) -> str:
 
 
 def runfile(tools: dict[str, Any], *locations: str, **driver: Any) -> dict[str, Any]:
-    """Return the sections of a stack file that declare the driver by runfile."""
+    """Return sections of a stack file that declare a driver from a runfile."""
     version = driver.setdefault("version", VERSION)
     file = {"locations": list(locations), "sha256": digest(version)}
     return {"packages": tools, "driver": {"source": "runfile", "runfile": file, **driver}}
@@ -62,7 +62,7 @@ def test_a_runfile_is_verified_run_once_and_taken_back(
     before = software.lasting(host)
     host.write("/etc/systemd/system/display-manager.service", DISPLAY_MANAGER)
     host.run("systemctl start display-manager")
-    # The first mirror lacks the file, so the script must try the next mirror.
+    # The first mirror doesn't have the installer, so the script must try the next mirror.
     sections = runfile(tools, f"{mirror}/gone.run", f"{mirror}/{VERSION}.run")
     sections["packages"] = {**tools, "remove": True}
     script = software.script(sections)
@@ -133,7 +133,7 @@ def test_another_driver_on_the_host_goes_only_when_asked(
             "packages": tools,
             "driver": {"source": "package", "version": NEWER, "repository": repository},
         }
-        # The driver was installed by hand, so the stack has no record of it.
+        # The driver was installed by hand, so the stack has no record of the driver.
         host.write("/root/driver.run", catalogue.driver_runfile(VERSION).decode("latin-1"))
         (host.root / "root/driver.run").write_bytes(catalogue.driver_runfile(VERSION))
         assert host.apply(software.script({"packages": {**tools, "build": True}})).status == 0
@@ -147,9 +147,9 @@ def test_another_driver_on_the_host_goes_only_when_asked(
         assert software.installed(host, "debian")["nvidia-driver"] == f"{NEWER}-1"
         assert not host.exists("/usr/bin/nvidia-uninstall")
 
-        # Change from packages back to the runfile: the runfile replaces packages that the stack
-        # installed.
-        # Without the stack's records, the driver counts as installed by somebody else.
+        # Change from packages back to the runfile. It may replace packages that the stack
+        # installed; but without the stack's records, the driver counts as installed by somebody
+        # else.
         host.run("rm -rf /var/lib/gpu-cluster")
         refused = host.apply(software.script(by_runfile))
         assert refused.status == 1

@@ -1,4 +1,4 @@
-"""Installing the NVIDIA driver from packages with NVIDIA's names, dependencies and streams."""
+"""Install the NVIDIA driver from packages with NVIDIA's names, dependencies and module streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VPD = "/sys/class/infiniband/mlx5_0/device/vpd"
 
 
 def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> dict[str, Any]:
-    """Return the sections of a stack file that declare a driver from packages."""
+    """Return sections of a stack file that declare a driver from packages."""
     section = {"source": "package", "repository": drivers, **driver}
     return {"packages": {"repository": tools}, "driver": section}
 
@@ -94,7 +94,7 @@ def test_debians_own_archive_has_the_driver_by_its_own_names(
         assert package in software.held(host, "debian")
         assert version in host.read(SHOWN)
         assert host.run(f"modinfo -F version {module}").output == f"{version}\n"
-        # Delete the module, as if another kernel had been booted.
+        # Delete the built module, as if the host had booted another kernel.
         host.run(f"rm /lib/modules/$(uname -r)/updates/dkms/{module}.ko")
         rebuilt = host.apply(script)
         assert "driver built for kernel" in rebuilt.output
@@ -179,7 +179,7 @@ def test_an_earlier_driver_stays_where_the_new_one_can_not_be_had(
         first = host.apply(software.script(declared(tools, drivers, version="570.195.03")))
         assert first.status == 0, first.errors
         before = software.installed(host, system)
-        # Without the stack's records, the driver counts as installed by somebody else.
+        # Delete the stack's records, so that the driver counts as installed by somebody else.
         host.run("rm -rf /var/lib/gpu-cluster")
         wrong = declared(tools, drivers, version="580.65.06", removeEarlier=True)
         refused = host.apply(software.script(wrong))
@@ -210,7 +210,10 @@ def test_an_earlier_branch_gives_way_to_the_declared_one(cluster: str, namespace
 def test_an_entry_that_is_there_for_the_same_repository_is_used(
     cluster: str, namespaces: None
 ) -> None:
-    """NVIDIA documents an apt entry with a keyring; apt allows only one keyring per repository."""
+    """An existing apt entry for the declared repository is used with its keyring.
+
+    NVIDIA documents such an entry, and apt allows only one keyring per repository.
+    """
     host = software.start(cluster, "ubuntu")
     with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
         keyring = "/usr/share/keyrings/cuda-archive-keyring.asc"
@@ -229,7 +232,10 @@ def test_an_entry_that_is_there_for_the_same_repository_is_used(
 def test_an_entry_that_lacks_a_component_is_completed_with_its_own_keyring(
     cluster: str, namespaces: None, form: str
 ) -> None:
-    """Debian's installer enables only the component main; the driver is in contrib and non-free."""
+    """An apt entry that lacks a component is completed, and keeps its own keyring.
+
+    Debian's installer enables only the component main; the driver is in contrib and non-free.
+    """
     host = software.start(cluster, "ubuntu")
     with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
         archive = drivers["apt"]
@@ -349,7 +355,10 @@ def test_dkms_that_no_repository_has_is_named_with_epel(cluster: str, namespaces
 def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """Driver and CUDA packages are removed; a reboot is requested once to unload the module."""
+    """A host's own driver and CUDA packages are removed before a driver container is used.
+
+    A reboot is requested once, to unload the kernel module.
+    """
     host = software.start(cluster, system)
     version = "580.65.06"
     with (
@@ -360,7 +369,7 @@ def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
         theirs = declared(tools, drivers, version=version)
         theirs["cuda"] = {"source": "package", "version": "12.8", "repository": cuda}
         assert host.apply(software.script(theirs)).status == 0
-        # Without the stack's records, the software counts as installed by somebody else.
+        # Delete the stack's records, so that the software counts as installed by somebody else.
         host.run("rm -rf /var/lib/gpu-cluster /run/gpu-cluster")
         driver: dict[str, Any] = {"source": "daemonset", "version": version}
         installer = {"images": INSTALLERS}
@@ -376,7 +385,7 @@ def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
         assert not [each for each in names if each.startswith(("nvidia-open", "cuda-toolkit"))]
         host.run(f"rm {MARK}")
         assert host.apply(script).output == "changed=0\n"
-        # A module that a driver container loaded later must not request a reboot.
+        # The module is now that of a driver container, so no reboot may be requested.
         assert not host.exists(MARK)
         assert host.undo(script).status == 0
 
@@ -395,13 +404,16 @@ OTHERS = ("cuda-keyring", "libnpth0", "nvidia-container-toolkit")
 def test_old_cuda_packages_go_by_nvidias_list_and_the_declared_ones_stay(
     cluster: str, namespaces: None, kept: str
 ) -> None:
-    """Source: CUDA Installation Guide for Linux, "Removing CUDA Toolkit"."""
+    """Old CUDA packages are removed by NVIDIA's list; declared CUDA packages stay.
+
+    Source: CUDA Installation Guide for Linux, "Removing CUDA Toolkit".
+    """
     host = software.start(cluster, "debian")
     names = (*OLD_CUDA, *UNVERSIONED, *NEW_CUDA, *OTHERS)
     with software.serving("debian", [Package(name, "1.0-1") for name in names]) as site:
         packages = {"install": list(names), "repository": site}
         assert host.apply(software.script({"packages": packages})).status == 0
-    # Without the stack's records, the packages count as installed by somebody else.
+    # Delete the stack's records, so that the packages count as installed by somebody else.
     host.run("rm -rf /var/lib/gpu-cluster")
     driver = {"source": "daemonset", "version": "580.65.06", "removeEarlier": True}
     sections: dict[str, Any] = {"driver": driver, "driverInstaller": {"images": INSTALLERS}}

@@ -1,4 +1,7 @@
-"""Driver faults: a module that doesn't match, and failures that DKMS and the uninstaller hide."""
+"""Faults of the driver installation.
+
+The loaded module may not match, and DKMS and the uninstaller hide failures.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> s
 
 
 def switch(host: Running) -> None:
-    """Add an NVSwitch to the host."""
+    """Add an NVSwitch to the host's PCI bus."""
     host.run(f"mkdir {SWITCH}; echo 0x10de >{SWITCH}/vendor; echo 0x068000 >{SWITCH}/class")
 
 
@@ -34,7 +37,10 @@ def switch(host: Running) -> None:
 def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
     cluster: str, namespaces: None
 ) -> None:
-    """Until the new module is loaded, the new daemons and nvidia-smi exit immediately."""
+    """After a driver update, daemons wait for the reboot that loads the new kernel module.
+
+    Until then, the new daemons and nvidia-smi exit immediately.
+    """
     host = software.start(cluster, "ubuntu")
     switch(host)
     with (
@@ -56,7 +62,7 @@ def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
         host = software.start(cluster, "ubuntu")  # Restart the simulated host, as a reboot does.
         host.write("/etc/os-release", software.UBUNTU)
         assert NEWER in host.read(SHOWN)
-        switch(host)  # The simulated PCI bus doesn't survive the restart.
+        switch(host)  # The simulated PCI bus is lost at a restart, so the NVSwitch is added again.
         again = host.apply(wanted)
         assert (again.status, again.errors) == (0, "")
         assert host.run("systemctl is-active nvidia-fabricmanager").output == "active\n"
@@ -73,8 +79,8 @@ def test_a_driver_is_judged_by_its_module_not_by_what_dkms_says_of_all(
     with software.tools("debian") as tools, software.drivers("debian", NEWER) as drivers:
         wanted = declared(tools, drivers, version=NEWER)
         assert host.apply(wanted).status == 0
-        # Another person's module can't be built; this must not count as an error of the NVIDIA
-        # driver.
+        # A DKMS module of somebody else can't be built. This must not count as an error of the
+        # NVIDIA driver.
         host.write("/usr/src/other-1.0/dkms.conf", SOMEBODYS)
         host.run(f"rm {module}")
         assert host.run("dkms autoinstall").status == 11

@@ -1,4 +1,4 @@
-"""Installing a container engine on hosts without one: real apt and containerd, CRI for kubelet."""
+"""Install a container engine on hosts without one, with real apt, containerd and CRI."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ sleep 1 while 1;
 
 @pytest.fixture
 def bare(cluster: str, namespaces: None) -> Running:
-    """Return a host without a container engine; its own package manager removed it."""
+    """Return a host from which the package manager has removed the container engine."""
     host = software.start(cluster, "debian")
     done = host.run(
         "systemctl stop containerd; dpkg -P containerd runc && rm -rf /var/lib/containerd"
@@ -56,7 +56,7 @@ def bare(cluster: str, namespaces: None) -> Running:
 
 @pytest.fixture(params=["containerd", "containerd.io"])
 def packaged(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Return the engine's section with Debian's or Docker's package repository."""
+    """Return the engine's section of a stack file, with Debian's or Docker's package repository."""
     root = rootfs.debian_root(lambda _: None)
     make = {"containerd": catalogue.containerd, "containerd.io": catalogue.containerd_io}
     with software.serving("debian", make[request.param](root)) as repository:
@@ -64,7 +64,7 @@ def packaged(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
 
 
 def declared(install: dict[str, Any], **more: Any) -> str:
-    """Return the script of phase `prepare` for a CPU host that gets a container engine.
+    """Return the script of phase `prepare` for a CPU host on which it installs a container engine.
 
     The engine is removed when the stack is destroyed.
     """
@@ -73,7 +73,7 @@ def declared(install: dict[str, Any], **more: Any) -> str:
 
 
 def served(host: Running) -> dict[str, Any]:
-    """Return the CRI plugin's configuration in the running containerd."""
+    """Return the configuration of the CRI plugin in the running containerd."""
     assert "io.containerd.grpc.v1" in host.run("ctr plugins ls | grep ' cri .* ok'").output
     merged = tomllib.loads(host.run("containerd config dump 2>/dev/null").output)
     table: dict[str, Any] = merged["plugins"][CRI]
@@ -89,7 +89,8 @@ def test_a_bare_host_gets_an_engine_with_cri_and_gives_it_back(
     assert (first.status, first.errors) == (0, "")
     cri = served(bare)
     assert cri["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
-    # Kubernetes packages and network add-ons install CNI plugins here (kubernetes-cni, flannel).
+    # Kubernetes packages and network add-ons install CNI plugins in this folder (kubernetes-cni,
+    # flannel).
     assert cri["cni"]["bin_dir"] == "/opt/cni/bin"
     assert software.held(bare, "debian") == set(packaged["packages"])
     pid = bare.read("/run/simulated-systemd/containerd.pid")
@@ -112,10 +113,10 @@ def test_sandboxes_are_of_the_declared_image(bare: Running, packaged: dict[str, 
     script = declared({**packaged, "sandboxImage": image})
     assert "+ unit containerd restarted" in bare.apply(script).output.splitlines()
     assert served(bare)["sandbox_image"] == image
-    # The drop-in of the NVIDIA runtime copies this section, so it must keep the sandbox image.
+    # The NVIDIA runtime's drop-in copies this section, so it must contain the sandbox image.
     assert bare.apply(runtime(RuntimeSettings())).status == 0
     assert served(bare)["sandbox_image"] == image
-    # containerd 1.6 uses a changed image only after the drop-in was written again.
+    # containerd 1.6 only uses a changed sandbox image after the drop-in was written again.
     assert bare.apply(default).status == 0
     assert bare.apply(runtime(RuntimeSettings())).status == 0
     assert served(bare)["sandbox_image"] != image
@@ -163,7 +164,7 @@ def test_an_engine_that_was_there_stays_as_it_is(host: Running, packaged: dict[s
 
 
 def archive(program: str) -> bytes:
-    """Return a release archive of cri-dockerd that contains the given program."""
+    """Return a release archive of cri-dockerd with the given program in it."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         entry = tarfile.TarInfo("cri-dockerd/cri-dockerd")
@@ -174,7 +175,10 @@ def archive(program: str) -> bytes:
 
 @pytest.fixture
 def docker(bare: Running, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Return the section of a fake Docker with a fake cri-dockerd, whose archive is on the host."""
+    """Return a section that declares a fake Docker and a cri-dockerd archive on the host.
+
+    The archive contains a fake cri-dockerd.
+    """
     unit = "[Service]\nExecStart=/usr/bin/dockerd\n[Install]\nWantedBy=multi-user.target\n"
     files = {"/usr/bin/dockerd": DOCKERD, "/usr/lib/systemd/system/docker.service": unit}
     files["/usr/bin/docker"] = "#!/bin/sh\nexit 0\n"

@@ -1,4 +1,4 @@
-"""Configuring CRI-O, K3s and RKE2, simulated by fakes that read and write the same files."""
+"""Configure CRI-O, K3s and RKE2, which are fake programs that use the real programs' files."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_k3s_and_rke2_get_the_default_runtime_and_no_template(
 
 
 def files_of(host: Running) -> dict[str, str]:
-    """Return the host's files without those that K3s itself writes."""
+    """Return the host's files, without the files that K3s itself writes."""
     return {
         path: text
         for path, text in host.tree().items()
@@ -141,7 +141,7 @@ def test_a_template_that_hides_the_runtimes_is_refused(host: Running) -> None:
     assert refused.status == 1
     assert f"found {template}, which hides the runtimes" in refused.errors
     changed = differences(before, host.tree(times=True))
-    # The daemon keeps writing its own database.
+    # K3s keeps changing its own database, so the database isn't compared.
     assert [path for path in changed if "/k3s/agent/containerd/" not in path] == []
     host.write(template, '{{ template "base" . }}\n')
     assert host.apply(of(Engine.K3S)).status == 0
@@ -185,7 +185,10 @@ DATA = {
 )
 @pytest.mark.parametrize("name", DATA)
 def test_k3s_with_another_data_folder_is_judged_by_its_containerd(host: Running, name: str) -> None:
-    """Sources: docs.k3s.io, "k3s server" (--data-dir, --config, K3S_DATA_DIR), "Configuration"."""
+    """K3s reads its data folder and configuration file from flags and variables.
+
+    Sources: docs.k3s.io, "k3s server" (--data-dir, --config, K3S_DATA_DIR), "Configuration".
+    """
     words, files = DATA[name]
     for path, text in files.items():
         host.write(path, text)

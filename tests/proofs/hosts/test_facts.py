@@ -71,7 +71,7 @@ def test_drift_is_found_by_phase(host: Running) -> None:
     assert facts.loaded == ("nouveau",)
     assert facts.drift == {
         "prepare": ("/etc/sysctl.d/zz-gpu-cluster.conf", "swap"),
-        # The daemon has the runtime until its next start.
+        # The running containerd still has the runtime until its next start.
         "runtime": ("/etc/containerd/conf.d/99-nvidia.toml",),
     }
     assert facts.digests["/etc/containerd/conf.d/99-nvidia.toml"] == "missing"
@@ -90,7 +90,10 @@ MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
 
 def test_the_common_faults_of_a_driver_are_seen_on_the_host(host: Running) -> None:
-    """The words of nvidia-smi and nv-fabricmanager are those of public reports."""
+    """An inspection reports common driver faults on a host.
+
+    nvidia-smi and nv-fabricmanager print the messages that public bug reports quote.
+    """
     programs = {
         "nvidia-smi": f"echo '{MISMATCH}'; echo 'NVML library version: 580.65'; exit 18",
         "nv-fabricmanager": "echo 'Fabric Manager version is : 570.172.08'",
@@ -129,7 +132,7 @@ def test_the_common_faults_of_a_driver_are_seen_on_the_host(host: Running) -> No
 def test_hosts_that_cannot_be_inspected_say_why(cluster: str, namespaces: None) -> None:
     first, second = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
     other = dataclasses.replace(first.declared)
-    # The simulated host's SSH host key is derived from its name.
+    # The declared host key is derived from the host's name, so another name gives a wrong host key.
     object.__setattr__(other, "name", "wrong-key")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -160,7 +163,7 @@ def test_each_host_has_its_own_bastion_and_its_key_is_checked(
     cluster: str, namespaces: None
 ) -> None:
     bastion, target = start(cluster, "bastion", "gpu-1", mode="namespaces")
-    # The simulated host's SSH host key is derived from its name, so this bastion's key is wrong.
+    # The declared host key is derived from the host's name, so this bastion gets a wrong host key.
     stranger = dataclasses.replace(bastion.declared, name="gpu-9")
     hosts = [
         dataclasses.replace(target.declared, bastion=bastion.declared),
@@ -175,7 +178,7 @@ def test_each_host_has_its_own_bastion_and_its_key_is_checked(
 
 
 class Alias(Declared):
-    """The host `gpu-1` under another name, with the host key of `gpu-1`."""
+    """Declared host with another name but the host key of `gpu-1`."""
 
     @property
     def host_key(self) -> str:
@@ -346,7 +349,7 @@ def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fit
         ("575.57.08", "6.15.0", ""),
         ("580.65.06", "3.10.0-1160.el7", "needs Linux 4.15"),
         ("595.91.07", "6.12.0", ""),
-        # The kernel of a guide that warns of this driver: kernel-ml of elrepo.
+        # Kernel in a guide that warns of this driver version: kernel-ml of elrepo.
         ("440.36", "5.5.11-1.el7.elrepo.x86_64", "known not to build since Linux 5.5"),
         ("440.64", "5.5.11-1.el7.elrepo.x86_64", ""),
         ("440.64", "5.6.2", "issue 20505"),

@@ -1,8 +1,8 @@
 """Faults during a real run of Pulumi: each is reported, bounded in time, and repaired by `up`.
 
-After each fault a second `up` must bring the host to the same state as a host without a fault, a
-third `up` must change nothing, and `destroy` must leave no file. `conftest.py` prints a table of
-these faults at the end of the run. Connections pass through a relay that tests can cut.
+After a fault, the second `up` must bring the host to the state of a host without faults, the third
+`up` must change nothing, and `destroy` must leave no file. `conftest.py` prints a table of these
+faults at the end of the run. Connections pass through a relay that tests can cut.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin exec ${0##*/} "$@"
 
 @dataclasses.dataclass
 class Site:
-    """One host behind a relay, and a stack that declares the host."""
+    """Host behind a relay, and a stack that declares this host."""
 
     host: Running
     relay: Relay
@@ -69,7 +69,7 @@ class Site:
 
     @contextlib.contextmanager
     def held(self, step: str) -> Iterator[None]:
-        """Pause the phase at its halfway command inside this context."""
+        """Pause a phase halfway while the context lasts: one of its commands waits."""
         path = f"/usr/local/bin/{STEPS[step]}"
         self.host.write(path, HOLD)
         self.host.write("/run/hold", "")
@@ -117,11 +117,11 @@ class Site:
         simulated.up(self.host.cluster, [self.host.declared], public, settings)
 
     def state(self) -> dict[str, str]:
-        """Return type, mode and content hash of each persistent path, without times and sizes."""
+        """Return type, mode and content hash of each persistent path on the host."""
         result = {}
         for path, text in self.host.tree().items():
             if path.startswith("upper/usr/local"):
-                continue  # The tests install their own commands in this folder.
+                continue  # The tests install commands of their own in this folder.
             words = text.split(" ")
             result[path] = f"{words[:2]} {words[-1] if len(words[-1]) == 64 else ''}"
         return result
@@ -145,7 +145,7 @@ def site(cluster: str, namespaces: None, tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the final state of a host on which no fault happened."""
+    """Return the final state of a host whose `up` ran without a fault."""
     with (
         temporary_cluster() as cluster,
         new_site(cluster, tmp_path_factory.mktemp("undisturbed")) as site,
@@ -167,13 +167,13 @@ def killed(site: Site, step: str) -> str:
 
 
 def kill(site: Site) -> None:
-    # The host has its own PID namespace, so no process of another host is killed.
+    # pkill only finds processes of this host, because the host has its own PID namespace.
     done = site.host.run("pkill -9 -f -- '-s -- apply'")
     assert done.status == 0
 
 
 def hanging(site: Site, step: str) -> str:
-    """Run a script that exceeds its time limit and is terminated."""
+    """Run `up` with a script that exceeds its time limit and is terminated; return the output."""
     document = site.stack.read()
     site.stack.write({**document, "ssh": {"commandTimeoutSeconds": 10}})
     output = site.interrupted(step, lambda: None)
@@ -182,7 +182,10 @@ def hanging(site: Site, step: str) -> str:
 
 
 def locked(site: Site) -> str:
-    """Run `up` while another process has the package lock for 30 s; `up` waits and succeeds."""
+    """Run `up` while another process holds the package manager's lock for 30 s.
+
+    `up` must wait and succeed.
+    """
     waits = 'sleep 1 until -e "/run/gpu-cluster-prepare"; sleep 30'
     site.host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK.replace("sleep 300", waits))
     site.host.run(
@@ -194,7 +197,7 @@ def locked(site: Site) -> str:
 
 
 def full(site: Site, folder: str) -> str:
-    """Run `up` while the script writes to a small file system that is full."""
+    """Run `up` while the script writes to a file system that is full."""
     site.host.run(
         f"mkdir -p {folder}; mount -t tmpfs -o size=4k full {folder}; "
         f"head -c 4096 /dev/zero >{folder}/fill"
@@ -349,7 +352,8 @@ def test_a_fault_of_software_is_told_and_healed_by_up_again(
         assert "595.91.07" in host.read("/proc/driver/nvidia/version")
         stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
         stack.timed("destroy", "--yes", "--skip-preview")
-    # The overlay lists a folder of the root after a file in it was created and deleted.
+    # In an overlay, a folder of the lower layer stays listed after a file in it was created and
+    # deleted.
     left = {
         path: seen
         for path, seen in differences(before, software.lasting(host)).items()

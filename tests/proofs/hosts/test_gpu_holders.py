@@ -1,4 +1,4 @@
-"""Whoever keeps a GPU is named before the driver changes, and nothing of theirs is ended.
+"""Before a driver change, processes that use a GPU are reported by owner, and none is ended.
 
 Source of the situations: NVIDIA/gpu-operator issues 2570 and 2509 (a pod without a request and an
 exporter's DaemonSet keep the module loaded; "driver is in use" names nobody). The processes and
@@ -27,7 +27,7 @@ POD = f"0::/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-contain
 
 
 def hold(host: Running, name: str, group: str = "") -> None:
-    """Start a process that has a device open, in the cgroup of somebody."""
+    """Start a process that keeps a GPU device open, in the cgroup of a pod, unit or session."""
     host.write(f"/root/{name}.cgroup", f"{group}\n")
     mount = f"; mount --bind /root/{name}.cgroup /proc/$!/cgroup" if group else ""
     started = host.run(
@@ -65,7 +65,7 @@ def test_each_holder_of_a_gpu_is_named_and_nothing_is_stopped(
         hold(host, "dcgm-exporter", POD)
         hold(host, "jupyter", "0::/system.slice/jupyter.service")
         hold(host, "train", "0::/user.slice/user-1000.slice/session-3.scope")
-        # The change itself stops and starts this unit.
+        # This unit isn't reported, because the driver change itself stops and starts it.
         hold(host, "nv-hostengine", "0::/system.slice/nvidia-dcgm.service")
         refused = host.apply(declared(tools, url, NEW))
         assert refused.status == 1

@@ -1,4 +1,4 @@
-"""A killed test process leaves no simulated host, no child process and no file."""
+"""After a test process was killed, no simulated host, child process or file of it is left."""
 
 from __future__ import annotations
 

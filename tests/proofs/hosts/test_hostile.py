@@ -1,4 +1,4 @@
-"""Hostile values of a script on a simulated host."""
+"""Hostile values in a host script, such as shell commands, arrive on a host as plain data."""
 
 from __future__ import annotations
 

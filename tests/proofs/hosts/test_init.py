@@ -1,4 +1,4 @@
-"""Creating a control plane with kubeadm init, joining nodes to it, and removing both."""
+"""Create a control plane with kubeadm init, join nodes to it, and remove both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def initialize(**init: Any) -> str:
 
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Iterator[Running]:
-    """Return a host with the Kubernetes packages and without a cluster."""
+    """Return a host with the Kubernetes packages but without a cluster."""
     host = software.start(cluster, "debian")
     with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
         sections = {"kubernetesPackages": {"version": "1.34.4", "repository": repository}}
@@ -44,7 +44,7 @@ def host(cluster: str, namespaces: None) -> Iterator[Running]:
 
 
 def configuration(host: Running) -> list[dict[str, Any]]:
-    """Return the documents of the configuration file that was passed to kubeadm."""
+    """Return the documents in the configuration file that was passed to kubeadm."""
     return [json.loads(text) for text in host.read(f"{SEEN}/configuration").split("\n---\n")]
 
 
@@ -59,7 +59,8 @@ def test_a_cluster_is_made_once_and_taken_down_to_the_byte(host: Running) -> Non
     assert cluster["controlPlaneEndpoint"] == "192.0.2.1:6443"
     assert cluster["networking"]["podSubnet"] == "10.5.0.0/16"
     assert kubelet["cgroupDriver"] == "systemd"
-    # The bootstrap token is created on the host, so scripts, output and arguments don't contain it.
+    # The bootstrap token is created on the host itself, so scripts, output and arguments don't
+    # contain the token.
     (token,) = (entry["token"] for entry in initialization["bootstrapTokens"])
     assert TOKEN.fullmatch(token)
     assert token not in script + first.output + host.read(f"{SEEN}/arguments")

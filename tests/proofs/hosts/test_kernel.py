@@ -1,4 +1,4 @@
-"""Pinning a kernel: it is installed, held, made GRUB's default and booted, with its driver."""
+"""Pin a kernel: it is installed, held, made GRUB's default and booted, and has the driver."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
         assert not host.exists(MARK)
         again = host.apply(script)
         assert (again.status, again.errors) == (0, "")
-        # The repository has no headers of the other kernel; the pinned kernel's headers are
+        # The repository has no headers of the earlier kernel; only headers of the pinned kernel are
         # installed.
         assert host.apply(script).output == "changed=0\n"
 
@@ -83,7 +83,10 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
 def test_what_brings_newer_kernels_is_held_also_where_the_driver_brought_it(
     cluster: str, namespaces: None
 ) -> None:
-    """Debian's dkms package recommends linux-headers-amd64, which must be held as well."""
+    """linux-headers-amd64 is held even if the driver's packages brought it.
+
+    This package installs newer headers, and Debian's dkms recommends it.
+    """
     host = software.start(cluster, "debian")
     newest = Package("linux-headers-amd64", "6.1.0-99-1")
     tools = [
@@ -111,8 +114,9 @@ def test_what_brings_newer_kernels_is_held_also_where_the_driver_brought_it(
 def test_what_a_pinned_kernel_needs_goes_with_it_also_where_the_driver_brought_it(
     cluster: str, namespaces: None
 ) -> None:
-    """Debian's linux-headers-amd64 and a pinned kernel both need the headers common to all flavors.
+    """On undo, headers that a pinned kernel needs are removed even if the driver brought them.
 
+    Debian's linux-headers-amd64 and a pinned kernel both need the headers common to all flavors.
     The pinned kernel's headers are held, so apt refuses to remove the common package together with
     the driver.
     """
@@ -214,7 +218,10 @@ def test_a_kernel_without_a_boot_loader_is_refused_before_a_change(
 
 @pytest.mark.full
 def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namespaces: None) -> None:
-    """RHEL 8 and later name the file of a boot entry after the machine id and the kernel."""
+    """The boot entry of a pinned kernel is found by its file name on RHEL 8 and later.
+
+    There the file name consists of the machine id and the kernel release.
+    """
     host = software.start(cluster, "debian")
     entry = f"0123456789abcdef-{PINNED['debian']}"
     host.write(f"/boot/loader/entries/{entry}.conf", "title simulated\n")
@@ -231,7 +238,7 @@ NEWEST = ("linux-lowlatency-hwe-24.04", "linux-realtime-hwe-24.04")
 def archive(*without: str) -> list[Package]:
     """Return the packages of one Ubuntu kernel and of two metapackages.
 
-    These stand for the newest kernels of other flavors.
+    The metapackages stand for the newest kernels of other flavors.
     """
     packages = package_graph.load("ubuntu24.04").packages("archive", kernels=[UBUNTU])
     newest = Package("linux-lowlatency-hwe-24.04", "6.8.0-71.71")

@@ -1,7 +1,7 @@
-"""The build files of the running kernel are found, whichever of its distribution's kernels runs.
+"""The script finds the package with the build files of any kernel of a distribution.
 
-The packages are fakes with the names, files and provided names of the packages that each line
-cites.
+The packages are fakes. Their names, files and provided names are those of the real packages, from
+the cited sources.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ OWN = "6.1.150-site1.x86_64"
 
 
 def boot(host: Running, release: str) -> None:
-    """Make the host report that it runs this kernel."""
+    """Make the host report that it runs this kernel release."""
     host.write("/run/simulated-kernel/release", f"{release}\n")
 
 
 def kernel(name: str, release: str, image: str = "lib/modules") -> Package:
-    """Return a kernel's package, which owns the image in one of the two usual places."""
+    """Return a kernel package with the kernel image in /usr/lib/modules or in /boot."""
     path = (
         f"/usr/{image}/{release}/vmlinuz" if image == "lib/modules" else f"/boot/vmlinuz-{release}"
     )
@@ -39,35 +39,36 @@ def kernel(name: str, release: str, image: str = "lib/modules") -> Package:
 
 
 def build_files(name: str, release: str, *, provides: bool = True) -> Package:
-    """Return the package of a kernel's build files."""
+    """Return the package with the files for building modules for a kernel."""
     words = (f"kernel-devel-uname-r = {release}",) if provides else ()
     version = release.rpartition(".")[0]
     return Package(name, version, contents.build_files(release), provides=words)
 
 
 CASES = {
-    # Oracle Linux 9, UEK 7: docs.oracle.com, UEK 7 release notes, "Changes to UEK Content
+    # Source: docs.oracle.com, UEK 7 release notes for Oracle Linux 9, "Changes to UEK Content
     # Distribution and Packaging".
     "Oracle's UEK": (UEK, kernel("kernel-uek-core", UEK), build_files("kernel-uek-devel", UEK)),
-    # UEK 6 has one package for image and modules.
+    # In UEK 6, one package contains both the kernel image and the modules.
     "Oracle's UEK 6": (
         UEK,
         kernel("kernel-uek", UEK, "boot"),
         build_files("kernel-uek-devel", UEK, provides=False),
     ),
-    # awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh.
+    # Source: awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh.
     "Amazon's 6.12": (
         AMAZON,
         kernel("kernel6.12", AMAZON, "boot"),
         build_files("kernel6.12-devel", AMAZON),
     ),
-    # awslabs/amazon-eks-ami pull request 2207: the build files of 6.12 were named kernel-devel.
+    # Source: awslabs/amazon-eks-ami pull request 2207. The build files of kernel 6.12 were in a
+    # package kernel-devel.
     "Amazon's 6.12, first name": (
         AMAZON,
         kernel("kernel6.12", AMAZON, "boot"),
         build_files("kernel-devel", AMAZON),
     ),
-    # RHEL 9 for ARM, kernel.spec: a kernel with pages of 64 KiB for Grace.
+    # Source: kernel.spec of RHEL 9 for ARM, which has a kernel with 64 KiB pages for Grace.
     "pages of 64 KiB": (
         LARGE_PAGES,
         kernel("kernel-64k-core", LARGE_PAGES),
@@ -91,7 +92,8 @@ def test_the_build_files_are_those_of_the_kernel_that_runs(
 ) -> None:
     release, image, files = CASES[case]
     host = software.start(cluster, "rocky")
-    # The repository also has build files of the distribution's usual kernel in the same version.
+    # The repository also has the build files of the distribution's default kernel in the same
+    # version.
     version = release.rpartition(".")[0]
     usual = [
         Package("kernel-headers", version),
@@ -117,13 +119,13 @@ def test_the_build_files_are_those_of_the_kernel_that_runs(
 @pytest.mark.parametrize(
     ("release", "image", "files"),
     [
-        # Ubuntu's and Debian's flavors have the same form.
+        # Flavors of Ubuntu's and Debian's kernels have package names of this form.
         ("6.8.0-1021-aws", "linux-image-6.8.0-1021-aws", "linux-headers-6.8.0-1021-aws"),
         ("6.8.1-1015-realtime", "linux-image-unsigned-6.8.1-1015-realtime",
          "linux-headers-6.8.1-1015-realtime"),
         ("6.12.43+deb13-cloud-amd64", "linux-image-6.12.43+deb13-cloud-amd64",
          "linux-headers-6.12.43+deb13-cloud-amd64"),
-        # Proxmox, pve-kernel: image and headers have names of their own.
+        # Proxmox (pve-kernel) uses its own names for the packages with image and headers.
         ("6.8.12-4-pve", "proxmox-kernel-6.8.12-4-pve-signed", "proxmox-headers-6.8.12-4-pve"),
     ],
 )  # fmt: skip

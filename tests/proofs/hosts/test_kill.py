@@ -1,4 +1,4 @@
-"""A script that was killed at any point is completed by the next run, or removed by an undo."""
+"""After a script was killed at any point, the next run completes it, or an undo removes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counted(script: str, kill_at: int) -> str:
 
 
 def commands(host: Running, script: str, action: str) -> int:
-    """Return the number of commands that a whole run of the script executes."""
+    """Return the number of shell commands that a complete run of the script executes."""
     done = host.run(f"bash -s -- {action}", counted(script, 0))
     assert done.status == 0, done
     (line,) = [line for line in done.output.splitlines() if line.startswith("commands=")]

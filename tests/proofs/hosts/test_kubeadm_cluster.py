@@ -55,7 +55,7 @@ Json = dict[str, Any]
 
 
 class Register(threading.Thread):
-    """Thread that creates the Node of each host with kubelet credentials, as the kubelet would."""
+    """Thread that creates each host's Node with kubelet credentials, as the kubelet would do."""
 
     def __init__(self, cluster: str, hosts: dict[str, Running], document: Json) -> None:
         super().__init__(daemon=True)
@@ -71,7 +71,7 @@ class Register(threading.Thread):
                     self.settle()
 
     def settle(self) -> simulator.Embedded:
-        """Update the embedded cluster so that it has the Nodes of the hosts that have joined."""
+        """Add the Nodes of the hosts that have joined to the embedded cluster."""
         hosts = [host for host in self._document["hosts"] if host["name"] in self._joined]
         pool = {**self._document["pools"][0], "nodes": sorted(self._joined)}
         if not hosts:
@@ -82,7 +82,7 @@ class Register(threading.Thread):
 
 @dataclass
 class Site:
-    """Two bare hosts, a control plane without nodes, and a project that declares them."""
+    """Two bare hosts, a control plane without nodes, and a project that declares these hosts."""
 
     project: Project
     hosts: dict[str, Running]
@@ -172,7 +172,7 @@ def declared(hosts: list[Declared], repository: Json) -> Json:
 
 
 def network(site: Site) -> Json | None:
-    """Return the object of the network add-on's chart, or None if it doesn't exist."""
+    """Return the object that the network add-on's chart creates, or None if it doesn't exist."""
 
     async def ask() -> Json | None:
         async with connect(CONTEXT) as client:

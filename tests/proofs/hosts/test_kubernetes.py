@@ -1,4 +1,4 @@
-"""Installing kubelet, kubeadm and kubectl, and joining a cluster with a token that stays secret."""
+"""Install kubelet, kubeadm and kubectl, and join a cluster with a token that stays secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def declared(repository: dict[str, Any]) -> dict[str, Any]:
 
 
 def holders(host: Running) -> list[str]:
-    """Return the persistent files of the host that contain the bootstrap token."""
+    """Return the persistent files on the host that contain the bootstrap token."""
     found = host.run(f"grep -rlF {TOKEN} /etc /var /root /home /opt 2>/dev/null").output
     return found.split()
 
@@ -44,8 +44,8 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         assert discovery["caCertHashes"] == [HASH]
         registration = configuration["nodeRegistration"]
         assert registration["criSocket"] == "unix:///var/run/containerd/containerd.sock"
-        # The token reaches kubeadm in a temporary file of root; no argument and no other file
-        # contains it.
+        # kubeadm reads the token from a temporary file that only root can read. No argument and no
+        # other file contains the token.
         assert TOKEN not in host.run(f"cat {SEEN}/arguments").output
         assert host.run(f"cat {SEEN}/mode").output.split()[1] == "0"
         assert holders(host) == []
@@ -75,7 +75,7 @@ def test_a_host_whose_containerd_has_cri_disabled_is_refused_before_it_joins(
     cluster: str, namespaces: None
 ) -> None:
     host = software.start(cluster, "debian")
-    # Docker's containerd package disables CRI (docker/containerd-packaging 6551934,
+    # Docker's containerd package disables CRI by default (docker/containerd-packaging 6551934,
     # common/containerd.toml).
     host.write("/etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n')
     with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
@@ -86,7 +86,7 @@ def test_a_host_whose_containerd_has_cri_disabled_is_refused_before_it_joins(
         assert not host.exists(SEEN)
         host.write("/etc/containerd/config.toml", "version = 2\n")
         assert host.apply(script).status == 0
-        # The script checks the engine's CRI only before the host joins the cluster.
+        # The script only checks the container engine's CRI before the host joins a cluster.
         host.write("/etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n')
         assert host.apply(script).status == 0
 

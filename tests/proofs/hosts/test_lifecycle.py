@@ -1,4 +1,4 @@
-"""Simulated hosts start as declared, describe themselves correctly, and leave nothing behind."""
+"""Simulated hosts start as declared, report their status correctly, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.proofs.hosts.machine import Declared, Running, differences, free_port
 
 
 def traces(cluster: str) -> list[str]:
-    """Return what is left on this machine of a cluster's hosts: processes, mounts and folders."""
+    """Return what is left of a cluster's hosts on this machine: processes, mounts and folders."""
     folder = hosts_dir(cluster)
     left = [str(folder)] if folder.exists() else []
     left += [

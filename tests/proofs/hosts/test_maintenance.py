@@ -1,4 +1,4 @@
-"""`up` doesn't connect to a host in maintenance, and keeps what was applied on the host."""
+"""`up` doesn't connect to a host in maintenance, and keeps the settings applied on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SYSCTL = "vm.max_map_count"
 
 @contextmanager
 def listening(port: int) -> Iterator[list[str]]:
-    """Listen on the port of a host that is down; yield a list that records each connection."""
+    """Listen on the SSH port of a host that is down; yield a list that records each connection."""
     seen: list[str] = []
 
     def take() -> None:
@@ -87,7 +87,7 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
     up(stack)
     assert says(hosts[1]) == "262145"
 
-    # Destroying the stack keeps what was applied on a host in maintenance.
+    # `destroy` keeps the settings that were applied on a host in maintenance.
     stack.write({**both, "maintenance": ["gpu-[2-3]"]})
     up(stack)
     before = hosts[1].tree()
@@ -99,6 +99,6 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
 
 
 def says(host: Running) -> str:
-    """Return the value of the kernel parameter that the stack has written on the host."""
+    """Return the value of the kernel parameter that the stack wrote on the host."""
     lines = host.run(f"grep -rhs '^{SYSCTL}' /etc/sysctl.d").output
     return lines.partition("=")[2].strip()

@@ -1,4 +1,4 @@
-"""Mutation tests: each shell function of phase `prepare` is emptied, and its check must fail."""
+"""Mutation tests: a check must fail if a shell function of phase `prepare` does nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
         "zz-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/written")
     ),
     "expect": lambda host: "sysctl" in host.read("/var/lib/gpu-cluster/prepare/expected"),
-    # This check must be the last: a file that isn't recorded as absent isn't removed by undo.
+    # This check must run last, because undo doesn't remove a file that isn't recorded as absent.
     "file_has": lambda host: (
         "zz-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/absent")
     ),
@@ -78,7 +78,7 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
 
 @pytest.fixture
 def ready(host: Running) -> Running:
-    """Return a host with an active firewall, SELinux in enforcing mode, and swap."""
+    """Return a host with an active firewall, SELinux in enforcing mode, and swap turned on."""
     fakes.put(host, "firewall-cmd", "ufw", "getenforce", "setenforce")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.write("/etc/ufw/enabled", "")
@@ -96,7 +96,7 @@ def holds(host: Running, name: str) -> bool:
 
 
 def emptied(name: str) -> str:
-    """Return the script with a second, empty definition of the function, which the shell uses."""
+    """Return the script with a second, empty definition of a function; the shell uses that one."""
     *rest, call = SCRIPT.splitlines()
     return "\n".join([*rest, f"{name}() {{ :; }}", call]) + "\n"
 
@@ -123,6 +123,6 @@ def test_each_check_holds_for_the_whole_script_and_fails_without_its_function(
 
 
 def test_every_step_of_the_preparation_has_a_check() -> None:
-    # test_software_mutants.py empties the functions of the steps that install software.
+    # test_software_mutants.py has the mutation tests of the steps that install software.
     system = {name for name in of_phase(Phase.PREPARE) if name not in SOFTWARE}
     assert {f"apply_{name}" for name in system} <= CHECKS.keys()

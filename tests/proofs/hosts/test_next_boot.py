@@ -1,7 +1,7 @@
-"""What is applied holds after a boot: the kernel, kernel parameters and swap.
+"""Settings applied on a host still hold after a boot: kernel, kernel parameters and swap.
 
-The simulated boot plays UEFI firmware, GRUB and systemd by the sources that
-`lab/simulator/hosts/boot.sh` cites. Systemd's own programs run where this machine has them.
+The simulated boot imitates UEFI firmware, GRUB and systemd by the sources that
+`lab/simulator/hosts/boot.sh` cites. Systemd's own programs are run if this machine has them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ configfile $prefix/grub.cfg
 
 
 def reboot(cluster: str, system: str = "debian") -> Running:
-    """Start the host again with its files, which is a boot with an empty /run."""
+    """Start the host again with the same files and an empty /run, as a boot does."""
     return software.start(cluster, system)
 
 
 def firmware(host: Running, loader: str) -> None:
-    """Give the host UEFI firmware whose current boot entry starts this boot loader."""
+    """Give the host a UEFI firmware whose current boot entry starts this boot loader."""
     host.write(f"{EFI}/placeholder", "")
     folder = host.root / EFI.lstrip("/")
     (folder / f"BootCurrent-{GLOBAL}").write_bytes(b"\x06\0\0\0\x01\0")
@@ -48,7 +48,7 @@ def firmware(host: Running, loader: str) -> None:
 
 
 def kernel() -> list[Package]:
-    """Return a kernel whose package writes a boot entry, as kernel-install does on RHEL."""
+    """Return the packages of a kernel with a boot entry, as kernel-install writes it on RHEL."""
     (image, *rest) = catalogue.kernel_dnf(PINNED, "kernel")
     entry = f"/boot/loader/entries/{ENTRY}.conf"
     files = {**image.files, entry: f"title simulated\nlinux /boot/vmlinuz-{PINNED}\n"}
@@ -58,13 +58,16 @@ def kernel() -> list[Package]:
 @pytest.mark.parametrize(
     ("loader", "grub_cfg", "menu"),
     [
-        # RHEL 8: the file on the EFI system partition is the menu (rhinstaller/anaconda#3151).
+        # RHEL 8: the grub.cfg on the EFI system partition is the boot menu
+        # (rhinstaller/anaconda#3151).
         ("/EFI/redhat/shimx64.efi", "blscfg\n", "boot/efi/EFI/redhat/grub.cfg"),
-        # RHEL 9: it only reads the menu, and grub2-mkconfig refuses to replace it.
+        # RHEL 9: the grub.cfg on the EFI system partition only reads the boot menu, and
+        # grub2-mkconfig refuses to replace this file.
         ("/EFI/redhat/shimx64.efi", WRAPPER, "boot/grub2/grub.cfg"),
-        # A host that convert2rhel changed has both folders (oamg/convert2rhel#1444).
+        # A host that convert2rhel has changed has the EFI folders of both distributions
+        # (oamg/convert2rhel#1444).
         ("/EFI/CENTOS/shimx64.efi", "blscfg\n", "boot/efi/EFI/centos/grub.cfg"),
-        # No EFI: BIOS.
+        # A host with BIOS has no EFI system partition.
         ("", "blscfg\n", "boot/grub2/grub.cfg"),
     ],
 )
@@ -97,7 +100,10 @@ def test_a_pinned_kernel_boots_from_the_menu_that_the_firmware_loads(
 
 
 def test_a_menu_whose_default_is_set_elsewhere_is_a_failure(cluster: str, namespaces: None) -> None:
-    """Some sites' files set the default by other words than `GRUB_DEFAULT=` at a line's start."""
+    """The script fails if another file sets the boot menu's default.
+
+    Some sites' files set it by other words than `GRUB_DEFAULT=` at the start of a line.
+    """
     host = software.start(cluster, "debian")
     host.write("/etc/default/grub.d/site.cfg", "export GRUB_DEFAULT=0\n")
     with software.serving("debian", catalogue.kernel_apt("6.1.0-42-amd64")) as kernels:
@@ -125,13 +131,13 @@ def test_a_host_that_systemd_boot_starts_is_refused(cluster: str, namespaces: No
 
 FORWARD = "net.ipv4.ip_forward"
 SITES = {
-    # Debian, RHEL, Amazon Linux: /etc/sysctl.d/99-sysctl.conf links to /etc/sysctl.conf
+    # Debian, RHEL and Amazon Linux: /etc/sysctl.d/99-sysctl.conf is a link to /etc/sysctl.conf
     # (awslabs/amazon-eks-ami#746, openshift/openshift-ansible#6818).
     "99-sysctl.conf": "ln -sf ../sysctl.conf /etc/sysctl.d/99-sysctl.conf; "
     f"echo '{FORWARD} = 0' >/etc/sysctl.conf",
-    # Google's images: /etc/sysctl.d/60-gce-network-security.conf (kubernetes/k8s.io#9630).
+    # Google's images have /etc/sysctl.d/60-gce-network-security.conf (kubernetes/k8s.io#9630).
     "60-gce": f"echo '{FORWARD}=0' >/etc/sysctl.d/60-gce-network-security.conf",
-    # Hardening files with other names and folders.
+    # Files of hardening guides have other names, folders and spellings of the parameter.
     "slashes": "mkdir -p /usr/lib/sysctl.d; "
     "echo 'net/ipv4/ip_forward=0' >/usr/lib/sysctl.d/99-zz-hardening.conf",
     "alias": "echo '-net.ipv4.conf.all.forwarding = 0' >/etc/sysctl.d/99-site.conf",
@@ -185,26 +191,27 @@ def test_a_later_file_that_is_masked_or_agrees_is_no_problem(host: Running) -> N
 
 ZRAM = "/usr/lib/systemd/system-generators/zram-generator"
 SWAPS = {
-    # Fedora since 33: zram-generator-defaults.
+    # Fedora since 33 installs the package zram-generator-defaults.
     "zram-generator": (
         f"mkdir -p {ZRAM.rpartition('/')[0]} && printf '#!/bin/sh\\n' >{ZRAM} && "
         f"chmod 755 {ZRAM} && "
         "printf '[zram0]\\nzram-size = min(ram, 8192)\\n' >/usr/lib/systemd/zram-generator.conf",
         "/dev/zram0",
     ),
-    # systemd.swap(5): a unit of the site.
+    # A systemd swap unit of the site (systemd.swap(5)).
     "swap unit": (
         "mkdir -p /etc/systemd/system/swap.target.wants && "
         "printf '[Swap]\\nWhat=/swap/two\\n' >/etc/systemd/system/swap-two.swap && "
         "ln -s ../swap-two.swap /etc/systemd/system/swap.target.wants/swap-two.swap",
         "/swap/two",
     ),
-    # A swap partition that only the partition table's type names.
+    # A swap partition without a line in fstab: systemd finds it by its type in the partition table.
     "partition type": (
         "sed -i '/swap/d' /etc/fstab && echo /dev/vda3 >/usr/lib/simulated/gpt-swap",
         "/dev/vda3",
     ),
-    # A swap partition that both name: without its line in fstab, systemd finds it by its type.
+    # A swap partition with a line in fstab: without this line, systemd still finds it by its
+    # partition type.
     "partition type and fstab": (
         "sed -i 's|^/swap.img|/dev/vda3|' /etc/fstab && "
         "echo /dev/vda3 >/usr/lib/simulated/gpt-swap",
@@ -214,7 +221,7 @@ SWAPS = {
         "printf 'UUID=1a2b\\tnone\\tswap\\tsw,pri=5,nofail\\t0\\t0\\n' >>/etc/fstab",
         "UUID=1a2b",
     ),
-    # Azure/WALinuxAgent, README, ResourceDisk.EnableSwap.
+    # Source: Azure/WALinuxAgent, README, ResourceDisk.EnableSwap.
     "Azure's agent": (
         "printf 'ResourceDisk.Format=y\\nResourceDisk.EnableSwap=y\\n' >/etc/waagent.conf && "
         "mkdir -p /etc/systemd/system/multi-user.target.wants && "
@@ -280,7 +287,10 @@ def test_swap_by_a_script_of_the_boot_is_named_before_a_change(host: Running) ->
 
 @pytest.mark.skipif(not GENERATOR.exists(), reason=f"no {GENERATOR} on this machine")
 def test_systemds_own_generator_leaves_our_lines_off(host: Running, tmp_path: Path) -> None:
-    """Systemd's generator logs how it reads each line; in a container it turns on no swap."""
+    """The real systemd generator treats the swap lines that the script has edited as turned off.
+
+    The generator logs how it reads each line of /etc/fstab; in a container it turns on no swap.
+    """
     assert host.apply(prepare()).status == 0
     fstab = tmp_path / "fstab"
     fstab.write_text(host.read("/etc/fstab"))
@@ -302,7 +312,10 @@ def test_systemds_own_generator_leaves_our_lines_off(host: Running, tmp_path: Pa
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
 def test_systemd_itself_reads_our_kernel_parameters_last(tmp_path: Path) -> None:
-    """Ask the real systemd-analyze for the order in which systemd-sysctl reads files."""
+    """The script's file of kernel parameters is the last that systemd-sysctl reads.
+
+    The real systemd-analyze prints the order of the files.
+    """
     lines = (FOLDER / "sysctl.sh").read_text().splitlines()
     (ours,) = (line[12:] for line in lines if line.startswith("sysctl_file="))
     names = [ours, "/etc/sysctl.d/99-sysctl.conf", "/usr/lib/sysctl.d/99-zz.conf"]

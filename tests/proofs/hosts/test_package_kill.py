@@ -1,4 +1,4 @@
-"""A kill during a package manager's transaction is repaired by a second `up` or by an undo.
+"""After a kill during a package transaction, a second `up` or an undo repairs the host.
 
 The maintainer script of one package pauses halfway. At that moment the test kills the host script,
 the package manager and its child processes.
@@ -57,7 +57,7 @@ def sections(system: str) -> Iterator[dict[str, Any]]:
 
 
 def killed(host: Running) -> None:
-    """Wait until the package's maintainer script runs, then kill everything on the host."""
+    """Wait until a package's maintainer script runs, then kill all processes on the host."""
     wait(lambda: host.exists("/run/held"))
     host.run(KILL)
     wait(lambda: host.run(f"pgrep '{MANAGERS}'").status == 1)
@@ -65,7 +65,7 @@ def killed(host: Running) -> None:
 
 
 def complete(host: Running, system: str) -> bool:
-    """Return whether all packages are installed completely and the records are consistent."""
+    """Check that all packages are installed completely and that the records are consistent."""
     audit = {"debian": "dpkg --audit; ls /var/lib/dpkg/updates", "rocky": "rpm -Va 2>/dev/null"}
     installed = software.installed(host, system).keys()
     names = "|".join(sorted(NAMES))
@@ -129,7 +129,7 @@ def test_a_kill_inside_a_transaction_is_healed_by_up_again(
 
 
 def changed_files(before: dict[str, str], host: Running) -> dict[str, tuple[str, str]]:
-    """Return the changed files without changed folders and without rpm's temporary scripts."""
+    """Return the changed files, without folders and without rpm's temporary scripts."""
     return {
         path: seen
         for path, seen in differences(before, software.lasting(host)).items()

@@ -1,4 +1,4 @@
-"""Installing and removing software with the real package managers and signed repositories."""
+"""Install and remove software with the real package managers and signed repositories."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def site(system: str, cluster: str, namespaces: None) -> Iterator[tuple[Running,
 
 
 def judge(host: Running, system: str) -> None:
-    """Check the host against the declaration: its files and the package manager's records."""
+    """Check that the declared packages are installed, held and recorded on the host."""
     packages = software.installed(host, system)
     assert {"gcc", "make", "dkms", "pciutils"} <= packages.keys()
     release = {"debian": "1", "rocky": "1.el9"}[system]
     assert {packages[name] for name in ("nvidia-open", "nvidia-driver")} == {f"{VERSION}-{release}"}
     assert {packages[name] for name in ("kubelet", "kubeadm", "kubectl")} == {"1.34.4-1.1"}
-    assert software.held(host, system) == {"nvidia-open", "kubelet", "kubeadm", "kubectl"}
+    matching = {name for name, number in packages.items() if number.startswith(VERSION)}
+    assert software.held(host, system) == {*matching, "kubelet", "kubeadm", "kubectl"}
     assert VERSION in host.read("/proc/driver/nvidia/version")
     assert host.exists("/dev/nvidia-uvm")
-    # kubelet is enabled but not started: before the host joins a cluster it would restart in a
-    # loop.
+    # kubelet is enabled but not started: it would restart in a loop until the host joins a cluster.
     assert host.run("systemctl is-enabled kubelet").output == "enabled\n"
     for unit in ("nvidia-persistenced", "gpu-cluster-nvidia-uvm"):
         assert host.run(f"systemctl is-enabled {unit}; systemctl is-active {unit}").output == (
@@ -132,8 +132,8 @@ def test_a_held_package_outlives_an_upgrade_of_the_system(
     assert (released.status, software.held(host, system)) == (0, set())
     assert host.run(upgrade).status == 0
     assert software.installed(host, system)["kubelet"] == "1.34.9-1.1"
-    # Another installed version counts as drift, so the next run installs the declared version
-    # again.
+    # An installed version other than the declared version is drift, so the next run installs the
+    # declared version again.
     assert host.apply(software.script(sections)).status == 0
     assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
 
@@ -141,7 +141,10 @@ def test_a_held_package_outlives_an_upgrade_of_the_system(
 def test_a_declared_version_comes_in_spite_of_somebody_elses_lock(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """Kubernetes guides and kubespray hold packages with apt-mark or dnf's versionlock plugin."""
+    """A declared version is installed although somebody else has held or locked the package.
+
+    Kubernetes guides and kubespray hold packages with apt-mark or dnf's versionlock plugin.
+    """
     host = software.start(cluster, system)
     lock, shown = {
         "debian": ("apt-mark hold kubelet", "apt-mark showhold"),
@@ -236,7 +239,8 @@ def test_drift_of_software_is_seen_without_a_change_and_repaired(
     drifted = software.drift(host)
     stopped = "nvidia-persistenced is not active"
     assert {"package kubectl", "package make", "hold kubectl", stopped} <= set(drifted)
-    # rpm touches the shared memory file of its database even when it only reads.
+    # rpm changes the modification time of its database's shared memory file even when it only
+    # reads.
     assert differences(before, host.tree(times=True)).keys() <= {"var/lib/rpm/rpmdb.sqlite-shm"}
     repaired = host.apply(script)
     assert (repaired.status, repaired.errors) == (0, "")

@@ -1,4 +1,4 @@
-"""Simulated hosts without namespaces run the same scripts and write only below a scratch root."""
+"""Hosts without namespaces run the same scripts, which write only below a scratch root."""
 
 from __future__ import annotations
 

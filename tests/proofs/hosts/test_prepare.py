@@ -1,4 +1,4 @@
-"""Phase `prepare` on a simulated host: applied once, inspected without drift, and undone."""
+"""Phase `prepare` on a simulated host: apply it, inspect the host without drift, and undo it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ IMAGES = {"debian": "/boot/initrd.img-{}", "rocky": "/boot/initramfs-{}.img"}
 
 
 def images(host: Running, system: str) -> dict[str, str]:
-    """Create an older and a newer kernel; map these and the running kernel to their initramfs."""
+    """Create files of an older and a newer kernel; return the path of each kernel's initramfs.
+
+    The running kernel is included.
+    """
     running = host.run("uname -r").output.strip()
     for kernel in (running, *KERNELS):
         host.write(f"/boot/vmlinuz-{kernel}", "")
@@ -86,7 +89,7 @@ def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -
     kernels = images(host, "debian")
     settings = "/etc/initramfs-tools/update-initramfs.conf"
     host.write(settings, "update_initramfs=no\n")
-    # The second run must not conclude from the existing file that the initramfs was updated.
+    # The initramfs file exists but wasn't updated. The second run must also notice this.
     for _ in range(2):
         done = host.apply(SCRIPT)
         assert done.status == 1
@@ -104,7 +107,10 @@ def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -
 
 @pytest.mark.parametrize("free", [999999, 10])
 def test_the_initramfs_that_boots_now_is_kept_beside_the_new_one(host: Running, free: int) -> None:
-    """The old initramfs is kept for hosts that don't boot with the new one, if /boot has space."""
+    """The old initramfs is kept next to the new one if /boot has space for both.
+
+    It is needed for hosts that don't boot with the new initramfs.
+    """
     release = host.run("uname -r").output.strip()
     image = f"/boot/initrd.img-{release}"
     host.write(image, "as it was")

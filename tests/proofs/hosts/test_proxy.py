@@ -30,7 +30,7 @@ OUTSIDE = "packages.gpu-cluster.invalid"
 
 @contextlib.contextmanager
 def proxy(folder: Path) -> Iterator[tuple[str, set[str]]]:
-    """Run a forward proxy on loopback that serves one folder for all URLs.
+    """Run a forward proxy on loopback that answers requests for all URLs from one folder.
 
     Yield the proxy's URL and the set of requests that it has received.
     """
@@ -44,7 +44,7 @@ def proxy(folder: Path) -> Iterator[tuple[str, set[str]]]:
             super().do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Print nothing: the set `asked` records the requests."""
+            """Discard the HTTP server's access log; the set `asked` records the requests."""
 
     def handler(*words: Any) -> Handler:
         return Handler(*words, directory=str(folder))
@@ -84,7 +84,7 @@ def test_packages_and_keys_come_by_the_declared_proxy(
         assert f"{OUTSIDE} key.asc" in asked
         assert host.apply(software.script(declared)).output == "changed=0\n"
     assert software.installed(host, system)["kubelet"].startswith("1.34.4-")
-    # containerd was restarted with the proxy settings, because no container used a GPU.
+    # Because no container used a GPU, the script has restarted containerd with the proxy settings.
     pid = host.read("/run/simulated-systemd/containerd.pid").strip()
     variables = host.run(f"tr '\\0' '\\n' </proc/{pid}/environ").output.splitlines()
     assert f"HTTP_PROXY={address}" in variables
@@ -97,7 +97,8 @@ FOLDER = "/etc/systemd/system/containerd.service.d"
 ADDRESS = "http://proxy.example.org:3128"
 OTHER = 'Environment="HTTP_PROXY=http://old.example.org:80" "NO_PROXY=localhost,127.0.0.1,::1"\n'
 OTHERS = {
-    # Docker docs, "Daemon proxy configuration", names this file; so do kubespray and kind.
+    # Path of the drop-in in Docker's documentation ("Daemon proxy configuration"), kubespray and
+    # kind.
     "a later drop-in": (f"{FOLDER}/http-proxy.conf", f"[Service]\n{OTHER}"),
     "a file with variables": ("/etc/default/site", 'HTTP_PROXY="http://old.example.org:80"\n'),
 }

@@ -1,9 +1,9 @@
-"""Creates and removes a cluster with the real kubeadm, built from its Go module.
+"""Create and remove a cluster with the real kubeadm, built from its Go module.
 
-Real parts: kubeadm with all phases except `SKIPPED`, containerd, and etcd, API server, controller
-manager and scheduler with the flags that kubeadm wrote. A simulated host can't run kubelet or pull
-images. A fake kubelet therefore runs the commands of the static pods as plain processes and answers
-the health check, and this test creates its Node.
+Real parts are kubeadm with all phases except `SKIPPED`, containerd, and etcd, API server,
+controller manager and scheduler with the flags that kubeadm wrote. A simulated host can't run
+kubelet or pull images. A fake kubelet therefore runs the commands of the static pods as plain
+processes and answers the health check, and this test creates its Node.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ UNIT = "[Service]\nExecStart=/usr/bin/kubelet\n[Install]\nWantedBy=multi-user.ta
 
 
 class Isolated:
-    """A simulated host whose commands run in a separate network namespace with one IP address."""
+    """Simulated host whose commands run in a separate network namespace with one IP address."""
 
     def __init__(self, host: Running) -> None:
         self.host = host
-        # The process `unshare`; its only child is the first process of the host.
+        # This is the process `unshare`; its only child is the first process of the host.
         outside = host.root.parts[2]
         (pid,) = Path(f"/proc/{outside}/task/{outside}/children").read_text().split()
         enter = ["nsenter", "-t", pid, "-m", "-p", "-u", "-i", "--"]
@@ -93,7 +93,7 @@ class Isolated:
         )
 
     def _child(self) -> int:
-        """Return the process that owns the network namespace; nsenter forks it into the host."""
+        """Return the pid of the process that owns the host's network namespace."""
         children = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
         while True:
             for pid in children.read_text().split():
@@ -125,7 +125,7 @@ class Isolated:
 
 @pytest.fixture
 def node(cluster: str, namespaces: None) -> Iterator[Isolated]:
-    """Return a host with the real kubeadm and the control plane's programs."""
+    """Return a host with the real kubeadm and the programs of the control plane."""
     host = software.start(cluster, "debian")
     programs = {name: tool.path for name, tool in toolchain.ensure(*PROGRAMS).items()}
     for name, path in programs.items():
@@ -171,7 +171,7 @@ class Kubelet(threading.Thread):
 
     @property
     def access(self) -> api.Access:
-        """Return access with the administrator's credentials that kubeadm created.
+        """Return an API connection with the administrator's credentials that kubeadm has created.
 
         Raises:
             OSError: kubeadm has not written the credentials yet.

@@ -1,4 +1,4 @@
-"""Reboots hosts in waves by the program `reboot`, with real sshd, API server and scheduler.
+"""Reboot hosts in waves by the program `reboot`, with real sshd, API server and scheduler.
 
 A reboot is simulated: the host's namespaces end and start again with a new boot id. Kwok simulates
 the nodes.
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 
 class Site:
-    """Four simulated hosts and the cluster that has them as nodes."""
+    """Four simulated hosts, and the cluster that has them as nodes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -108,7 +108,7 @@ class Site:
         self.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     def pods(self, namespace: str) -> dict[str, str]:
-        """Return the running pods of a namespace with the names of their nodes."""
+        """Return the running pods of a namespace, each with the name of its node."""
         items = self.request("GET", f"namespaces/{namespace}/pods")["items"]
         return {
             pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
@@ -222,7 +222,8 @@ def test_workers_go_together_and_the_control_plane_never_does(
         site.reboot(max_unavailable=4)
     assert all(before[name] != now for name, now in site.boots().items())
     assert not any({"cp-1", "cp-2"} <= down for down in [*seen, *together])
-    # A busy machine may miss the short time in which a host is down, so the calls are checked too.
+    # On a busy machine the recording may miss the short time in which a host is down. So the
+    # recorded calls are checked as well.
     assert any({"gpu-1", "gpu-2"} <= down for down in together)
 
 

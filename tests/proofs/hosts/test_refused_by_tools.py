@@ -1,4 +1,4 @@
-"""The fakes of host tools refuse what the real tools refuse, and the scripts handle the refusal."""
+"""Fakes of host tools refuse what the real tools refuse, and the host scripts handle this."""
 
 from __future__ import annotations
 
@@ -147,9 +147,10 @@ def test_ports_that_a_stopped_firewalld_keeps_are_named(host: Running) -> None:
 
 
 def test_a_firewall_goes_without_a_reload_of_systemds_manager(host: Running) -> None:
-    """A systemd reload removes GPUs from running containers.
+    """The script doesn't reload systemd while containers use GPUs.
 
-    Source: NVIDIA/nvidia-container-toolkit#48.
+    A reload of systemd removes GPUs from running containers. Source:
+    NVIDIA/nvidia-container-toolkit#48.
     """
     fakes.put(host, "firewall-cmd")
     host.write("/etc/systemd/system/firewalld.service", UNIT)

@@ -1,4 +1,4 @@
-"""The fake of NVIDIA's driver installer refuses what the real one refuses; scripts avoid that."""
+"""The fake driver installer refuses what NVIDIA's installer refuses, and host scripts avoid it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_each_version_is_given_options_that_it_has(
 
 
 def runfile(folder: Path, url: str, tools: dict[str, Any], version: str) -> dict[str, Any]:
-    """Write the installer to the served folder and return the sections that declare it."""
+    """Write the installer to the folder of the HTTP server; return sections that declare it."""
     data = catalogue.driver_runfile(version)
     (folder / "driver.run").write_bytes(data)
     file = {"locations": [f"{url}/driver.run"], "sha256": hashlib.sha256(data).hexdigest()}

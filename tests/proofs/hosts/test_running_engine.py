@@ -1,6 +1,6 @@
-"""The container engine that runs is configured and judged, not files or programs beside it.
+"""The running container engine is configured and checked, not other files or programs of the host.
 
-The daemons are real: containerd 1.6.20 of Debian, and where it is on this machine a newer one.
+The daemons are real: containerd 1.6.20 of Debian, and a newer version if this machine has one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STARTS = "systemctl daemon-reload; systemctl restart containerd"
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Running]:
-    """Yield one host for all tests; each test puts back what it changes."""
+    """Yield one host for all tests; each test restores what it changes."""
     with temporary_cluster() as cluster:
         yield start(cluster, "gpu-1", mode="namespaces")[0]
 
@@ -48,14 +48,14 @@ def host(shared: Running) -> Iterator[Running]:
 
 
 def runs(host: Running, flags: str) -> None:
-    """Let the unit start Debian's containerd with these flags."""
+    """Make the systemd unit start Debian's containerd with these flags."""
     command = f"ExecStart=/usr/bin/containerd {flags}"
     host.write(UNIT, f"[Service]\n{command}\n[Install]\nWantedBy=multi-user.target\n")
     assert host.run(STARTS).status == 0
 
 
 def asked(host: Running) -> dict[str, Any]:
-    """Return the part on containers of what the running daemon says over CRI."""
+    """Return the section on containers that the running containerd reports over CRI."""
     answer: dict[str, Any] = cri.runtime_config(host.root / "run/containerd/containerd.sock")
     return dict(answer["containerd"])
 
@@ -65,9 +65,11 @@ def asked(host: Running) -> dict[str, Any]:
     "other containerd or file the host has."
 )
 def test_the_units_program_and_file_are_configured(host: Running) -> None:
-    """The unit of kops has `-c` and its own file; a newer one may be first on PATH.
+    """The program and the file in containerd's systemd unit are configured.
 
-    Sources: kubernetes/kops nodeup/pkg/model/containerd.go; NVIDIA/nvidia-container-toolkit#982.
+    kops' unit has the flag `-c` with a file of its own; another, newer containerd may be first on
+    PATH. Sources: kubernetes/kops nodeup/pkg/model/containerd.go;
+    NVIDIA/nvidia-container-toolkit#982.
     """
     host.write(KOPS, f"version = 2\n[{CRI}]\n  max_concurrent_downloads = 7\n")
     newer = toolchain.ensure(f"containerd-{NEWER}")[f"containerd-{NEWER}"]
@@ -107,7 +109,10 @@ def test_a_unit_that_names_another_file_gets_that_one_configured(host: Running) 
     "The NVIDIA runtime counts as configured only if the running engine says so over its socket."
 )
 def test_a_daemon_whose_cri_does_not_load_is_no_success(host: Running) -> None:
-    """A default runtime that no table defines: the file loads, and CRI does not."""
+    """The script fails if containerd runs but its CRI plugin doesn't load.
+
+    The cause here is a default runtime that the configuration doesn't define.
+    """
     text = f'version = 2\n[{CRI}.containerd]\n  default_runtime_name = "kata"\n'
     host.write(ROOT, text)
     host.run("systemctl restart containerd")
@@ -146,7 +151,11 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_valid_files_are_taken_and_lose_nothing(host: Running, name: str) -> None:
-    """In containerd 1.x a drop-in's section hides those of other drop-ins, so ours repeats them."""
+    """The NVIDIA drop-in keeps the settings of other drop-ins.
+
+    In containerd 1.x, a section of one drop-in hides the same section of other drop-ins, so the
+    NVIDIA drop-in repeats their settings.
+    """
     host.write(ROOT, FILES[name])
     host.write("/etc/containerd/config.d/registries.toml", IMPORTED)
     assert host.run("systemctl restart containerd").status == 0

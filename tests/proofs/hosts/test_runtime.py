@@ -165,7 +165,8 @@ def test_changed_settings_replace_the_former_ones(host: Running) -> None:
     )
     applied = host.apply(script)
     assert applied.status == 0
-    assert "enable_cdi" not in host.read(DROPIN)  # containerd 1.6 has no setting `enable_cdi`.
+    # containerd 1.6 doesn't know the setting `enable_cdi`.
+    assert "enable_cdi" not in host.read(DROPIN)
     assert cri(host)["containerd"]["default_runtime_name"] == "runc"
     assert cri(host)["containerd"]["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is False
     assert host.apply(script).changed == 0
@@ -279,7 +280,7 @@ def test_secrets_of_the_configuration_are_not_shown_and_stay_roots(host: Running
     done = host.apply(SCRIPT)
     assert (done.status, done.errors) == (0, "")
     assert canary not in done.output
-    # containerd 1.x needs the whole section in one drop-in.
+    # In containerd 1.x, one drop-in must contain the whole section.
     assert canary in host.read(DROPIN)
     assert (host.root / DROPIN[1:]).stat().st_mode & 0o777 == 0o600
 
@@ -289,8 +290,8 @@ KEYS = (
     "accept-nvidia-visible-devices-as-volume-mounts",
     "accept-nvidia-visible-devices-envvar-when-unprivileged",
 )
-# The toolkit's configuration file as nvidia-ctk 1.20.0 writes it, with defaults as comments, and as
-# sites commonly edit it.
+# Configuration file of the NVIDIA Container Toolkit: as nvidia-ctk 1.20.0 writes it, with defaults
+# as comments, and with edits that are common on hosts.
 TOOLKITS = {
     "as installed": """#accept-nvidia-visible-devices-as-volume-mounts = false
 #accept-nvidia-visible-devices-envvar-when-unprivileged = true

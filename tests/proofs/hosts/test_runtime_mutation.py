@@ -1,4 +1,4 @@
-"""Mutation tests of phase `runtime`: each emptied function or file must make a check fail."""
+"""Mutation tests of phase `runtime`: a check must fail if a function or file is emptied."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HIDDEN = "found no nvidia runtime in the merged configuration"
 
 
 def brings_nvidia(host: Running, script: str) -> bool:
-    """Return whether the script adds the nvidia runtime, and its undo restores all files."""
+    """Check that the script adds the nvidia runtime, and that undo restores all files."""
     before = host.tree()
     process = host.read("/run/simulated-systemd/containerd.pid")
     try:
@@ -59,7 +59,7 @@ def brings_nvidia(host: Running, script: str) -> bool:
 
 
 def refuses_hidden_settings(host: Running, script: str) -> bool:
-    """Return whether the script fails, and changes nothing, if a later drop-in hides ours."""
+    """Check that the script fails without changes if a later drop-in would hide its own drop-in."""
     root = host.read(ROOT)
     host.write(ROOT, REFUSED[0])
     host.write("/etc/containerd/conf.d/99-site.toml", REFUSED[1])
@@ -73,7 +73,7 @@ def refuses_hidden_settings(host: Running, script: str) -> bool:
 
 
 def comes_back(host: Running, script: str) -> bool:
-    """Return whether containerd runs with its old files if it doesn't start with the new ones."""
+    """Check that containerd runs with its old files if it doesn't start with the new files."""
     unit = "/etc/systemd/system/containerd.service"
     guard = f"#!/bin/sh\n[ ! -e {DROPIN} ] || exit 1\nexec /usr/bin/containerd\n"
     host.write("/usr/local/bin/guarded", guard)
@@ -89,7 +89,7 @@ def comes_back(host: Running, script: str) -> bool:
 
 
 def clean(host: Running) -> None:
-    """Restore the host after a mutated script has run."""
+    """Restore the host's containerd files after a mutated script has run."""
     host.undo(runtime())
     host.run(
         "rm -rf /var/lib/gpu-cluster /etc/containerd/conf.d; cp /root/config.toml /etc/containerd;"

@@ -1,4 +1,4 @@
-"""No argument, log, Pulumi state or file that other users can read contains the SSH private key.
+"""The SSH private key is in no argument, log, Pulumi state or file that other users can read.
 
 Pulumi's own tracing (`-v=9`) is not tested: it prints secrets, as Pulumi documents.
 """
@@ -22,9 +22,10 @@ pytestmark = pytest.mark.full
 
 
 class Watch:
-    """Context manager that reads arguments and environments of all processes continuously.
+    """Reads arguments and environments of all processes continuously while the context lasts.
 
-    The processes of simulated hosts are included, because their PID namespaces are below this one.
+    The processes of simulated hosts are included, because their PID namespaces are below this
+    process's PID namespace.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -57,7 +58,7 @@ class Watch:
 
 
 def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
-    """Return the files below a folder that contain the secret, with their permission bits."""
+    """Return the files below a folder that contain the secret, with their permissions."""
     modes = {}
     for path in folder.rglob("*"):
         try:
@@ -71,7 +72,8 @@ def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
 def test_the_key_is_nowhere_in_clear(cluster: str, namespaces: None, tmp_path: Path) -> None:
     (host,) = start(cluster, "gpu-1", mode="namespaces")
     path, _ = simulated.client_key(cluster)
-    secret = path.read_text().splitlines()[2].encode()  # A line from the body of the private key.
+    # Third line of the key file, which is a part of the private key's base64 text.
+    secret = path.read_text().splitlines()[2].encode()
     assert len(secret) > 40
     stack = HostStack.make(tmp_path, "secrets", [host.declared], path)
     outputs = []

@@ -1,4 +1,4 @@
-"""Mutation tests of the steps that install software: each emptied function must be noticed."""
+"""Mutation tests of software installation: a check must fail if a shell function is emptied."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EMPTIED = (
 
 @pytest.fixture(scope="module")
 def sections() -> Iterator[dict[str, Any]]:
-    """Yield a configuration that has all software steps."""
+    """Yield a configuration that uses all steps which install software."""
     kernels = [
         package for package in catalogue.kernel_apt(PINNED) if package.name != "linux-image-amd64"
     ]
@@ -75,7 +75,10 @@ def sections() -> Iterator[dict[str, Any]]:
 
 
 def prove(host: Running, script: str, removed: bool = True) -> None:
-    """Check the host's files and records after apply, a second apply and undo of the script."""
+    """Check the host after apply, a second apply and undo of the script.
+
+    The host's files and the package manager's records are compared.
+    """
     before, packages = software.lasting(host), software.installed(host, "debian")
     assert host.apply(script, "bash").status == 0
     installed = software.installed(host, "debian")
@@ -106,7 +109,7 @@ def prove(host: Running, script: str, removed: bool = True) -> None:
 
 
 def emptied(script: str, function: str) -> str:
-    """Return the script with one function that does nothing."""
+    """Return the script with one shell function that does nothing."""
     head = rf"^{function}\(\) \{{$"
     mutant, count = re.subn(head, f"{function}() {{\n    return 0", script, flags=re.M)
     assert count == 1
@@ -135,7 +138,7 @@ def test_an_emptied_function_is_noticed(
 def test_holds_end_where_packages_stay(
     cluster: str, namespaces: None, sections: dict[str, Any], function: str
 ) -> None:
-    """The hold of a removed package can't be checked, so this test keeps the packages."""
+    """The packages are kept, because a package's hold can't be checked once it is removed."""
     script = software.script(
         {**sections, "packages": {**sections["packages"], "remove": False}}, inline=True
     )

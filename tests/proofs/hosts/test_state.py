@@ -28,7 +28,7 @@ Stack = tuple[HostStack, list[Running]]
 
 
 def brought_up(cluster: str, folder: Path, *names: str, user: str = "root") -> Stack:
-    """Start hosts; return a stack of them with step files that tests can edit, and the hosts."""
+    """Start hosts; return the hosts, and a stack of them with step files that tests can edit."""
     hosts = start(cluster, *names, mode="namespaces", user=user)
     path, _ = simulated.client_key(cluster)
     made = HostStack.make(folder, "state", [host.declared for host in hosts], path)
@@ -52,7 +52,7 @@ def up(stack: HostStack) -> str:
 
 
 def resources(stack: HostStack, kind: str) -> list[dict[str, Any]]:
-    """Return the resources of one type in the Pulumi state."""
+    """Return the resources of one type from the Pulumi state."""
     exported = json.loads(stack.run("stack", "export").stdout)
     every = exported["deployment"]["resources"]
     return [resource for resource in every if resource["type"] == f"command:remote:{kind}"]
@@ -68,7 +68,7 @@ def test_the_state_holds_each_hosts_declaration_only(stack: Stack) -> None:
     size = len(json.dumps(declared, separators=(",", ":"))) / len(hosts)
     print(f"{size:.0f} bytes a host")
     assert size <= HOST_LIMIT
-    # Pulumi writes the state file without spaces, so the measured size is comparable.
+    # Pulumi writes the state file without spaces too, so the measured size is comparable.
     assert ": " not in made.checkpoint()[:1000]
     assert not any("stackTrace" in resource for resource in declared)
     again = made.run("up", "--yes", "--skip-preview", "--expect-no-changes")
@@ -102,7 +102,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None
 def test_a_host_is_logged_in_to_once_for_each_thing_that_is_done_there(
     stack: Stack, extent: str, first: int, second: int
 ) -> None:
-    """One login inspects the host, one uploads files, and each of two Commands logs in once."""
+    """Each host gets one login for the inspection, one for uploads, and one for each Command."""
     made, hosts = stack
     made.environment["GPU_CLUSTER_INSPECTION"] = extent
     up(made)

@@ -1,4 +1,4 @@
-"""Step files are uploaded once, belong to root, and run only if the declaration names them."""
+"""Step files are uploaded once, belong to root, and run only if a script declares them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> N
 def subprocess_of(
     host: Running, command: str, script: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command below the host's scratch root, without uploading step files first."""
+    """Run a script below the host's scratch root, without first uploading its step files."""
     return subprocess.run(
         ["sh", "-c", command],
         input=script or prepare(),
@@ -110,10 +110,11 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
     before = plain_host.tree()
     later = prepare(system=SystemSettings(swap_off=False))
     assert plain_host.apply(prepare()).status == 0
-    # This run belongs to a rollout that fails later, on another host.
+    # This run belongs to a rollout that then fails on another host.
     assert plain_host.apply(later).status == 0
     files = {bundle.file: bundle.text for bundle in later.bundles}
-    # The next Command uploads its step files; the undo must still find the files of this Command.
+    # The next Command uploads its step files, but the undo must still find the step files of the
+    # first run.
     plain_host.run("sh -s", upload.taking(files))
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
@@ -130,7 +131,7 @@ def test_a_host_that_is_refused_at_first_keeps_nothing_of_it(plain_host: Running
 def test_files_that_another_run_removes_meanwhile_stop_a_run_before_a_change(
     plain_host: Running,
 ) -> None:
-    """Another run that was refused deletes the step files while this run waits for the lock."""
+    """A run makes no change if another run deletes its step files before it gets the lock."""
     before = plain_host.tree()
     waiting = f'flock() {{ rm -r "$kept/steps"; command flock "$@"; }}\n{prepare()}'
     plain_host.copy_steps(prepare())
@@ -157,7 +158,7 @@ def test_a_lost_list_of_steps_is_drift_of_its_phase(plain_host: Running) -> None
 
 @pytest.fixture
 def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add a user-defined step, `iommu`, which consists of a shell script and a Python module."""
+    """Add a user-defined step `iommu` that consists of a shell script and a Python module."""
     folder = tmp_path / "steps"
     subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
     (folder / "iommu.sh").write_text(IOMMU)
@@ -185,7 +186,8 @@ def test_a_step_costs_a_script_and_a_module(plain_host: Running) -> None:
 
 KUBELET = "/var/lib/kubelet/config.yaml"
 KUBESPRAY = {
-    # kubespray: roles/kubernetes/node/templates, kubelet.service.j2 and kubelet.env.v1beta1.j2.
+    # Source: kubespray, roles/kubernetes/node/templates, kubelet.service.j2 and
+    # kubelet.env.v1beta1.j2.
     "/etc/systemd/system/kubelet.service": (
         "[Service]\nEnvironmentFile=-/etc/kubernetes/kubelet.env\n"
         "ExecStart=/usr/local/bin/kubelet $KUBE_LOGTOSTDERR $KUBELET_ARGS\n"
@@ -197,7 +199,8 @@ KUBESPRAY = {
     "/usr/local/bin/kubelet": "",
 }
 EKS = {
-    # amazon-eks-ami: nodeadm, a JSON file and a folder of drop-ins.
+    # Source: amazon-eks-ami, nodeadm. It configures kubelet with a JSON file and a folder of
+    # drop-ins.
     "/etc/systemd/system/kubelet.service": (
         "[Service]\nExecStart=/usr/local/bin/kubelet --config /etc/kubernetes/kubelet/config.json"
         " --config-dir=/etc/kubernetes/kubelet/config.json.d\n"
@@ -286,7 +289,7 @@ def test_containers_get_the_declared_locked_memory(plain_host: Running) -> None:
 
 
 def library_says(host: Running, lines: str) -> str:
-    """Return what lines of shell code print that use the functions of phase `prepare`."""
+    """Return what shell code prints that calls functions of the phase `prepare`."""
     *rest, _ = prepare(inline=True).splitlines()
     done = host.run("sh -s", "\n".join([*rest, lines]) + "\n")
     assert done.status == 0, done
@@ -341,7 +344,7 @@ def test_a_parameter_that_another_one_sets_is_asked_again(plain_host: Running) -
 
 def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -> None:
     refused = plain_host.apply(prepare(kernel="99.0"))
-    # On a host without namespaces the kernel is the test machine's, so the check is skipped.
+    # A host without namespaces has the kernel of the test machine, so the kernel isn't checked.
     assert refused.status == 0
     said = library_says(
         plain_host,
@@ -357,7 +360,7 @@ def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -
 
 
 def test_no_step_takes_a_name_of_the_declaration() -> None:
-    """A step must not overwrite the declaration's shell variables `loaded` and `kept`."""
+    """A step must not overwrite the variables `loaded` and `kept`, which the script itself uses."""
     for file in FOLDER.rglob("*.sh"):
         assigned = re.findall(r"\b(loaded|kept)=", file.read_text())
         assert assigned == [], file.name

@@ -26,7 +26,7 @@ def ports(host: Running, path: str) -> list[str]:
 
 
 def check(host: Running, wanted: str, before: dict[str, str]) -> None:
-    """Check that a second apply changes nothing and that undo restores the former files."""
+    """Check that a second apply changes nothing and that undo restores the earlier files."""
     applied = host.tree(times=True)
     again = host.apply(wanted)
     assert (again.output, again.errors) == ("changed=0\n", "")
@@ -113,7 +113,7 @@ def test_selinux_gets_its_mode_now_and_at_boot(
     assert host.exists("/.autorelabel") == (now == "Disabled" != wanted.capitalize())
     assert host.apply(script(selinux=wanted)).output == "changed=0\n"
     if host.exists("/.autorelabel"):
-        # A boot removes this file after SELinux has relabeled the file system.
+        # Remove this file, as a boot does after SELinux has relabeled the file system.
         host.run("rm /.autorelabel")
     assert host.undo(script(selinux=wanted)).status == 0
     assert differences(before, host.tree()) == {}
@@ -146,7 +146,10 @@ ASKED = "/run/gpu-cluster/reboot-required"
 
 
 def loads_the_driver(host: Running, excluded: str) -> None:
-    """Write a loaded driver's options as NVIDIA/open-gpu-kernel-modules, nv-procfs.c, does."""
+    """Write the options of a loaded driver as the kernel module does.
+
+    Source: NVIDIA/open-gpu-kernel-modules, nv-procfs.c.
+    """
     text = f'EnableMSI: 1\nGpuBlacklist: ""\nTemporaryFilePath: ""\nExcludedGpus: "{excluded}"\n'
     host.run(f"mkdir -p {PARAMS.rpartition('/')[0]}")
     host.write(PARAMS, text)
@@ -176,12 +179,12 @@ def test_a_host_without_excluded_gpus_keeps_what_its_site_leaves_out(host: Runni
     assert not host.exists(ASKED)
 
 
-# 4,096 KiB in bytes, because a test process may not set a higher limit.
+# Locked-memory limit of 4,096 KiB in bytes: a test process may not set a higher limit.
 LOCKED = "4194304"
 
 
 def locked(host: Running) -> str:
-    """Return the locked-memory limit of containerd and its child processes, in bytes."""
+    """Return the locked-memory limit of containerd in bytes."""
     limits = host.run("cat /proc/$(cat /run/simulated-systemd/containerd.pid)/limits").output
     (line,) = (line for line in limits.splitlines() if line.startswith("Max locked memory"))
     return line.split()[3]
@@ -198,10 +201,13 @@ def test_a_declared_limit_holds_for_the_engine_at_once(host: Running) -> None:
 
 
 def test_no_reload_takes_gpus_from_a_container_that_runs(host: Running) -> None:
-    """If a container uses a GPU, containerd isn't restarted; the next run tries again."""
+    """The script doesn't restart containerd while a container uses a GPU.
+
+    The next run tries again.
+    """
     host.run("mkdir -p /dev; touch /dev/nvidiactl")
     host.write("/root/hidden", "0::/kubepods.slice/cri-containerd-abc.scope\n")
-    # A bind mount gives this process the cgroup of a pod, because no real pod runs here.
+    # A bind mount puts this process into the cgroup of a pod, because no real pod runs here.
     host.run(
         "sleep 300 >/dev/null 2>&1 </dev/null & echo $! >/root/pid; "
         "mount --bind /root/hidden /proc/$!/cgroup"

@@ -1,4 +1,4 @@
-"""Installing the NVIDIA Container Toolkit with real apt and dnf from a local signed repository."""
+"""Install the NVIDIA Container Toolkit with real apt and dnf from a local signed repository."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_toolkit_comes_from_a_signed_repository(
 def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
     cluster: str, namespaces: None, system: str
 ) -> None:
-    """All packages of the toolkit get the declared version, not only the package that is named.
+    """All packages of the toolkit get the declared version, not only the declared package.
 
-    The package libnvidia-container-tools depends on libnvidia-container1 of a minimum version, so
-    apt would install the newest libnvidia-container1.
+    The package libnvidia-container-tools only requires a minimum version of libnvidia-container1,
+    so apt would install the newest libnvidia-container1.
     """
     host = bare(cluster, system)
     with serving(system) as (url, key):

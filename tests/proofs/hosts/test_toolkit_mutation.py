@@ -1,4 +1,4 @@
-"""Mutation tests of the toolkit and K3s steps: each emptied function must make its check fail."""
+"""Mutation tests of the toolkit and K3s steps: a check must fail if a function is emptied."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSED = "accept-nvidia-visible-devices-envvar-when-unprivileged = false"
 
 
 def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script installs the declared toolkit version, and its undo removes it."""
+    """Check that the script installs the declared toolkit version, and that undo removes it."""
     source = Repository(url=f"{url}/{{distribution}}/{{architecture}}", key=key)
     toolkit = Toolkit(
         source=ToolkitSource.PACKAGE, apt=source, dnf=source, version="1.20.0", remove_packages=True
@@ -54,7 +54,7 @@ def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) ->
 
 
 def refuses_old(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script reports a toolkit below the minimum secure version."""
+    """Check that the script reports a toolkit below the minimum secure version."""
     host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.19.0'\n")
     host.run("chmod 755 /usr/local/bin/nvidia-ctk")
     try:
@@ -91,7 +91,7 @@ TEMPLATE = "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl"
 
 
 def refuses_template(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script reports a containerd template that hides the nvidia runtimes."""
+    """Check that the script reports a containerd template that hides the nvidia runtimes."""
     host.write(TEMPLATE, "version = 3\n")
     try:
         refused = host.apply(mutant(DEFAULT))
@@ -101,7 +101,7 @@ def refuses_template(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def finds_a_later_toolkit(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether K3s is restarted if the toolkit was installed after K3s started."""
+    """Check that K3s is restarted if the toolkit was installed after K3s had started."""
     host.run(
         "mv /usr/bin/nvidia-container-runtime /usr/bin/hidden; systemctl restart k3s;"
         "mv /usr/bin/hidden /usr/bin/nvidia-container-runtime"
@@ -113,13 +113,13 @@ GENERATED = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
 
 
 def brings_default(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether K3s has the default runtime after its restart."""
+    """Check that K3s has the declared default runtime after its restart."""
     done = host.apply(mutant(DEFAULT))
     return done.status == 0 and "default_runtime_name" in host.read(GENERATED)
 
 
 def restarts_for_a_lost_file(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether K3s is restarted after somebody deleted the file with its default runtime.
+    """Check that K3s is restarted after somebody has deleted the file with its default runtime.
 
     The running daemon still has that runtime, so only the file shows the difference.
     """
@@ -129,7 +129,7 @@ def restarts_for_a_lost_file(host: Running, mutant: Callable[[str], str]) -> boo
 
 
 def judges(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether the script fails if K3s ignores the file with the default runtime."""
+    """Check that the script fails if K3s ignores the file with the default runtime."""
     host.run("sed -i 's/^default=.*/default=/' /usr/local/bin/k3s")
     try:
         failed = host.apply(mutant(DEFAULT))
@@ -139,7 +139,7 @@ def judges(host: Running, mutant: Callable[[str], str]) -> bool:
 
 
 def undoes_without_restart(host: Running, mutant: Callable[[str], str]) -> bool:
-    """Return whether undo does not restart K3s if the stack had written no file."""
+    """Check that undo does not restart K3s if the script had written no file."""
     text = mutant(BY_CLASS)
     if host.apply(text).status != 0:
         return False
@@ -174,5 +174,5 @@ def test_an_emptied_function_of_k3s_is_seen(host: Running) -> None:
         assert not check(host, functools.partial(emptied_of, name)), name
         clean()
     functions = set(re.findall(r"^(\w+)\(\) \{", step("k3s").text, re.M))
-    # test_engines.py holds `setting` and `variable`.
+    # The functions `setting` and `variable` are tested by test_engines.py.
     assert functions - {"smi_in_container", "setting", "variable"} == K3S.keys()

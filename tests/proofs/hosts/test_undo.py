@@ -1,4 +1,4 @@
-"""`pulumi destroy` with unreachable hosts: other hosts are still undone, leftovers are reported."""
+"""`pulumi destroy` with unreachable hosts: it undoes other hosts and reports what is left."""
 
 from __future__ import annotations
 

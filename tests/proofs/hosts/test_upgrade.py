@@ -1,4 +1,4 @@
-"""Upgrading Kubernetes with `kubeadm upgrade` on the hosts of a cluster that the stack created."""
+"""Upgrade Kubernetes with `kubeadm upgrade` on hosts of a cluster that the stack has created."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANIFESTS = "/etc/kubernetes/manifests"
 
 @dataclass
 class Member:
-    """A host of a cluster created at the first version, and its declarations at other versions."""
+    """Host of a cluster created at the first version, with declarations of other versions."""
 
     host: Running
     role: str
@@ -57,7 +57,7 @@ class Member:
         )
 
     def initialize(self, **init: Any) -> None:
-        """Make the host a member of the cluster at the first version."""
+        """Make the host a member of a cluster at the first version."""
         declared = self.cluster(VERSIONS[0], **init)
         if self.role == "control-plane":
             joins = init_script(desired_host(declared, 0))
@@ -72,22 +72,22 @@ class Member:
         return prepare_script(desired_host(cluster, cluster.hosts[0]))
 
     def run(self, action: str, version: str, **init: Any) -> Result:
-        """Run an action of the script in the same way as a rollout does."""
+        """Run an action of the host script in the same way as a rollout does."""
         script = f"GC_ROLLOUT=1\n{self.script(version, **init)}"
         return self.host.run(f"sh -s -- {action}", script)
 
     def roll(self, version: str) -> None:
-        """Run all actions of a rollout on the host; its Node is left out."""
+        """Run all actions of a rollout on the host; actions on its Node are omitted."""
         for action in ("upgrade", "apply"):
             done = self.run(action, version)
             assert (done.status, done.errors) == (0, ""), done
 
     def mark(self, name: str) -> None:
-        """Create a marker file that makes the fake kubeadm fail or behave in a special way."""
+        """Create a marker file that makes the fake kubeadm fail, or behave in a special way."""
         self.host.run(f"mkdir -p {SEEN}; touch {SEEN}/{name}")
 
     def commands(self) -> list[str]:
-        """Return the recorded kubeadm commands, with the kubeadm and kubelet versions."""
+        """Return the recorded kubeadm commands, each with the kubeadm and kubelet versions."""
         return self.host.run(f"cat {SEEN}/commands; rm -f {SEEN}/commands").output.splitlines()
 
     def serving(self) -> str:
@@ -118,7 +118,7 @@ def member(request: pytest.FixtureRequest, cluster: str, namespaces: None) -> It
 
 @pytest.fixture
 def joined(member: Member) -> Member:
-    """Return a member of the cluster at the first version."""
+    """Return a host that is a member of a cluster at the first version."""
     member.initialize()
     return member
 

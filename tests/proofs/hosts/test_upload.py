@@ -38,7 +38,10 @@ def _in_an_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copy(key: str, *hosts: Declared, **limits: int) -> str:
-    """Upload a step file to hosts as the hook does before their command; return the error text."""
+    """Upload a step file to hosts, as Pulumi's hook does before a Command.
+
+    Return the error text.
+    """
     made = copies.Copies("steps", key)
     for host in hosts:
         made.want(limited(host, **limits), [SWAP])
@@ -87,7 +90,10 @@ def test_a_copy_goes_through_the_bastion(cluster: str, namespaces: None) -> None
 def test_a_host_that_takes_its_time_for_a_copy_is_waited_for(
     plain_host: Running, dialled: list[str]
 ) -> None:
-    """Another run holds the lock on the host; a second upload in parallel would wait for both."""
+    """An upload waits for the lock that another run holds on the host.
+
+    A second upload must not start meanwhile, because it would wait for both.
+    """
     held = "steps=$GPU_CLUSTER_ROOT/var/lib/gpu-cluster/steps; mkdir -p $steps; exec 9<$steps"
     plain_host.run(f"{held}; flock 9; (sleep 4) >/dev/null 2>&1 </dev/null &")
     assert copy(plain_host.key, plain_host.declared, perDialTimeoutSeconds=2) == ""
@@ -115,7 +121,10 @@ def test_a_private_key_that_cannot_be_read_is_told_without_it(plain_host: Runnin
 def test_a_copy_logs_in_with_the_stacks_key_where_a_probe_key_inspects(
     monkeypatch: pytest.MonkeyPatch, plain_host: Running, tmp_path: Path
 ) -> None:
-    """With a probe key the host runs only its probe, so a failed upload would look successful."""
+    """Uploads log in with the stack's SSH key, even if a probe key is set for the inspection.
+
+    With a probe key the host runs only the inspection, so a failed upload would look successful.
+    """
     file = tmp_path / "key"
     file.write_text("a probe key")
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(file))

@@ -1,4 +1,4 @@
-"""Xid errors in a host's kernel log are shown: few lines, escaped, and without delaying a run."""
+"""Xid errors in a host's kernel log are reported: in few lines, escaped, and without delay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_last_lines_of_a_host_are_shown_bounded_and_escaped(
     plain_host: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = plain_host
-    assert read(host) == {}  # Without an SSH key the kernel log isn't read.
+    assert read(host) == {}  # The inspection doesn't read the kernel log if it has no SSH key.
     log = "\n".join(
         ["[1.0] other", *[f"{XID} {n}" for n in range(5000)], f"{XID}\x1b[2J{'x' * 500}"]
     )

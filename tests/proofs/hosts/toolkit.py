@@ -1,4 +1,4 @@
-"""Helpers of the tests of the NVIDIA Container Toolkit: signed repositories, hosts without it."""
+"""Helpers for tests of the NVIDIA Container Toolkit: signed repositories, hosts without it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ SOURCES = {
 
 
 def packages() -> list[Package]:
-    """Return the packages of NVIDIA's repository with a real nvidia-ctk and a fake runtime.
+    """Return the packages of NVIDIA's toolkit repository.
 
-    The package's nvidia-ctk is a wrapper that runs the host's real one from another path.
+    They contain a fake runtime and a wrapper that runs the real nvidia-ctk from another path of the
+    host.
     """
     shim = rootfs.FIXTURES / "usr/bin/nvidia-container-runtime"
     ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'

@@ -1,4 +1,4 @@
-"""Wait for something that a simulated host does."""
+"""Wait until a condition on a simulated host is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts that tests use: fakes, and real charts if `GPU_CHARTS` names their folder."""
+"""Helm charts that tests use: fake charts, and real charts if `GPU_CHARTS` names their folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE_CHARTS = ROOT / "lab" / "simulator" / "charts"
 CHARTS = ("gpu-operator", "nvidia-device-plugin", "dra-driver-nvidia-gpu")
 
 _REAL = os.environ.get("GPU_CHARTS", "")
-# None if `GPU_CHARTS` is empty or names the folder of fakes.
+# Folder of the real charts; None if `GPU_CHARTS` is empty or names the folder of fake charts.
 REAL = Path(_REAL).resolve() if _REAL and Path(_REAL).resolve() != FAKE_CHARTS else None
 
 FOLDERS = [
@@ -31,13 +31,16 @@ FOLDERS = [
 
 
 def version(chart: Path) -> str:
-    """Return the chart's version; a chart from a source tree ("-devel") counts as the newest."""
+    """Return a chart's version as a sortable value.
+
+    A chart from a source tree ("-devel") counts as the newest.
+    """
     version_text = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
     return GpuOperatorSettings().version if version_text.endswith("-devel") else version_text
 
 
 def texts(chart: Path) -> list[str]:
-    """Return the values and templates of a chart and its subcharts, including packed ones."""
+    """Return values and templates of a chart and its subcharts, including packed ones."""
     files = [*chart.rglob("templates/*"), *chart.rglob("values.yaml")]
     read = [path.read_text() for path in files if path.is_file()]
     for packed in chart.rglob("charts/*.tgz"):
@@ -48,6 +51,6 @@ def texts(chart: Path) -> list[str]:
 
 
 def values(chart: Path) -> dict[str, Any]:
-    """Return the chart's values.yaml."""
+    """Return the text of a chart's values.yaml."""
     result: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
     return result

@@ -1,4 +1,7 @@
-"""Configurations of device plugin and GPU Operator, one for each setting of their charts."""
+"""Configurations that together use each setting which reaches a chart's values.
+
+There is a configuration for each setting of the device plugin and the GPU Operator.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,7 @@ CLUSTERS: dict[str, Cluster] = {
 
 
 def chart_of(declared: Cluster) -> tuple[str, str, str, Json]:
-    """Return the platform's chart name, chart version, namespace and Helm values."""
+    """Return chart name, chart version, namespace and Helm values of a configuration's platform."""
     platform = platform_of(declared)
     return (
         platform.chart,

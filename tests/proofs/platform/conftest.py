@@ -1,4 +1,4 @@
-"""Fixture with one embedded cluster for all platform tests; prints the summary line."""
+"""Fixture with one embedded cluster for all platform tests, and their summary line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.platform import ways
 
-# Pytest markers whose tests the summary line counts.
+# Pytest markers of the tests that the summary line counts.
 COUNTED = ("platform", "bad_setting")
-# Property of a test with a line of numbers that is printed after the tests.
+# Property of a test whose value is a line with numbers; the line is printed after the tests.
 TOLD = "told"
 _results: dict[str, dict[str, bool]] = {mark: {} for mark in COUNTED}
 _told: list[str] = []
@@ -40,7 +40,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Destroy the stack after a failed test, so that the next test starts clean."""
+    """Destroy the stack after a failed test, so that the next test starts without a stack."""
     if item.stash.get(_failed, False):
         for value in getattr(item, "funcargs", {}).values():
             if isinstance(value, Project):
@@ -48,13 +48,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Store markers as properties, because a report's keywords also contain folder names."""
+    """Copy each test's pytest markers into its properties.
+
+    The keywords of a test report can't be used, because they also contain folder names.
+    """
     for item in items:
         item.user_properties += [(mark, True) for mark in COUNTED if item.get_closest_marker(mark)]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Count the results of tests, including those that ran in other pytest-xdist processes."""
+    """Record the outcomes of platform tests, including those in other pytest-xdist processes."""
     said = dict(report.user_properties)
     for mark in COUNTED:
         if mark in said:

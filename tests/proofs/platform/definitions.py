@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions that other software installs, as far as the tests need them."""
+"""Minimal CustomResourceDefinitions of other software, such as the Prometheus Operator."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.proofs.e2e.project import Project
 Json = dict[str, Any]
 
 BASE = "/apis/apiextensions.k8s.io"
-# Seconds to wait until the API server serves a definition, or no longer serves it.
+# Seconds to wait until the API server serves a new definition, or no longer serves a deleted one.
 LIMIT = 60
 
 
 def definition(group: str, version: str, kind: str, scope: str) -> Json:
-    """Return a CustomResourceDefinition that accepts objects with any fields."""
+    """Return a CustomResourceDefinition whose objects may have any fields."""
     singular = kind.lower()
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -48,7 +48,7 @@ def definition(group: str, version: str, kind: str, scope: str) -> Json:
 
 @contextlib.contextmanager
 def defined(project: Project, *bodies: Json) -> Iterator[None]:
-    """Create the definitions for this context and delete them afterwards."""
+    """Create the definitions, and delete them at the end of the context."""
     try:
         for body in bodies:
             project.request("POST", "customresourcedefinitions", base=BASE, body=body)

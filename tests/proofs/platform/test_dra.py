@@ -1,4 +1,4 @@
-"""The fake chart of the DRA driver compared with the real one; claims on a real API server."""
+"""The API server accepts the ResourceClaimTemplates that the DRA platform creates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpu-manager: its chart is rendered by Helm, and the real kube-scheduler calls its extender."""
+"""gpu-manager: Helm renders its chart, and the real kube-scheduler calls its extender."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMIT = 60
 
 
 class Extender(ThreadingHTTPServer):
-    """HTTP server that responds as gpu-quota-admission does and records the requests."""
+    """HTTP server that responds as the extender gpu-quota-admission does, and records requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -78,7 +78,8 @@ def test_the_real_scheduler_asks_the_extender_for_shares_and_for_nothing_else(
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(settings))
     project.write(ways.declared(project.stack, "gpu-manager"))
-    project.up()  # gpu-manager advertises the GPU cards that the scheduler needs.
+    # `up` deploys gpu-manager, which advertises the GPU cards that the scheduler needs.
+    project.up()
     tool = toolchain.ensure("kube-scheduler")["kube-scheduler"]
     log = (tmp_path / "scheduler.log").open("w")
     process = subprocess.Popen(

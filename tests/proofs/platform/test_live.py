@@ -22,7 +22,7 @@ from tests.proofs.platform.chart_folders import FOLDERS
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-# Seconds that one command may run; a real chart creates about thirty objects.
+# Seconds that one command may run. A real chart creates about thirty objects.
 LIMIT = 900
 CREDENTIALS = '{"auths": {"registry.example.com": {"auth": "Y2FuYXJ5OmNhbmFyeQ=="}}}'
 
@@ -52,7 +52,7 @@ def declared(stack: str, **sections: Any) -> Json:
 
 
 def allocatable(project: Project, node: str) -> dict[str, str]:
-    """Return a node's allocatable NVIDIA resources, without resources whose amount is 0.
+    """Return a node's allocatable NVIDIA resources, except those with the amount 0.
 
     A kubelet keeps the resource of a removed plugin with the amount 0.
     """
@@ -88,7 +88,7 @@ RENAMED = {
 
 
 def plugin(stack: str) -> Json:
-    """Return a configuration with three pools: time-slicing, MPS, and one excluded GPU."""
+    """Return a configuration with three pools: time-slicing, MPS, and an excluded GPU."""
     label = "nvidia.com/device-plugin.config"
     return declared(
         stack,
@@ -135,7 +135,7 @@ def test_each_node_offers_what_its_own_configuration_says(live: Project) -> None
 
 
 def plugin_pods(project: Project) -> dict[str, str]:
-    """Map each node to the UID of its device plugin pod."""
+    """Return the UID of the device plugin pod of each node, by node name."""
     path = "namespaces/nvidia-device-plugin/pods"
     return {
         pod["spec"]["nodeName"]: pod["metadata"]["uid"]
@@ -193,14 +193,14 @@ def operator(stack: str) -> Json:
 
 def test_the_operator_divides_gpus_and_leaves_what_is_off_alone(live: Project) -> None:
     live.write(operator(live.stack))
-    # `start` makes the simulator remove the GPUs of the node that declares none.
+    # `make start` makes the simulator remove the GPUs of the node that declares no GPUs.
     begun = live.command("start")
     assert begun.returncode == 0, begun.stdout
     before = snapshot.cluster(live)
     path = live.root / "registry.json"
     path.write_text(CREDENTIALS)
     secret = f'pulumi config set --secret gpu-cluster:registryCredentials < "{path}"'
-    live.command("preview")  # The preview creates the stack, which `pulumi config` needs.
+    live.command("preview")  # This preview creates the stack, without which `pulumi config` fails.
     _shell(live, secret)
     assert live.up().startswith("up: 24 of 24 GPUs simulated")
     parts = {"nvidia.com/mig-1g.5gb": "16", "nvidia.com/mig-2g.10gb": "16"}
@@ -225,7 +225,7 @@ TOKEN = "bGljZW5jZS1jYW5hcnk"
 
 @contextlib.contextmanager
 def listening() -> Iterator[str]:
-    """Listen for TCP connections, in place of a license server or registry; yield host and port."""
+    """Open a TCP port that stands in for a license server or registry; yield host and port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield "{}:{}".format(*server.getsockname())
 

@@ -1,4 +1,4 @@
-"""Changes from each platform to each other one: never both installed, and no leftovers."""
+"""Change from each platform to each other platform: never both at once, and no leftovers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLUGIN, OPERATOR = "device-plugin", "gpu-operator-preinstalled"
 
 
 class Watch:
-    """Context manager that records which platforms have GPU pods at the same time."""
+    """Records which platforms have GPU pods at the same time, while the context lasts."""
 
     def __init__(self, project: Project) -> None:
         self.seen: set[frozenset[str]] = set()
@@ -58,7 +58,7 @@ class Watch:
 
 
 def migrate(project: Project, old: str, new: str, **changes: Any) -> None:
-    """Deploy the old platform, then the new one; check that never both run."""
+    """Deploy the old platform, then the new platform; check that both never run together."""
     for way in (old, new):
         served(project, way)
     project.write(ways.declared(project.stack, old, **changes))
@@ -101,7 +101,7 @@ def test_one_platform_follows_another_and_never_beside_it(
 
 
 def runtime_class(project: Project) -> tuple[str, list[str]]:
-    """Return the manager of the RuntimeClass `nvidia`, and the kinds of its owners."""
+    """Return the field manager of the RuntimeClass `nvidia`, and the kinds of its owners."""
     present = project.request("GET", "runtimeclasses/nvidia", base="/apis/node.k8s.io")
     metadata = present["metadata"]
     owners = [owner["kind"] for owner in metadata.get("ownerReferences", [])]
@@ -130,7 +130,10 @@ def test_the_operator_s_runtime_class_outlives_the_plugin_that_made_it(project: 
 
 @pytest.mark.full
 def test_a_runtime_class_of_somebody_else_is_used_and_stays(project: Project) -> None:
-    """Kubernetes distributions such as K3s create a RuntimeClass `nvidia` themselves."""
+    """An existing RuntimeClass `nvidia` survives a change of platforms.
+
+    Kubernetes distributions such as K3s create one themselves.
+    """
     base = "/apis/node.k8s.io"
     theirs = {
         "apiVersion": "node.k8s.io/v1",

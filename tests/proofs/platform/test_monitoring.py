@@ -1,4 +1,4 @@
-"""Monitoring: alert rules checked by the real promtool, created objects, dashboard queries."""
+"""Monitoring: alert rules in the real promtool, created objects, and dashboard queries."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(promtool: Path, *arguments: str | Path) -> str:
     return done.stdout
 
 
-# Prometheus series, and the alerts that must fire after half an hour of them.
+# Prometheus series with a problem, and the alerts that must fire after half an hour.
 CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "healthy": ({}, set()),
     "hardware-xid": (
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "exporter-down": ({'up{job="dcgm-exporter"}': "0x40"}, {"GpuExporterDown"}),
 }
 
-# Prometheus series of a cluster without a problem.
+# Prometheus series of a cluster without problems, for which no alert may fire.
 HEALTHY = {
     'up{job="dcgm-exporter"}': "1x40",
     **{
@@ -186,7 +186,8 @@ def test_what_watches_gpus_comes_up_stays_and_goes_without_a_trace(
     before = snapshot.cluster(project)
     project.write(ways.declared(project.stack, way, monitoring={}))
     try:
-        # Without CRDs of Prometheus no such objects are created; the next run with CRDs adds them.
+        # Without the CRDs of the Prometheus Operator, no such objects are created. The next run
+        # with the CRDs creates them.
         assert figures(project.up())[:2] == (ALL, ALL)
         with defined(project, *(definition(group, "v1", kind, "Namespaced") for kind in kinds)):
             assert figures(project.up())[2] > 0

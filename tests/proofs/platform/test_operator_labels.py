@@ -1,4 +1,4 @@
-"""Labels that the GPU Operator leaves on nodes are removed; other labels stay."""
+"""Node labels that a removed GPU Operator has left are removed; other labels stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.proofs.platform.ways import look
 
 Json = dict[str, Any]
 
-# Labels as the operator and GPU feature discovery write them.
+# Labels as the GPU Operator and GPU feature discovery write them on nodes.
 LEFT = {
     "nvidia.com/gpu.present": "true",
     "nvidia.com/gpu.deploy.driver": "true",
@@ -45,7 +45,7 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     left = {"metadata": {"labels": LEFT}}
     for name in ("gpu-1", "gpu-2"):
         project.request("PATCH", f"nodes/{name}", body=left, **merge)
-    # A device plugin stack, deployed meanwhile, manages one of these labels.
+    # A stack with the device plugin was deployed meanwhile, and manages one of these labels.
     declared = load(ways.declared(project.stack, "device-plugin"))
     pools = [*resolve(declared, "test").scheduling.pools]
     project.ask(lambda _: scheduling.apply(pools[0]))

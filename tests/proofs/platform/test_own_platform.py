@@ -1,4 +1,4 @@
-"""A user-defined platform: a folder with one file, which the program finds by itself."""
+"""A user-defined platform: a folder with one file, which the program finds automatically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.proofs.platform import ways
 
 ALL = ways.NODES * ways.GPUS
 
-# The file of a user-defined platform with the minimum of settings.
+# The file of a user-defined platform with as few settings as possible.
 PLATFORM = '''
     """GPUs by a chart of our own."""
 
@@ -66,7 +66,7 @@ CHART = {
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Yield a project with the platform's folder; its component has a non-default name."""
+    """Yield a project with the folder of a user-defined platform."""
     stack = f"own-{os.getpid()}"
     project = Project.make(tmp_path_factory.mktemp("own"), stack)
     folder = project.root / "components" / "platforms" / "own_platform"

@@ -1,4 +1,4 @@
-"""Each of the six ways of deploying is installed, unchanged by a second `up`, and removed."""
+"""Each of the six ways of deploying GPU software: install it, run `up` again, and remove it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 
 
-# `make test` runs only the way with the most objects of this project; the full test runs all.
+# `make test` only runs the way of deploying that creates most objects of this project. The full
+# test runs all ways.
 SLICE = "gpu-manager"
 EACH = [
     pytest.param(way, marks=[] if way == SLICE else [pytest.mark.full], id=way) for way in ways.WAYS
@@ -52,7 +53,7 @@ def test_a_platform_comes_up_stays_as_it_is_and_goes_without_a_trace(
 
 
 def _withhold_each(project: Project, declared: Json) -> None:
-    """Delete each object in turn: the platform's check must name the missing one.
+    """Delete each object in turn: the platform's check must report the missing object.
 
     CustomResourceDefinitions are skipped, because deleting one deletes all objects of its kind.
     """
@@ -112,7 +113,7 @@ async def _gone(client: Client, where: tuple[str, str, str]) -> None:
 
 
 def _again(found: Json) -> Json:
-    """Return a copy of an object that can be created again, without fields of the API server."""
+    """Return a copy of an object that can be created again, without the API server's fields."""
     body: Json = json.loads(json.dumps(found))
     body.pop("status", None)
     for key in ("resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"):

@@ -25,7 +25,7 @@ POLICY = definition("nvidia.com", "v1", "ClusterPolicy", "Cluster")
 POLICY["metadata"]["name"] = "clusterpolicies.nvidia.com"
 POLICY["spec"]["names"]["plural"] = "clusterpolicies"
 OURS = NotedRuntimeClass(made=True)
-# Seconds to wait until the garbage collector knows a new kind of object.
+# Seconds that the garbage collector may need until it knows a new kind of object.
 COLLECTED = 120
 
 
@@ -109,7 +109,7 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
         for name in (NAME, "collected"):
             theirs(project, name, owners=[{**owner, "controller": True}])
         assert own(project) == OURS
-        # The operator owns the RuntimeClass as long as a ClusterPolicy exists.
+        # The GPU Operator owns the RuntimeClass as long as a ClusterPolicy exists.
         assert remove(project, OURS) == []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runtime_class, "POLICY_GONE", 0)
@@ -117,7 +117,8 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
                 project.ask(lambda client: runtime_class.settle(client, NAME))
         project.request("DELETE", "clusterpolicies/p", base=base)
         project.ask(lambda client: runtime_class.settle(client, NAME))
-        # Once the second object is gone, the garbage collector has also processed the first.
+        # Wait until a second object with the same owner is gone. Then the garbage collector has
+        # processed the RuntimeClass too.
         deadline = time.monotonic() + COLLECTED
         while read_class(project, "collected") and time.monotonic() < deadline:
             pass
@@ -129,7 +130,7 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
 
 
 def others_of(chart: str) -> list[str]:
-    """Return the label selectors for the device pods of all platforms except one."""
+    """Return the label selectors of the device pods of all platforms without this chart."""
     return [platform.servers.pods for platform in every() if platform.chart != chart]
 
 

@@ -1,4 +1,4 @@
-"""Labels and taints of pools and nodes on a real API server; priority classes, limits, rules."""
+"""Labels, taints, priority classes and GPU limits of pools, on a real API server."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.proofs.platform.ways import look
 Json = dict[str, Any]
 
 NFD = "feature.node.kubernetes.io/"
+OWN_TAINT = "example.com/own=x:NoSchedule"
 
 
 def cluster(stack: str, pools: list[Json], **changes: Any) -> Cluster:
@@ -33,7 +34,7 @@ def cluster(stack: str, pools: list[Json], **changes: Any) -> Cluster:
 
 
 def pool(name: str, *nodes: str, **more: Any) -> Json:
-    # These tests run no validation, which would remove the start-up taint.
+    # These tests run no validation. Only a validation would remove the start-up taint.
     plain = {"gpusPerNode": 8, "startupTaint": False}
     return {"name": name, "nodes": list(nodes), **plain, **more}
 
@@ -69,10 +70,56 @@ def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Proj
     assert look(project) == before
 
 
+def kept_on(project: Project, *names: str) -> Json:
+    """Return labels, taints and whether each named node can be used, as pods meet them."""
+    return {name: look(project)[name] for name in names}
+
+
+@pytest.mark.promise(
+    "A pool that only gets another name keeps the labels and taints of its nodes, in every moment."
+)
+def test_a_renamed_pool_leaves_labels_and_taints_of_its_nodes(project: Project) -> None:
+    before = look(project)
+    old = cluster(project.stack, [pool("a100", "gpu-1", "gpu-2", taints=[OWN_TAINT])])
+    new = cluster(project.stack, [pool("h100", "gpu-1", "gpu-2", taints=[OWN_TAINT])])
+    run(project, old, "apply")
+    applied = kept_on(project, "gpu-1", "gpu-2")
+    assert applied["gpu-1"] != before["gpu-1"]
+    # The engine creates the resource with the new name first, and deletes the old one last.
+    run(project, new, "apply")
+    assert kept_on(project, "gpu-1", "gpu-2") == applied
+    run(project, old, "release")
+    assert kept_on(project, "gpu-1", "gpu-2") == applied
+    assert [output["changed"] for output in run(project, new, "apply")] == [0]
+    run(project, new, "release")
+    assert look(project) == before
+
+
+@pytest.mark.parametrize("first", ["joins", "leaves"])
+def test_a_node_that_moves_to_another_pool_keeps_what_both_declare(
+    project: Project, first: str
+) -> None:
+    """The Commands of both pools run in parallel, so either may be the first."""
+    before = look(project)
+    start = [pool("a100", "gpu-1"), pool("l4", "gpu-2", "gpu-3", taints=[OWN_TAINT])]
+    moved = [pool("a100", "gpu-1", "gpu-2"), pool("l4", "gpu-3", taints=[OWN_TAINT])]
+    run(project, cluster(project.stack, start), "apply")
+    after = cluster(project.stack, moved if first == "joins" else moved[::-1])
+    run(project, after, "apply")
+    labels, taints = look(project)["gpu-2"]
+    assert labels == look(project)["gpu-1"][0] | {
+        key: value for key, value in labels.items() if key == "kubernetes.io/hostname"
+    }
+    assert taints == look(project)["gpu-1"][1]
+    assert [output["changed"] for output in run(project, after, "apply")] == [0, 0]
+    run(project, after, "release")
+    assert look(project) == before
+
+
 def test_a_label_that_another_set_first_stays_when_the_other_takes_it_back(
     project: Project,
 ) -> None:
-    """A pool's label stays when the GPU Operator's labels are removed afterwards."""
+    """A label that a pool declares stays when the GPU Operator's leftover labels are removed."""
     before = look(project)
     key = "nvidia.com/gpu.product"
     merge = {"content_type": "application/merge-patch+json"}
@@ -113,7 +160,10 @@ def test_a_single_node_has_its_own_labels_and_taints_before_its_pool_s(project: 
 def test_what_a_killed_run_left_is_known_as_ours(
     project: Project, monkeypatch: pytest.MonkeyPatch, answered: int
 ) -> None:
-    """A run is killed after each request in turn; the next run completes or removes its changes."""
+    """A run is killed after each of its requests in turn.
+
+    The next run must complete or remove the changes of the killed run.
+    """
     before = look(project)
     declared = cluster(project.stack, [pool("a100", "gpu-1")])
     request, made = Client.request, 0
@@ -164,7 +214,7 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
         assert limit["spec"]["limits"][0]["max"] == most
 
 
-# Limits don't apply to DRA, because pods then request GPUs by claims.
+# GPU limits of namespaces don't apply to DRA, because pods then request GPUs by claims.
 @pytest.mark.parametrize("way", [way for way in ways.WAYS if way != "dra"])
 def test_a_limit_of_ours_hands_out_no_gpus(way: str) -> None:
     section = {"limits": [{"namespace": "default", "maxCards": 2}]}
@@ -247,7 +297,7 @@ def test_of_two_rules_of_the_simulator_the_later_name_wins() -> None:
 
 
 DEFINITION = definition("nfd.k8s-sigs.io", "v1alpha1", "NodeFeatureRule", "Cluster")
-# The master of Node Feature Discovery with the permission to taint nodes.
+# Master of Node Feature Discovery, which may taint nodes in this test.
 MASTER: Json = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

@@ -15,7 +15,8 @@ from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.platform import ways
 
-# The second component of the program, whose context the default kubeconfig doesn't have.
+# Second cluster component in the Pulumi program. The default kubeconfig doesn't have the context of
+# this cluster.
 SECOND = """
 GpuCluster(
     "Green_2",
@@ -29,7 +30,7 @@ GpuCluster(
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Project]]:
-    """Start two embedded clusters; the first one's project declares both."""
+    """Start two embedded clusters; yield a project that declares both."""
     blue, green = (
         Project.make(tmp_path_factory.mktemp(name), own_name(name)) for name in ("blue", "green")
     )
@@ -52,7 +53,7 @@ def kubeconfig(project: Project) -> Path:
 
 
 def validated(project: Project) -> int:
-    """Return the number of GPUs in the validation records of a cluster's nodes."""
+    """Return the number of GPUs in the validation records on a cluster's nodes."""
     nodes = project.request("GET", "nodes")["items"]
     return sum(len(kept.devices) for kept in map(record.decode, nodes) if kept)
 

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def record(project: Project, name: str, namespace: str) -> tuple[int, str]:
-    """Return the revision and chart version of a release's newest record."""
+    """Return revision and chart version in the newest record of a Helm release."""
 
     async def ask(client: Client) -> list[Json]:
         url = f"namespaces/{namespace}/secrets"

@@ -1,4 +1,4 @@
-"""The six ways of deploying GPU software, as sections of a stack file."""
+"""The six ways of deploying GPU software, each as sections of a stack file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 VERSION = "595.91.07"
 
-# Sections of the stack file that differ between the ways.
+# Sections of the stack file by the name of the way of deploying.
 WAYS: dict[str, Json] = {
     "device-plugin": {"platform": "device-plugin"},
     "device-plugin-driver-daemonset": {
@@ -50,7 +50,7 @@ def declared(stack: str, way: str, **changes: Any) -> Json:
 
 
 def served(project: Project, way: str) -> None:
-    """Skip the test if the cluster's Kubernetes version is too old for this way."""
+    """Skip the test if the cluster's Kubernetes version is too old for this way of deploying."""
     if way == "dra":
         version = project.request("GET", "", base="/version", version="")
         if int(version["minor"].rstrip("+")) < 34:
@@ -58,7 +58,7 @@ def served(project: Project, way: str) -> None:
 
 
 def look(project: Project) -> dict[str, tuple[dict[str, str], list[Json]]]:
-    """Return the labels and taints of each node."""
+    """Return the labels and the taints of each node, by node name."""
     nodes = project.request("GET", "nodes")["items"]
     return {
         node["metadata"]["name"]: (

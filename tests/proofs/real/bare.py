@@ -1,6 +1,6 @@
-"""Two bare Debian hosts, and a project that creates a cluster on them.
+"""Two bare Debian hosts, and a project that creates a cluster on these hosts.
 
-Mocks: NVML and systemctl (`docs/real-parts.md`). The kubeadm addons CoreDNS and kube-proxy are
+NVML and systemctl are mocks (`docs/real-parts.md`). The kubeadm addons CoreDNS and kube-proxy are
 disabled, because they need images from a registry.
 """
 
@@ -61,7 +61,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Stack:
-    """The hosts, and a project that declares them as a cluster."""
+    """Two bare hosts, and a project that declares them as a cluster."""
 
     site: Site
     project: Project
@@ -77,7 +77,7 @@ class Stack:
         return answer
 
     def tagged(self, version: str) -> dict[str, str]:
-        """Return the images that the static pods of a Kubernetes version must have, by name."""
+        """Return the images that a Kubernetes version's static pods must have, by pod name."""
         kubeadm = build.build_kubernetes(version)["kubeadm"]
         tags = image_registry.tags(kubeadm, version)
         return {name: f"{REGISTRY}/{name}:{tags[name]}" for name in image_registry.STATIC_PODS}
@@ -90,7 +90,7 @@ class Stack:
         }
 
     def static_pods(self) -> dict[str, str]:
-        """Return the images of the running static pods on the control-plane host, by name."""
+        """Return the images of the running static pods on the control-plane host, by pod name."""
         pods = self.kubectl("get pods -n kube-system")["items"]
         return {
             pod["metadata"]["name"].removesuffix("-cp-1"): pod["spec"]["containers"][0]["image"]
@@ -99,7 +99,10 @@ class Stack:
         }
 
     def down(self) -> None:
-        """Run `make down` and check that the hosts have the same files as before."""
+        """Run `make down`.
+
+        Check that the hosts then have the same files as before the first `up`.
+        """
         done = self.project.command("down")
         assert done.returncode == 0, done.stdout
         assert not self.kubeconfig.exists()
@@ -142,11 +145,11 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
 
 
 def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
-    """Create the project."""
+    """Create the project's copy, with the stack file in it."""
     key, _ = simulated.client_key(name)
     project = Project.make(folder, "made")
     project.around, project.limit = site.at_the_desk, LIMIT
-    service = "10.96.0.1"  # The first address of the default service subnet.
+    service = "10.96.0.1"  # First address of kubeadm's default service subnet.
     (project.root / "cni.yaml").write_text(network.manifests(REGISTRY, service, ENDPOINT))
     kubeconfig = folder / "kubeconfig"
     project.environment |= {
@@ -164,7 +167,7 @@ def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
 
 
 def declared(repository: Json, version: str) -> Json:
-    """Return the content of the stack file."""
+    """Return the configuration in the stack file, which declares the hosts as a cluster."""
     return {
         "version": "v1",
         "kubernetes": {"context": CONTEXT},

@@ -1,7 +1,7 @@
-"""Real kubelets run a device plugin on, without a restart, while it is taken over and handed back.
+"""A stack adopts and later leaves a device plugin on real kubelets, without restarting it.
 
-The plugin, its chart, kubelet, containerd and the container toolkit are the real ones, on a mock of
-NVML.
+The device plugin, its chart, kubelet, containerd and the NVIDIA Container Toolkit are real; they
+run on a mock of NVML.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ pytestmark = [
 Json = dict[str, Any]
 SPACE = "kube-system"
 ALL = (*REAL, *SIMULATED)
-# What a container needs on nodes whose toolkit takes no variable from unprivileged containers.
+# Security context for containers that need GPUs without requesting them. On these nodes the NVIDIA
+# Container Toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers.
 PRIVILEGED = {"privileged": True}
 STATIC: Json = {
     "apiVersion": "apps/v1",
@@ -77,7 +78,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def stack(lab: Lab) -> Iterator[Stack]:
-    """Yield a stack without a stack file; afterwards delete all device plugins."""
+    """Yield a project without a stack file; afterwards delete all device plugins."""
     with project(lab) as made:
         made.environment["CONTEXT"] = lab.plane.context
         yield made
@@ -89,7 +90,10 @@ def stack(lab: Lab) -> Iterator[Stack]:
 
 
 def lives(lab: Lab) -> dict[str, tuple[str, str, list[tuple[str, int]]]]:
-    """Return UID, start time, and start times and restarts of containers of each plugin pod."""
+    """Return for each device plugin pod its UID, its start time and its containers' starts.
+
+    For each container, the start time and the number of restarts are returned.
+    """
     found = {}
     for pod in lab.request("GET", f"/api/v1/namespaces/{SPACE}/pods")["items"]:
         status = pod["status"]

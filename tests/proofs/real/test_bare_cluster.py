@@ -1,8 +1,9 @@
-"""Turns two bare Debian hosts into a cluster with 16 validated GPUs, with real parts.
+"""Turn two bare Debian hosts into a cluster with 16 validated GPUs, by real components.
 
-Real parts: Pulumi, apt, containerd and runc of Debian, kubeadm, kubelet and kubectl, etcd and the
-control plane as static pods, NVIDIA Container Toolkit and device plugin, the scripts over SSH, and
-the network between program, API server and kubelets. `tests.proofs.real.bare` lists the mocks.
+Real components are Pulumi, apt, containerd and runc of Debian, kubeadm, kubelet and kubectl, etcd
+and the control plane as static pods, NVIDIA Container Toolkit and device plugin, the scripts over
+SSH, and the network between program, API server and kubelets. `tests.proofs.real.bare` lists the
+mocks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Upgrades a cluster of real parts to the next Kubernetes version by one `up`.
+"""Upgrade a cluster of real components to the next Kubernetes version by one `up`.
 
-Real parts: those of `tests/proofs/real/test_bare_cluster.py`, and kubeadm, kubelet, kubectl and
-control plane of two versions. The earlier version's etcd image contains the etcd of the later
+Real components are those of `tests/proofs/real/test_bare_cluster.py`, and kubeadm, kubelet, kubectl
+and control plane of two versions. The earlier version's etcd image contains the etcd of the later
 version.
 """
 
@@ -31,7 +31,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def answers(stack: Stack) -> dict[str, str]:
-    """Return kubeadm's messages for versions to which no upgrade is possible."""
+    """Return kubeadm's error messages for versions to which it can't upgrade."""
     (first, *_) = stack.site.machines
     line = "kubeadm upgrade apply --yes --ignore-preflight-errors=all %s 2>&1 || true"
     return {version: first.run(line % version) for version in dict(refusals(parts.KUBELET))}
@@ -48,7 +48,7 @@ def versions(stack: Stack) -> dict[str, str]:
 
 
 def validated(stack: Stack) -> dict[str, str]:
-    """Return the time of each node's last validation."""
+    """Return the time of the last validation of each node."""
     notes = {
         node["metadata"]["name"]: str(node["metadata"]["annotations"][RECORD])
         for node in stack.kubectl("get nodes")["items"]

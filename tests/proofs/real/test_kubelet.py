@@ -1,4 +1,4 @@
-"""The real kubelet accepts and refuses the same settings as the preflight."""
+"""The real kubelet accepts and rejects the same settings as this project's own check."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LIMIT = 60
 
 
 def ends(folder: Path, gates: Sequence[str] = (), **settings: object) -> str:
-    """Return the last messages of a kubelet that has no API server and no container engine.
+    """Return the last messages of a kubelet without an API server or a container engine.
 
     Args:
-        folder: Folder of its files.
+        folder: Folder for the kubelet's files.
         gates: Feature gates that are on.
         settings: Settings of the kubelet.
     """
@@ -59,7 +59,10 @@ def test_a_kubelet_refuses_cgroup_v1_from_the_version_on_that_the_preflight_name
 
 
 def test_a_kubelet_refuses_the_feature_gates_that_the_settings_name(tmp_path: Path) -> None:
-    """A kubelet names one gate that it does not know, and ends."""
+    """A kubelet rejects the feature gates that the settings list as removed.
+
+    A kubelet names only one gate that it doesn't know, and then ends.
+    """
     minor = version(parts.KUBELET)[1]
     known = {name for since, names in REMOVED.items() if since > minor for name in names}
     gone = removed((name for names in REMOVED.values() for name in names), minor)

@@ -1,4 +1,4 @@
-"""The mock of NVIDIA's NVML library, called by its C function names."""
+"""Tests of the mock of NVIDIA's NVML library, which is called by its C function names."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = [
     pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}"),
 ]
 
-# Go's runtime can't be unloaded from a process, so each query runs in a new process. The process
-# creates device nodes in a private /dev.
+# Each query runs in a new process, because Go's runtime can't be unloaded from a process. The
+# process creates device nodes in a private /dev.
 ASK = """
 import ctypes, json, os, sys
 for index in range(int(sys.argv[2])):

@@ -1,4 +1,4 @@
-"""Linux namespaces of a test node: their contents, and their end with the run."""
+"""Linux namespaces of a test node: what they contain, and that they end with the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}"),
 ]
 NAME = "a-test"
-# Program that starts a node and waits until it is killed.
+# Program that starts a test node and then waits until it is killed.
 RUN = """
 import sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Unit tests of the helpers for tests with real parts; no node is started."""
+"""Unit tests of the helpers for tests with real components; no node is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unit tests of the checks for a driver upgrade by the GPU Operator."""
+"""Unit tests of the checks that `lab.real.operator.upgrade` makes on a driver upgrade."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node(name: str, state: str, cordoned: bool, **notes: str) -> Any:
 
 
 def upgraded() -> Seen:
-    """Return the states of two nodes in a driver upgrade; one was cordoned before."""
+    """Return the states of two nodes during a driver upgrade; one node was cordoned before."""
     cordoned = dict.fromkeys(STATES[2:7], True)
     free = [node(FREE, state, cordoned.get(state, False)) for state in STATES]
     free.insert(-1, node(FREE, "uncordon-required", False))
@@ -74,5 +74,6 @@ def test_each_judge_sees_what_it_is_for(name: str, spoil: Callable[[Seen], None]
 
 
 def test_its_policy_lets_two_nodes_go_at_once() -> None:
-    # The operator counts a cordoned node as unavailable; with a limit of 1 the other would wait.
+    # The operator counts a cordoned node as unavailable. With a limit of one unavailable node, the
+    # other node would have to wait.
     assert upgrade.SETTING.sections["gpuOperator"]["upgrade"]["maxUnavailable"] == 2

@@ -1,4 +1,4 @@
-"""Fixtures of the rollout tests, and the plugin that prints their summary line."""
+"""Fixtures of the rollout tests, and the pytest plugin that prints their summary line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLES = {
 
 @pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """Yield three workers and one control-plane host."""
+    """Yield a rollout test site with three workers and one control-plane host."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drain, "PAUSE", 0.1)
         patch.setenv("KUBECONFIG", "")
@@ -37,7 +37,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def counted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Record how many hosts a test rolled, and how many pods it lost without consent."""
+    """Record how many hosts a test rolled out, and how many pods it lost without permission."""
     if "site" not in request.fixturenames:
         yield
         return
@@ -51,7 +51,7 @@ def counted(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Proof:
-    """Pytest plugin that counts results and prints the summary line."""
+    """Pytest plugin that counts the results of rollout tests and prints the summary line."""
 
     def __init__(self) -> None:
         self.rolls = [0, 0]
@@ -61,7 +61,10 @@ class Proof:
         self.unconsented = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test by its reports; the last report also has the numbers of its fixtures."""
+        """Count a test by its reports.
+
+        The last report also has the numbers that fixtures recorded.
+        """
         said = dict(report.user_properties)
         if report.when == "call":
             for name, count in (
@@ -79,7 +82,7 @@ class Proof:
             self.unconsented += int(str(said.get("unconsented", 0)))
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the summary line after pytest's own."""
+        """Print the summary line of the rollout tests after pytest's own."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not (self.rolls[1] or self.kills[1]):
             return

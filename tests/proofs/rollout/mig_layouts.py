@@ -37,7 +37,7 @@ VALIDATION = "gpu-validation"
 
 
 class Divided(Site):
-    """Four nodes with eight GPUs each, which the MIG manager partitions."""
+    """Cluster with four nodes of eight GPUs each, which the MIG manager partitions."""
 
     def __init__(self, name: str) -> None:
         self.begun = self.ended = self.unconsented = 0
@@ -56,7 +56,7 @@ class Divided(Site):
         self.cluster = Running(embedded)
 
     def start(self) -> None:
-        """Start the operator and create what validation pods need."""
+        """Start the simulated GPU Operator, and create the objects that validation pods need."""
         start_operator(self.cluster)
         self.serve(self.declared_with({"1g.5gb": 1}))
         config = {"name": CONFIG_MAP, "default": "all-disabled"}
@@ -70,13 +70,16 @@ class Divided(Site):
         simulator.down(self.name)
 
     def declared_with(self, mig: Json | None, **sections: Any) -> Cluster:
-        """Return the configuration with the given MIG devices in its pool, or without MIG."""
+        """Return the configuration whose pool declares these MIG devices, or none."""
         (pool,) = self.document["pools"]
         pools = [{**pool, "mig": mig} if mig else pool]
         return load({**self.document, "pools": pools, **sections})
 
     def serve(self, cluster: Cluster) -> None:
-        """Write the ConfigMap of layouts, as the release does; pods read it when they start."""
+        """Write the ConfigMap of MIG layouts, as the Helm release does.
+
+        MIG manager pods read it when they start.
+        """
         config = platform_of(cluster).values().get("migManager", {}).get("config", {})
         body = {"metadata": {"name": CONFIG_MAP}, "data": config.get("data", {})}
         known = [item["metadata"]["name"] for item in self.cluster.items(MAPS)]
@@ -86,7 +89,7 @@ class Divided(Site):
             self.cluster.request("POST", MAPS, body)
 
     def asked(self, cluster: Cluster) -> MigLayoutsRequest:
-        """Return the input of the program `mig-layouts`."""
+        """Return the request that the program `mig-layouts` reads as its input."""
         desired = resolve(cluster, "t")
         args = MigLayoutsArgs(
             rollout=desired.rollout,
@@ -98,7 +101,7 @@ class Divided(Site):
         return mig_layouts_request(args, "")
 
     def layout_plan(self, cluster: Cluster) -> MigLayoutsPlan:
-        """Return the plan that an inspection makes for the layouts."""
+        """Return the plan that an inspection makes for a change of MIG layouts."""
 
         async def differences() -> dict[str, Finding]:
             async with connect(self.document["kubernetes"]["context"]) as client:
@@ -112,7 +115,7 @@ class Divided(Site):
         )[0]
 
     def divide(self, mig: Json | None, **sections: Any) -> list[str]:
-        """Change the layout, check that this succeeds, and return the changed nodes in order."""
+        """Change the MIG layout; this must succeed. Return the changed nodes in order."""
         cluster = self.declared_with(mig, **sections)
         self.serve(cluster)
         document = self.asked(cluster)
@@ -123,7 +126,7 @@ class Divided(Site):
         return list(done["changed"])
 
     def refused(self, mig: Json | None, *, served: bool = True, **sections: Any) -> str:
-        """Change the layout, check that this fails, and return the error message."""
+        """Change the MIG layout, check that this fails, and return the error message."""
         cluster = self.declared_with(mig, **sections)
         if served:
             self.serve(cluster)
@@ -133,12 +136,12 @@ class Divided(Site):
         return str(raised.value)
 
     def states(self) -> list[str]:
-        """Return the MIG manager's state of each node."""
+        """Return the state that the MIG manager reports for each node."""
         labels = [self.node(f"gpu-{i}")["metadata"]["labels"] for i in range(1, 5)]
         return [found.get(MIG_STATE, "") for found in labels]
 
     def layout(self, name: str) -> str:
-        """Return the layout in the node's label."""
+        """Return the MIG layout in a node's label."""
         return str(self.node(name)["metadata"]["labels"].get(MIG_LABEL, ""))
 
     def gpus(self, name: str) -> str:
@@ -146,7 +149,7 @@ class Divided(Site):
         return str(self.node(name)["status"]["allocatable"].get("nvidia.com/gpu", "0"))
 
     def offer(self, names: tuple[str, ...], count: str) -> None:
-        """Wait until the nodes advertise `count` devices."""
+        """Wait until all nodes advertise `count` GPUs or MIG devices."""
         until(lambda: [self.gpus(name) for name in names], lambda found: set(found) == {count})
 
     def manager(self, name: str) -> str:

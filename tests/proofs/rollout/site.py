@@ -1,4 +1,4 @@
-"""Test site for rollouts: hosts over real SSH, a cluster with their nodes, and the program.
+"""Test site for rollouts: hosts over real SSH, and an embedded cluster with their nodes.
 
 A reboot is simulated: the host's namespaces end and start again. Kwok simulates the nodes; API
 server, evictions and PodDisruptionBudgets are real.
@@ -50,7 +50,7 @@ REBOOT = "run/gpu-cluster/reboot-required"
 
 
 class Site:
-    """Hosts with an applied configuration, which rollouts change to another one."""
+    """Simulated hosts with an applied configuration, which rollouts then change."""
 
     def __init__(self, name: str, roles: dict[str, str]) -> None:
         self.begun = self.ended = self.unconsented = 0
@@ -92,7 +92,7 @@ class Site:
         shutil.rmtree(cluster_dir(self.name), ignore_errors=True)
 
     def apply(self, cluster: Cluster) -> None:
-        """Run all phases on the hosts, as the Command resource of each host does."""
+        """Run the scripts of all phases on the hosts, as their Command resources do."""
         for host in cluster.hosts:
             machine = self.hosts[host.name]
             scripts = [prepare_script(desired_host(cluster, host))]
@@ -106,7 +106,7 @@ class Site:
         return asyncio.run(observe_hosts(resolve(self.declared, "t").hosts, self.key))
 
     def plan(self, **changed: Any) -> tuple[Cluster, Plan]:
-        """Return the changed configuration and the rollout plan that an inspection makes for it."""
+        """Return a changed configuration, and the rollout plan that an inspection makes for it."""
         cluster = load({**self.document, **changed})
         cordoned = frozenset(name for name in self.hosts if CORDONED in self.annotations(name))
         desired = resolve(cluster, "t")
@@ -115,7 +115,7 @@ class Site:
         return cluster, plan(found, seen.views, cluster.rollout.max_unavailable)
 
     def input(self, **changed: Any) -> RolloutRequest:
-        """Return the input of the program `rollout`."""
+        """Return the request that the program `rollout` reads as its input."""
         cluster, made = self.plan(**changed)
         desired = resolve(cluster, "t")
         args = RolloutArgs(
@@ -151,7 +151,10 @@ class Site:
 
     @contextlib.contextmanager
     def guarded(self, consent: Sequence[str]) -> Iterator[None]:
-        """Count the pods that are deleted although `rollout.evict` doesn't allow their eviction."""
+        """Count pods that are deleted while the context lasts, although they may not be evicted.
+
+        The setting `rollout.evict` allows evictions.
+        """
         before = self.losing()
         try:
             yield
@@ -161,7 +164,7 @@ class Site:
             self.unconsented += sum(not kinds <= set(consent) for kinds in gone)
 
     def losing(self) -> dict[str, set[str]]:
-        """Map each pod's UID to the values of `rollout.evict` that its eviction needs."""
+        """Return which values of `rollout.evict` a pod's eviction needs, by the pod's UID."""
         pods = {}
         for pod in self.request("GET", "pods")["items"]:
             kinds = set()
@@ -176,7 +179,7 @@ class Site:
     def killed(
         self, document: RolloutRequest | MigLayoutsRequest, line: str, *program: str
     ) -> None:
-        """Run the program in a subprocess and kill it as soon as it prints `line`."""
+        """Run the rollout program in a subprocess, and kill it as soon as it prints `line`."""
         with self.guarded(document.rollout.consent):
             self._killed(write(document), line, program or ("rollout", "roll"))
 
@@ -220,7 +223,7 @@ class Site:
         return annotations
 
     def is_free(self, name: str) -> bool:
-        """Return whether a node has no cordon and no mark of a rollout."""
+        """Check that a node isn't cordoned and has no annotation or taint of a rollout."""
         node = self.node(name)
         taints = [taint["key"] for taint in node["spec"].get("taints") or []]
         marks = CORDONED in node["metadata"].get("annotations", {}), TAINT["key"] in taints
@@ -230,7 +233,7 @@ class Site:
         self.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     def applied(self, name: str, text: str) -> bool:
-        """Return whether the host reports this text among its applied settings."""
+        """Check that a text is among the settings that the host reports as applied."""
         return text in self.facts()[name].disrupts["runtime"]
 
     def would_lose(self, consent: str, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Full runs of `up` with a rollout: the preview names it, `up` executes it and validates nodes."""
+"""Full runs of `up` with a rollout: the preview announces it, `up` executes it, and validates."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def changed(output: str) -> int:
 
 
 def annotations(project: Project) -> dict[str, str]:
-    """Return the validation record of each host's node."""
+    """Return the validation record on each host's node."""
     names = ("gpu-1", "gpu-2")
     nodes = {name: project.request("GET", f"nodes/{name}") for name in names}
     return {n: node["metadata"]["annotations"][RECORD] for n, node in nodes.items()}
 
 
 def since(records: dict[str, str]) -> dict[str, str]:
-    """Return the time of each validation record."""
+    """Return the time of the validation record on each host's node."""
     found = {name: re.search(r"\d{4}-\d\d-\d\dT[\d:]+Z", text) for name, text in records.items()}
     return {name: match[0] for name, match in found.items() if match}
 

@@ -1,4 +1,4 @@
-"""A rollout that is killed at any of its steps is continued by the next run."""
+"""A rollout that was killed at any of its steps is continued by the next run."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ HOLDING = {"containers": [{"name": "c", "image": "sample", **GPU}]}
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Divided]:
-    """Yield four nodes whose GPUs are not partitioned."""
+    """Yield a test site with four nodes whose GPUs are not partitioned."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drain, "PAUSE", 0.1)
         patch.setenv("KUBECONFIG", "")
@@ -42,12 +42,12 @@ def site() -> Iterator[Divided]:
 
 
 def other(site: Divided) -> Json:
-    """Return a layout that no node has now."""
+    """Return a MIG layout that no node currently has."""
     return LARGE if site.gpus("gpu-4") == OFFERED["1g.5gb"] else SMALL
 
 
 def is_divided(site: Divided, mig: Json) -> bool:
-    """Return whether all nodes have the layout, advertise its devices and are uncordoned."""
+    """Check that all nodes have the MIG layout, advertise its devices and are uncordoned."""
     site.offer(NODES, OFFERED[next(iter(mig))])
     plan = site.layout_plan(site.declared_with(mig))
     return not plan.changes and all(site.is_free(name) for name in NODES)
@@ -92,7 +92,7 @@ def test_a_failure_of_mig_manager_leaves_the_rest_as_it_was_and_the_next_run_goe
     site.divide(before)
     assert is_divided(site, before)
     was = site.layout("gpu-2")
-    # The new layout isn't written to the ConfigMap, so the MIG manager doesn't know its name.
+    # The new layout is missing in the ConfigMap, so the MIG manager doesn't know its name.
     said = site.refused(mig, served=False)
     wanted = site.asked(site.declared_with(mig)).layouts.pools[0].layout
     assert f"node gpu-1: found nvidia.com/mig.config.state: failed; wanted: layout {wanted}" in said
@@ -178,7 +178,7 @@ def test_the_label_of_a_former_release_stays_until_its_node_s_turn(site: Divided
     document = resolve(cluster, "t").scheduling.pools[0]
     (layouts,) = document.hands_over.values()
     before = site.layout("gpu-1")
-    for name in NODES:  # As in a former release, the pool's field manager owns the label.
+    for name in NODES:  # In an earlier release, the pool's field manager owned the label.
         for manager, labels in ((document.manager, {MIG_LABEL: before}), (layouts, {})):
             body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
             body["metadata"]["labels"] = labels  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""Full runs of `up` that change MIG layouts: the preview names nodes, `up` works in waves."""
+"""Full runs of `up` that change MIG layouts: the preview names the nodes, `up` uses waves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pool(mig: Json) -> Json:
 
 
 def held(project: Project) -> None:
-    """Create a pod that uses a device of gpu-1 and wait until it runs."""
+    """Create a pod that uses a GPU or MIG device of gpu-1, and wait until it runs."""
     resources = {"limits": {"nvidia.com/gpu": "1"}}
     spec = {
         "nodeSelector": {"kubernetes.io/hostname": "gpu-1"},

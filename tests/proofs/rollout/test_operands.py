@@ -1,4 +1,7 @@
-"""GPU pods leave a node while its driver changes; other pods stay. The controller is real."""
+"""Before a node's driver changes, GPU pods leave the node, and other pods stay.
+
+The DaemonSet controller of the control plane is real.
+"""
 
 from __future__ import annotations
 

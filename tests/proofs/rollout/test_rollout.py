@@ -19,18 +19,18 @@ WORKERS = ("gpu-1", "gpu-2", "gpu-3")
 
 
 def other(site: Site) -> Json:
-    """Return a section that changes the applied default runtime of the container engine."""
+    """Return a section of a stack file that changes the applied default container runtime."""
     default = "runc" if site.applied("gpu-1", "containerd nvidia ") else "nvidia"
     return {"runtime": {"defaultRuntime": default}}
 
 
 def is_on(site: Site, name: str, change: Json) -> bool:
-    """Return whether the host has the default runtime of the changed section."""
+    """Check that a host has the default container runtime of the changed section."""
     return site.applied(name, f"containerd {change['runtime']['defaultRuntime']} ")
 
 
 def settled(site: Site, change: Json) -> bool:
-    """Return whether the whole configuration is applied and no node is cordoned."""
+    """Check that the whole changed configuration is applied and that no node is cordoned."""
     _, plan = site.plan(**change)
     return not plan.changes and all(site.is_free(name) for name in site.hosts)
 

@@ -83,7 +83,7 @@ NO_CLUSTER = {
 
 @pytest.fixture
 def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
-    """Return a function that previews a program with the given manifests and the policy pack."""
+    """Return a function that previews a program with some manifests and the policy pack."""
 
     def run(
         manifests: Mapping[str, Any],

@@ -60,7 +60,7 @@ GENERATE = "from mutmut.__main__ import create_mutants; create_mutants(2)"
 
 
 def prepare(folder: Path) -> list[str]:
-    """Copy sources and tests into a folder, create the mutants, and return their names."""
+    """Copy sources and tests into a folder, create all mutants, and return their names."""
     shutil.copytree(ROOT / "policies", folder / "policies", ignore=_caches)
     (folder / "pyproject.toml").write_text(SETTINGS)
     _run(folder, "-c", GENERATE)
@@ -82,7 +82,7 @@ def prepare(folder: Path) -> list[str]:
 
 
 def _tests() -> dict[Path, list[str]]:
-    """Return the files that the tests need, by their folder."""
+    """Return the files that the tests need, by the folder into which they are copied."""
     own = [*(f"{name}.py" for name in TESTS), "cases.py", "messages.py", "messages.json"]
     return {
         Path("tests", "policies", "rules"): [*own, "quantities.json", "__init__.py"],
@@ -91,7 +91,7 @@ def _tests() -> dict[Path, list[str]]:
 
 
 def _makes_cel(name: str) -> bool:
-    """Return whether a function returns CEL, which only tests with an API server can check."""
+    """Check that a function generates CEL, which only tests with an API server can check."""
     return name.startswith("policies.rules.cel.") or "_cel__mutmut_" in name
 
 
@@ -141,12 +141,12 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
 
 
 def _module(name: str) -> str:
-    """Return the topic of a mutant's rule, or the module's name for shared modules."""
+    """Return the first module name below `policies.rules` in a mutant's name."""
     return name.split(".")[2]
 
 
 def document(modules: dict[str, Any]) -> dict[str, Any]:
-    """Return the results of all modules, with explained survivors listed separately."""
+    """Return the results of all modules; surviving mutants with an explanation are listed apart."""
     reasons = json.loads(EQUIVALENT.read_text())
     survived = [name for module in modules.values() for name in module["survived"]]
     mutants = sum(module["mutants"] for module in modules.values())
@@ -162,7 +162,7 @@ def document(modules: dict[str, Any]) -> dict[str, Any]:
 
 
 class Judge:
-    """A pytest plugin that runs the collected tests for each mutant in a forked process."""
+    """Pytest plugin that runs the collected tests for each mutant in a forked process."""
 
     def __init__(self, names: list[str], minutes: float) -> None:
         self.names = names
@@ -171,7 +171,8 @@ class Judge:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         cases = [item for item in session.items if _alone(item)]
         callers: dict[str, list[pytest.Item]] = {}
-        # The first run is without mutants: the tests pass, and all imports are loaded.
+        # Collect the tests that call each function in a first run without mutants. This run also
+        # loads all imports.
         for item in cases:
             for function in _called(item):
                 callers.setdefault(function, []).append(item)
@@ -180,7 +181,8 @@ class Judge:
                 break
             here = callers.get(name.rpartition("__mutmut_")[0], [])
             killer = _killer(name, here)
-            # This test will probably fail for the next mutants of the same function, too.
+            # Run this test first for the next mutants of the same function: it will probably fail
+            # for them as well.
             if killer is not None:
                 here.insert(0, here.pop(killer))
             sys.stdout.write(f"verdict {name} {'survived' if killer is None else 'killed'}\n")
@@ -189,7 +191,7 @@ class Judge:
 
 
 def _alone(item: pytest.Item) -> bool:
-    """Return whether a test needs no fixtures, only its parameters."""
+    """Check that a test needs no fixtures, only its parameters."""
     names = set(item.fixturenames) - {"request"}  # type: ignore[attr-defined]
     return names <= set(_parameters(item)) and "refused_at_once" not in item.name
 
@@ -215,7 +217,7 @@ def _called(item: pytest.Item) -> set[str]:
 
 
 def _forget() -> None:
-    """Empty all caches of the rules' modules."""
+    """Empty the caches of all functions in the modules of the rules."""
     for module in [loaded for key, loaded in sys.modules.items() if key.startswith("policies")]:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear"):
@@ -223,7 +225,7 @@ def _forget() -> None:
 
 
 def _killer(name: str, cases: list[pytest.Item]) -> int | None:
-    """Return the index of the first test that fails with a mutant, or None if none fails."""
+    """Return the index of the first test that fails with a mutant, or None if all pass."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -231,14 +233,15 @@ def _killer(name: str, cases: list[pytest.Item]) -> int | None:
         _try(name, cases, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        # The child process writes a byte for each test that it starts.
+        # The child process writes one byte for each test that it starts, so that the failing test
+        # is known.
         begun = len(pipe.read())
     _, status = os.waitpid(child, 0)
     return None if status == 0 else max(begun - 1, 0)
 
 
 def _try(name: str, cases: list[pytest.Item], writer: int) -> NoReturn:
-    """Run the tests in this process and exit; the exit code is 0 if all of them pass."""
+    """Run tests in this forked process and exit; the exit code is 0 if all tests pass."""
     from mutmut.mutation.trampoline import set_mutant_under_test
 
     signal.setitimer(signal.ITIMER_PROF, LIMIT)

@@ -1,4 +1,4 @@
-"""The result of a preview by the real Pulumi engine."""
+"""Result of a preview by the real Pulumi engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Preview:
     output: str
 
     def violations(self, level: str) -> dict[str, list[str]]:
-        """Return the ids of broken rules of one level, by the resource's name."""
+        """Return the ids of violated rules of one enforcement level, by the resource's name."""
         by_level: dict[str, list[str]] = {}
         resource = ""
         for line in map(str.strip, self.output.splitlines()):

@@ -1,4 +1,4 @@
-"""Results of the full test of the rules, stored as JSON, and the line that sums them up.
+"""Results of the full test of the rules, stored as JSON, and the summary line of these results.
 
 Each part of the test writes a file to `tests/results`: `api-server.json`, `admission.json` (from
 `admission-1.json` and so on) and `mutation.json`. `python -m tests.proofs.rules.results` prints the
@@ -22,19 +22,19 @@ FOLDER = Path(__file__).parents[2] / "results"
 
 
 def store(part: str, found: Mapping[str, Any]) -> None:
-    """Store the results of a part of the test."""
+    """Store the results of one part of the test as JSON."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{part}.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
 
 
 def load(part: str) -> dict[str, Any] | None:
-    """Return the results of a part of the test, or None if it has not run."""
+    """Return the stored results of one part of the test, or None if this part has not run."""
     file = FOLDER / f"{part}.json"
     return json.loads(file.read_text()) if file.is_file() else None
 
 
 def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the combined results of several runs of a part: numbers summed, lists joined."""
+    """Return the combined results of several runs of a part: numbers are summed, lists joined."""
 
     def total(values: Sequence[Any]) -> Any:
         if isinstance(values[0], Mapping):
@@ -42,16 +42,16 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return sum(values[1:], values[0])
 
     whole: dict[str, Any] = total(list(parts))
-    # These two numbers count rules, not cases, so they must not be summed.
+    # These two numbers count rules, which are the same in each run, so they must not be summed.
     same = ("at_admission", "by_the_api_server")
     return whole | {name: parts[0][name] for name in same if name in parts[0]}
 
 
 def line() -> str:
-    """Return the summary line of the test, with each number from the stored results."""
+    """Return the summary line of the test from the stored results of all parts."""
     found = {part: load(part) for part in PARTS}
     api, admission, mutation = (found[part] for part in PARTS)
-    # A run against the API server stores its cases only if all of them agree; otherwise it fails.
+    # A run against the API server only stores its cases if all cases agree; otherwise it fails.
     cases = sum(figures["cases"] for figures in (api, admission) if figures)
     agree = sum(figures.get("agree", figures["cases"]) for figures in (api, admission) if figures)
     parts = [f"{len(RULES)} rules"]

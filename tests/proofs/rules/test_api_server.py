@@ -1,4 +1,7 @@
-"""The rules about resources agree with a real API server, by server-side dry run."""
+"""The rules accept and reject the same resources as a real API server.
+
+The API server checks each resource by a server-side dry run.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def api() -> Iterator[httpx.Client]:
 
 
 def answer_of(answer: httpx.Response) -> str:
-    """Return the API server's message if it rejects a request, or an empty text."""
+    """Return the API server's message if it rejects a request, otherwise ""."""
     assert answer.status_code in (200, 201, 400, 422), answer.text
     return "" if answer.status_code < 300 else str(answer.json()["message"])
 
@@ -49,7 +52,10 @@ def broken(manifest: dict[str, Any]) -> list[str]:
 
 
 def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
-    """Generate manifests until enough have been checked by both; every difference fails."""
+    """Check generated manifests by the rules and by the API server.
+
+    Each difference is a failure.
+    """
     kinds: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
     taken = 0
@@ -89,7 +95,10 @@ def test_the_rules_agree_with_the_api_server(api: httpx.Client) -> None:
 
 @pytest.mark.full
 def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
-    """Hypothesis repeats no example, so a run may end with too few cases and is repeated."""
+    """Check ten thousand manifests.
+
+    Hypothesis repeats no example, so one run may end with fewer cases; then more runs follow.
+    """
     result: dict[str, Any] = compare(api, FULL, seed=False)
     while result["cases"] < FULL:
         more = compare(api, FULL - result["cases"] + 100, seed=False)
@@ -110,7 +119,7 @@ def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
 
 
 def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
-    """Test rule GPU011 with requests that add ephemeral containers to a running pod."""
+    """Rule GPU011 also checks requests that add ephemeral containers to a running pod."""
     base = wrapped("Pod", {"containers": [{"name": "a", "image": "a"}]})
     created = api.post("/api/v1/namespaces/default/pods", json=base)
     assert created.status_code in (201, 409), created.text
@@ -120,8 +129,8 @@ def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
     @given(resources() | st.just({}), st.integers(0, 10**6))
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None)
     def agree(asked: dict[str, Any], number: int) -> None:
-        # The API server rejects an empty list of resources, too, but it requests nothing, so the
-        # rule ignores it.
+        # The API server also rejects an empty list of resources. The rule ignores it, because such
+        # a list requests nothing.
         listed = {part: dict.fromkeys(names, 1) for part, names in asked.items()}
         given = {part: names for part, names in listed.items() if names}
         env = [{"name": "N", "value": str(number)}]
@@ -158,7 +167,7 @@ def test_a_wrong_name_is_not_always_refused(api: httpx.Client, name: str, taken:
 
 
 def claimed(container: Any = None, **spec: Any) -> Any:
-    """Return a pod with one claim, changed by the given fields."""
+    """Return a pod with one ResourceClaim; `fields` change the pod."""
     uses = {"name": "a", "image": "a", "resources": {"claims": [{"name": "g"}]}}
     claims = [{"name": "g", "resourceClaimTemplateName": "t"}]
     given = {"resourceClaims": claims, "containers": [uses | (container or {})], **spec}
@@ -260,7 +269,7 @@ def test_what_the_api_server_refuses_of_claims_the_rules_refuse(
 
 
 def limited(client: httpx.Client, item: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the resources that a LimitRange gives to a pod that requests nothing."""
+    """Return the resources that a LimitRange gives to a pod without any requests."""
     for url, body in (
         ("", {"kind": "Namespace", "metadata": {"name": name}}),
         (f"/{name}/serviceaccounts", {"kind": "ServiceAccount", "metadata": {"name": "default"}}),

@@ -1,4 +1,4 @@
-"""The policy pack in a real `pulumi preview` reports manifests that break a rule, and no others.
+"""The policy pack in a real `pulumi preview` reports manifests that violate a rule, and no others.
 
 Every object in these programs has a label whose value is not known during the preview.
 """
@@ -43,7 +43,10 @@ def test_one_bad_object_stops_the_preview(preview: Run, rule_id: str) -> None:
 
 
 def settings_of(rule: Rule) -> str:
-    """Return the pack's settings for a rule's example as JSON, by which rules are grouped."""
+    """Return the policy pack's settings for the example of a rule, as JSON.
+
+    Rules with the same settings are tested in one preview.
+    """
     pool = {"name": "a100", "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
     shown = EXAMPLES[rule.id].settings
     return json.dumps({"pools": [pool], **shown}, sort_keys=True)
@@ -64,9 +67,9 @@ LARGEST = max(GROUPS, key=lambda group: len(GROUPS[group]))
 
 
 def judge_group(preview: Run, group: str) -> None:
-    """Check that each rule is reported for the object that breaks it, and for no other object.
+    """Each rule is reported for the object that violates it, and for no other object.
 
-    Together, the objects also break rules for the whole stack, which are reported for the stack.
+    Together, the objects also violate rules for the whole stack, which are reported for the stack.
     """
     rules = GROUPS[group]
     manifests = {rule.id.lower(): failing(rule.id) for rule in rules}

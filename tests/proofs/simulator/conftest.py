@@ -16,7 +16,7 @@ from components.validation.component import priority_class
 from lab import simulator
 from lab.simulator.control_plane import TOOLS
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Running, declared, until
-from tests.proofs.simulator.validating import PRIORITIES, SPACES, Stack
+from tests.proofs.simulator.validating import JOBS, PRIORITIES, SPACES, Stack
 from tests.simulated import simulate
 
 USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
@@ -24,8 +24,8 @@ USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return environment variables of a temporary home with a kubeconfig, and a temporary cache."""
-    # The tools come from the user's cache, where they are built only once.
+    """Return environment variables for a temporary home with a kubeconfig and a temporary cache."""
+    # Take the tools from the user's cache, because building them again would take long.
     tools = toolchain.ensure(*TOOLS)
     folders = {str(tool.path.parent) for tool in tools.values()}
     home = tmp_path_factory.mktemp("home")
@@ -41,7 +41,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @contextmanager
 def lent(places: dict[str, str]) -> Iterator[None]:
-    """Set environment variables only inside this context, so that later tests aren't affected."""
+    """Set environment variables while the context lasts, so that later tests aren't affected."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in places.items():
             patch.setenv(name, value)
@@ -57,7 +57,7 @@ def home(places: dict[str, str]) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def shared(places: dict[str, str]) -> Iterator[Running]:
-    """Start the embedded cluster once for all tests."""
+    """Start the embedded cluster once for all simulator tests."""
     try:
         with lent(places):
             running = Running(simulate(CLUSTER, declared()))
@@ -79,7 +79,7 @@ def cluster(shared: Running) -> Iterator[Running]:
 
 @pytest.fixture
 def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    """Yield a cluster with the device plugin on three nodes, ready for validation."""
+    """Yield the cluster with the device plugin on three nodes, so that validation can run."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
     cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
     cluster.request("POST", PRIORITIES, priority_class(NAMESPACE))
@@ -88,7 +88,7 @@ def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     yield made
     asyncio.run(validation.forget(made.document))
     cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
-    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
+    cluster.request("DELETE", JOBS, propagationPolicy="Background")
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
     until(
         lambda: [item["metadata"]["name"] for item in cluster.items(SPACES)],

@@ -1,4 +1,4 @@
-"""Installs the simulated GPU Operator in a running embedded cluster: CRD, pod, ClusterPolicy."""
+"""Install the simulated GPU Operator in a running embedded cluster: CRD, pod, ClusterPolicy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
 
 
 def start_operator(cluster: Running) -> None:
-    """Create the chart's CRD and start the operator's pod on the control plane."""
+    """Create the chart's CRD, and start the operator's pod on the control-plane node."""
     cluster.request("POST", CRDS, yaml.safe_load(CRD.read_text()))
     template = {
         "metadata": {"labels": LABELS},
@@ -40,7 +40,7 @@ def start_operator(cluster: Running) -> None:
 
 @contextmanager
 def operating(cluster: Running) -> Iterator[None]:
-    """Run the operator inside this context and remove its Deployment and CRD afterwards."""
+    """Run the operator while the context lasts; then remove its Deployment and CRD."""
     start_operator(cluster)
     try:
         yield
@@ -49,12 +49,12 @@ def operating(cluster: Running) -> Iterator[None]:
             path = f"{DEPLOYMENTS}/gpu-operator"
             cluster.request("DELETE", path, propagationPolicy="Background")
         cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
-        # The remaining CRD belongs to kwok.
+        # The CRD that remains belongs to kwok.
         until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)
 
 
 def create_policy(cluster: Running, **spec: Any) -> None:
-    """Create the ClusterPolicy with this spec."""
+    """Create a ClusterPolicy with this spec."""
 
     def created() -> bool:
         try:
@@ -66,7 +66,7 @@ def create_policy(cluster: Running, **spec: Any) -> None:
             }
             cluster.request("POST", operands.POLICIES, body)
         except ApiError as error:
-            # The API server needs a moment before it accepts objects of a new CRD.
+            # The API server needs a moment until it accepts objects of a new CRD.
             if error.code != 404:
                 raise
             return False

@@ -25,7 +25,7 @@ CONTAINER = "nvidia-device-plugin-ctr"
 
 
 def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device-plugin") -> Any:
-    """Return a configuration; without pools it has one pool of three nodes with eight GPUs each."""
+    """Return a configuration; by default it has one pool of three nodes with eight GPUs each."""
     return load(
         {
             "version": "v1",
@@ -40,7 +40,10 @@ def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device
 def until(
     look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT, every: float = 0.05
 ) -> T:
-    """Call `look` until `holds` accepts the result, and return it; fail after `limit` seconds."""
+    """Call `look` repeatedly until `holds` accepts the result; return the result.
+
+    Fail after `limit` seconds.
+    """
     deadline = time.monotonic() + limit
     while not holds(findings := look()):
         assert time.monotonic() < deadline, f"after {limit} s: {findings}"
@@ -80,7 +83,7 @@ class Running:
         return node
 
     def gpus(self, name: str) -> tuple[str | None, str | None]:
-        """Return a node's GPU count in capacity and in allocatable."""
+        """Return a node's GPU count in capacity and in allocatable, as text."""
         status = self.node(name)["status"]
         return status["capacity"].get(marks.GPU), status["allocatable"].get(marks.GPU)
 
@@ -96,7 +99,7 @@ class Running:
         return self.items("/api/v1/pods", labelSelector=selector)
 
     def plugin_pod(self, node: str) -> Json:
-        """Wait for the device plugin's pod on a node and return it."""
+        """Wait for the device plugin's pod on a node; return the pod."""
         labels = {"app.kubernetes.io/name": "nvidia-device-plugin"}
         return until(
             lambda: [pod for pod in self.pods(**labels) if pod["spec"].get("nodeName") == node],
@@ -110,7 +113,7 @@ class Running:
         return str(self.request("GET", path, container=named)).splitlines()
 
     def deploy_plugin(self) -> None:
-        """Create the device plugin's DaemonSet, with the chart's labels, and feature discovery."""
+        """Create the DaemonSets of device plugin and feature discovery, with the chart's labels."""
         self.discover()
         self.request("POST", DAEMON_SETS, _plugin({"name": CONTAINER, "image": "plugin"}))
 
@@ -132,7 +135,7 @@ class Running:
         self.request("POST", DAEMON_SETS, _plugin(container, volumes=volumes))
 
     def discover(self) -> None:
-        """Run the worker of Node Feature Discovery, with the chart's labels, until `clear`."""
+        """Run Node Feature Discovery's worker with the chart's labels, until `clear` is called."""
         labels = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
         template = {
             "metadata": {"labels": labels},
@@ -152,7 +155,7 @@ class Running:
         self.request("DELETE", path, propagationPolicy="Background")
 
     def validate(self, count: int = 1, gpus: int = 8, **selector: str) -> None:
-        """Create validation pods in the same form as the stack: one container for each device."""
+        """Create validation pods like those of a stack: with one container for each device."""
         resources = {"limits": {marks.GPU: "1"}}
         containers = [
             {"name": f"gpu-{index}", "image": "sample", "resources": resources}
@@ -166,7 +169,7 @@ class Running:
             )
 
     def hold(self, name: str, node: str, gpus: int, **spec: Any) -> Json:
-        """Create a pod of another user that uses GPUs of a node."""
+        """Create a pod that uses GPUs of a node and doesn't belong to the stack."""
         resources = {"limits": {marks.GPU: str(gpus)}}
         body = {
             "metadata": {"name": name},
@@ -198,7 +201,7 @@ class Running:
         )
 
     def clear(self) -> None:
-        """Remove workloads, faults and the device plugin's changes on the nodes."""
+        """Remove workloads, simulated faults, and what the device plugin has changed on nodes."""
         for path in (
             "/apis/apps/v1/namespaces/default/daemonsets",
             "/apis/batch/v1/namespaces/default/jobs",

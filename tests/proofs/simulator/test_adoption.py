@@ -1,4 +1,7 @@
-"""The reader of a running cluster, on a real API server with the CRDs of Argo CD and Flux."""
+"""Reading a running cluster before its adoption, on a real API server.
+
+The CRDs of Argo CD and Flux are installed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 SETS = "/apis/apps/v1/namespaces/default/daemonsets"
-# Groups, versions, kinds and plural names: Argo CD v3, Flux v2.
+# Groups, versions, kinds and plural names of the CRDs of Argo CD v3 and Flux v2.
 KINDS = (
     ("argoproj.io", "v1alpha1", "Application", "applications"),
     ("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
@@ -103,7 +106,8 @@ def test_the_owner_of_each_plugin_is_read_with_and_without_argo_cd_and_flux(
     post(server, SETS, daemon_set("tracked", annotations=tracked))
     post(server, SETS, daemon_set("listed"))
     post(server, SETS, daemon_set("released", labels=flux))
-    # Argo CD and Flux may run in another cluster; their marks count as long as they are there.
+    # Argo CD and Flux may run in another cluster. So their labels and annotations on objects count
+    # as long as their CRDs are absent here.
     remote = owners(read(server, monkeypatch))
     assert remote["plain"] == remote["listed"] == str(ManagerKind.NOBODY)
     assert remote["tracked"] == "Argo CD (Application gpu)"
@@ -111,7 +115,8 @@ def test_the_owner_of_each_plugin_is_read_with_and_without_argo_cd_and_flux(
 
     for kind in KINDS:
         define(server, *kind)
-    # Nothing manages them any more: the marks alone are left.
+    # The CRDs exist, but there is no Application or HelmRelease. So only outdated labels and
+    # annotations are left, and nothing manages the objects.
     assert set(owners(read(server, monkeypatch)).values()) == {str(ManagerKind.NOBODY)}
 
     resources = [{"kind": "DaemonSet", "namespace": "default", "name": "listed"}]

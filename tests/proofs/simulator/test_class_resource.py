@@ -1,4 +1,4 @@
-"""DRA devices that pods request by an extended resource's name (Kubernetes 1.36 and later).
+"""DRA devices that pods request by the name of an extended resource (Kubernetes 1.36 and later).
 
 The scheduler creates the ResourceClaim of such a pod; the pod's own spec doesn't mention the claim.
 """
@@ -54,7 +54,7 @@ pytestmark = [
 
 @pytest.fixture
 def offering(cluster: Running) -> Iterator[Running]:
-    """Advertise four GPUs of a node with a DeviceClass that has an extended resource's name."""
+    """Advertise four GPUs of a node by a DeviceClass that has the name of an extended resource."""
     cluster.request("POST", SLICES, SLICE)
     cluster.request("POST", CLASSES, CLASS)
     yield cluster

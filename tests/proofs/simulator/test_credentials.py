@@ -1,4 +1,4 @@
-"""Credentials of a kubeconfig: temporary files for TLS are deleted as soon as they are read."""
+"""Credentials of a kubeconfig: the temporary files for TLS are deleted after they were read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.proofs.simulator.running import Json, Running
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set Python's folder for temporary files, as TMPDIR does, and return the folder."""
+    """Set Python's folder for temporary files to a new folder; return the folder."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -66,7 +66,8 @@ def test_a_refused_request_leaves_no_file(
 
     async def secrets() -> None:
         async with connect(context) as client:
-            assert await client.is_ready()  # Every user may read the API server's readiness.
+            # Any user may read whether the API server is ready, so no rights are needed.
+            assert await client.is_ready()
             with pytest.raises(Refused, match="cannot list resource"):
                 await client.list("secrets")
 

@@ -1,4 +1,4 @@
-"""Simulated nodes advertise GPUs while a device plugin runs, except GPUs with a simulated fault."""
+"""Simulated nodes advertise GPUs while a device plugin runs, except faulty GPUs."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_fault_with_a_typing_error_is_never_taken_for_health(cluster: Running)
 
 @pytest.fixture
 def host(cluster: Running) -> Iterator[Path]:
-    """Yield the root folder of a simulated SSH host that belongs to the node gpu-1."""
+    """Yield the root folder of the simulated SSH host that belongs to the node gpu-1."""
     key = hosts.host_public_key("gpu-1")
     entry = {"name": "gpu-1", "address": "127.0.0.1", "port": 20022, "hostKey": key}
     cluster_declared = declared(hosts=(entry,))
@@ -215,7 +215,7 @@ def host(cluster: Running) -> Iterator[Path]:
 def test_a_node_with_a_host_is_judged_by_the_hosts_files(cluster: Running, host: Path) -> None:
     assert cluster.node("gpu-1")["metadata"]["annotations"][marks.PREPARED] == "host"
     cluster.deploy_plugin()
-    cluster.wait_gpus("gpu-2", "8", "8")  # A node without a host counts as prepared.
+    cluster.wait_gpus("gpu-2", "8", "8")  # A node without an SSH host counts as prepared.
     pod = until(lambda: cluster.plugin_pod("gpu-1"), lambda pod: message(pod) is not None)
     assert message(pod) == faults.RUNTIME_NOT_CONFIGURED_MESSAGE
     assert cluster.gpus("gpu-1")[1] in (None, "0")

@@ -1,4 +1,4 @@
-"""Edits of the stack file are distinguished from changes in a real API server (drift)."""
+"""An inspection distinguishes edits of the stack file from changes in the cluster (drift)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def edited(**changes: Any) -> Desired:
 
 
 def inspected(desired: Desired) -> Difference:
-    """Return the difference that an inspection of the API server finds."""
+    """Return the difference that an inspection finds on the API server."""
     seen = asyncio.run(_observe(desired.question))
     assert seen.unreachable == ""
     return judged(desired, Seen(cluster=seen)).difference
@@ -88,7 +88,7 @@ def served(shared: Running, places: dict[str, str]) -> Iterator[Running]:
 
 @pytest.fixture
 def applied(served: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    """Yield two nodes of the applied and validated pool `POOL`, and a third node without a pool."""
+    """Yield three nodes: two in the applied and validated pool `POOL`, and one without a pool."""
     cluster = served
     monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
     before = {name: wrote(cluster, name) for name in ("gpu-1", "gpu-2", "gpu-3")}
@@ -116,7 +116,7 @@ def applied(served: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runnin
 
 
 def wrote(cluster: Running, name: str) -> Any:
-    """Return what was written on a node, except by the simulated kubelet."""
+    """Return a node's labels, this project's annotations, and taints."""
     node = cluster.node(name)
     meta = node["metadata"]
     notes = {key: value for key, value in meta["annotations"].items() if "gpu-cluster/" in key}
@@ -171,7 +171,7 @@ EDITS: dict[str, tuple[Desired, list[Finding], PoolGpus | None]] = {
         edited(unhealthyDevices={"gpu-2": {"index": [3]}}),
         [
             changed("gpu-2: GPUs", "8", "7"),
-            found("due: node gpu-2: validated for another pool"),
+            changed("gpu-2: gpusPerNode", "8", "7"),
         ],
         PoolGpus(pool="a100", before=16, after=15),
     ),
@@ -247,7 +247,7 @@ def taints(*wanted: Json) -> Callable[[Running], Any]:
 
 
 def take_over(_: Running) -> None:
-    """Apply the pool's label with another value by force, as another field manager."""
+    """Apply another value of the pool's label as another field manager, with `force`."""
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {RACK: "theirs"}}}
 
     async def apply() -> None:
@@ -318,7 +318,7 @@ def test_an_edit_and_a_drift_of_one_node_are_told_apart(applied: Running) -> Non
 
 
 def test_what_is_as_desired_already_is_nobody_elses_doing(applied: Running) -> None:
-    """A run that was killed after it removed a taint leaves a node in this state."""
+    """Create the state of a node on which a run was killed after it had removed a taint."""
     taints()(applied)
     assert inspected(edited(taints=[])).of(Kind.DRIFT) == ()
 
@@ -327,7 +327,10 @@ def test_what_is_as_desired_already_is_nobody_elses_doing(applied: Running) -> N
 def test_a_run_that_was_killed_leaves_no_drift(
     applied: Running, monkeypatch: pytest.MonkeyPatch, answered: int
 ) -> None:
-    """The run is killed after each of its requests in turn; then the edit is kept or reverted."""
+    """A run that applies an edit is killed after each of its requests in turn.
+
+    Then the edit is kept or reverted in the stack file.
+    """
     request, made = Client.request, 0
 
     async def cut(self: Client, *args: Any, **more: Any) -> Any:
@@ -409,7 +412,7 @@ metadata: {name: of-release, namespace: default}
 
 @pytest.fixture
 def released(applied: Running) -> Iterator[tuple[Running, Desired]]:
-    """Create a complete Helm release, as an earlier run found it."""
+    """Create the objects of a complete Helm release, as an earlier run has seen it."""
     desired = declared()
     presence = replace(
         desired.presence, release=replace(desired.presence.release, namespace="default"), objects=()

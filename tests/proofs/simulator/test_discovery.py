@@ -1,4 +1,4 @@
-"""Node Feature Discovery labels only the GPU nodes whose taints its worker tolerates."""
+"""Node Feature Discovery only labels GPU nodes whose taints its worker tolerates."""
 
 from __future__ import annotations
 

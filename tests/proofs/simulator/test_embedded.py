@@ -1,4 +1,4 @@
-"""The embedded cluster starts, follows its declaration, survives kills and leaves nothing."""
+"""The embedded cluster starts, follows its declaration, survives kills, leaves no trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER = "other"
 
 
 def versions(cluster: Running) -> dict[str, str]:
-    """Return UID, labels and annotations of each node, without heartbeats and leases."""
+    """Return UID, labels and annotations of each node."""
     return {
         node["metadata"]["name"]: str(
             (node["metadata"]["uid"], node["metadata"]["annotations"], node["metadata"]["labels"])
@@ -45,7 +45,10 @@ def test_nodes_are_simulated_ready_and_without_gpus(cluster: Running) -> None:
 
 
 def test_a_node_that_is_not_simulated_is_left_alone(cluster: Running) -> None:
-    """With kwokctl's default flags, kwok would also simulate the Node of a real kubelet."""
+    """The embedded cluster's kwok doesn't simulate the Node of a real kubelet.
+
+    With kwokctl's default flags, kwok would.
+    """
     path, fake = "/api/v1/nodes", {marks.FAKE_NODE: "fake"}
     try:
         for name, notes in (("foreign", {}), ("later", fake)):
@@ -78,7 +81,7 @@ def test_nodes_follow_the_pools_and_keep_what_others_set(cluster: Running) -> No
         {"name": "l4", "selector": {"pool": "l4"}, "count": 2, "gpusPerNode": 1},
     )
     changed = simulate(CLUSTER, declared(*pools)).changed
-    # One node (gpu-1) is changed, two (gpu-2, gpu-3) are deleted, two (l4-1, l4-2) are created.
+    # gpu-1 is changed, gpu-2 and gpu-3 are deleted, l4-1 and l4-2 are created.
     assert changed == 5
     names = {node["metadata"]["name"] for node in cluster.items("/api/v1/nodes")}
     assert names == {"control-plane-1", "gpu-1", "l4-1", "l4-2"}
@@ -130,7 +133,8 @@ def test_after_a_kill_of_everything_objects_are_there_and_down_leaves_nothing(ho
     assert not plane.directory.exists()
     assert simulator.status(OTHER).running == {}
     assert not [pid for pid in running.values() if processes.is_running(pid, "")]
-    simulator.down(OTHER)  # Stopping a cluster that doesn't exist is no error.
+    # Stopping a cluster that doesn't exist is no error, so `down` can be run twice.
+    simulator.down(OTHER)
 
 
 def test_a_half_made_cluster_is_made_anew(home: Path) -> None:

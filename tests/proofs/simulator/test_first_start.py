@@ -52,7 +52,7 @@ FILES = (
 
 
 class First:
-    """An embedded cluster that doesn't exist yet."""
+    """Embedded cluster that doesn't exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self.plane = ControlPlane(own_name("first"))
@@ -79,12 +79,12 @@ class First:
         )
 
     def pids(self, word: str) -> list[int]:
-        """Return the pids of the cluster's processes with this word in their command line."""
+        """Return the pids of the cluster's processes whose command line contains this word."""
         marked = processes.marked(self.plane.directory)
         return [pid for pid in marked if processes.is_running(pid, word)]
 
     def assert_whole(self) -> None:
-        """Check that the cluster is complete and that each process runs once."""
+        """Check that the cluster is complete and that each of its processes runs exactly once."""
         simulate(self.name, declared())
         status = simulator.status(self.name)
         assert status.ready
@@ -108,7 +108,7 @@ def first(home: Path, tmp_path: Path) -> Iterator[First]:
 
 
 def when(holds: Callable[[], object], run: subprocess.Popen[str]) -> None:
-    """Wait until the condition holds or the process ends."""
+    """Wait until a condition is true or the process has ended."""
     deadline = time.monotonic() + SECONDS
     while not holds() and run.poll() is None:
         assert time.monotonic() < deadline
@@ -122,7 +122,7 @@ def output(run: subprocess.Popen[str]) -> str:
 
 @pytest.fixture
 def fake_api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Return a function that puts a fake API server before the real one on PATH.
+    """Return a function that puts a fake API server on PATH before the real one.
 
     The fake prints the real version and then runs the given shell lines.
     """
@@ -152,7 +152,7 @@ def test_a_start_names_the_component_that_ended_and_its_last_line(
     (line,) = text.splitlines()
     assert "kube-apiserver has ended, its log ends with: F1 no entropy \\x1b[31mred;" in line
     assert time.monotonic() - begun < control_plane.CREATE_SECONDS / 2
-    # The other processes are kept for diagnosis until the next run or `down`.
+    # The other processes keep running, for diagnosis, until the next run or `down`.
     assert first.pids("") != []
     first.assert_nothing_left()
 
@@ -168,7 +168,8 @@ def test_a_cluster_whose_api_server_never_came_up_is_made_again(
     time.sleep(2)
     run.kill()
     output(run)
-    assert first.pids("kwokctl")  # kwokctl continues after the process that started it was killed.
+    # kwokctl keeps running after the process that started it was killed.
+    assert first.pids("kwokctl")
     first.assert_whole()
     assert not first.pids("sleep")
     first.assert_nothing_left()
@@ -253,7 +254,7 @@ def test_a_killed_part_of_the_control_plane_comes_back(cluster: Running, compone
 @pytest.mark.promise("No wait for nodes goes on after the program that makes them Ready has ended.")
 def test_a_wait_for_nodes_ends_with_the_component(cluster: Running) -> None:
     pid = simulator.status(CLUSTER).running["kwok-controller"]
-    os.kill(pid, signal.SIGSTOP)  # A stopped kwok-controller can't make the node Ready.
+    os.kill(pid, signal.SIGSTOP)  # While kwok-controller is stopped, the node can't become Ready.
     end = threading.Timer(3, os.kill, (pid, signal.SIGKILL))
     end.start()
     more = ({"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8},)

@@ -1,4 +1,4 @@
-"""A node gets the stack's device plugin only after the Helm release's plugin has left."""
+"""A node gets the stack's device plugin only after the plugin of another Helm release has left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_plugin_of_ours_waits_until_the_release_s_has_left_its_nodes(stack: St
     )
 
     async def hand_over() -> None:
-        # `clear.servers` must not wait for nodes on which the plugin doesn't run.
+        # On a node where no other plugin runs, `clear.servers` must not wait.
         await asyncio.wait_for(clear.servers(own, inputs("control-plane-1")), 30)
         waiting = asyncio.create_task(clear.servers(own, inputs("gpu-1")))
         await asyncio.wait([waiting], timeout=2)

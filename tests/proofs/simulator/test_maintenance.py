@@ -1,4 +1,4 @@
-"""Nodes in maintenance are not changed or counted, keep their cordon, and may be missing."""
+"""Nodes in maintenance aren't changed or counted, stay cordoned, and may be missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scheduling(cluster: Cluster) -> PoolScheduling:
 
 
 def written(cluster: Running) -> Any:
-    """Return what was written on the node gpu-3, except by the simulated kubelet."""
+    """Return the node gpu-3's labels, annotations and spec, without simulator annotations."""
     node = cluster.node("gpu-3")
     meta = node["metadata"]
     notes = {k: v for k, v in meta["annotations"].items() if not k.startswith(marks.GPUS[:9])}

@@ -1,4 +1,4 @@
-"""The simulated MIG manager follows its node's label and never changes GPUs in use."""
+"""The simulated MIG manager applies its node's label, and never partitions GPUs in use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def layouts(profile: str) -> dict[str, Any]:
 
 @pytest.fixture
 def divided(cluster: Running) -> Iterator[Running]:
-    """Yield a cluster with the operator, and MIG layouts from a ConfigMap on all nodes."""
+    """Yield a cluster with the simulated operator, and with MIG layouts in a ConfigMap."""
     with operating(cluster):
         cluster.request("POST", MAPS, layouts("1g.5gb"))
         config = {"name": "layouts", "default": "all-disabled"}
@@ -82,7 +82,7 @@ def test_a_layout_s_other_content_reaches_no_gpu_and_an_unknown_name_is_refused(
     wait(divided, "failed")
     assert divided.node(NODE)["metadata"]["annotations"][marks.MIG] == before
     pods = divided.pods(app="nvidia-mig-manager")
-    for pod in pods:  # The MIG manager reads the layouts only when its pod starts.
+    for pod in pods:  # The MIG manager only reads the layouts when its pod starts.
         if pod["spec"]["nodeName"] == NODE:
             name = pod["metadata"]["name"]
             divided.request("DELETE", f"/api/v1/namespaces/default/pods/{name}")

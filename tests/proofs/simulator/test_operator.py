@@ -1,4 +1,4 @@
-"""The simulated GPU Operator creates operands from the ClusterPolicy and removes them with it."""
+"""The simulated GPU Operator creates operands for a ClusterPolicy and removes them with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABELLED = dict.fromkeys((operands.PRESENT, MANAGER, *operands.STATE_LABELS), "t
 
 @pytest.fixture
 def operator(cluster: Running) -> Iterator[Running]:
-    """Yield the cluster with the operator's CRD and its running pod."""
+    """Yield the cluster with the GPU Operator's CRD and running pod."""
     with operating(cluster):
         yield cluster
 
@@ -70,7 +70,7 @@ def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None
     assert operands.PRESENT not in labels(operator)["control-plane-1"]
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
     until(lambda: names(operator), lambda value: not value)
-    # The real operator also leaves its labels on nodes (NVIDIA/gpu-operator#1391).
+    # The real operator leaves its labels on nodes too (NVIDIA/gpu-operator#1391).
     assert labels(operator)["gpu-1"] == {**before["gpu-1"], **LABELLED}
     until(lambda: operator.items("/apis/node.k8s.io/v1/runtimeclasses"), lambda value: not value)
     operator.wait_gpus("gpu-1", "8", "0")
@@ -159,7 +159,7 @@ def test_the_daemon_of_mps_comes_with_the_plugin_and_waits_for_nodes_that_share_
 
 
 def made(name: str, **spec: Any) -> Any:
-    """Return the DaemonSet that an operand gets from a policy."""
+    """Return the DaemonSet of an operand under a ClusterPolicy."""
     policy = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": spec}
     (operand,) = (each for each in operands.OPERANDS if each.name == name)
     return operand_objects.daemon_set(operand, policy, "default")
@@ -236,9 +236,10 @@ def test_runtime_classes_follow_how_devices_are_handed_out(cdi: Any, wanted: lis
 
 
 class Leaving(Api):
-    """Fake API server on which others delete objects while the operator works.
+    """Fake API server on which other clients delete objects while the operator works.
 
-    Its first request deletes the ClusterPolicy; each DELETE request deletes all operands.
+    The operator's first request deletes the ClusterPolicy; each DELETE request deletes all
+    operands.
     """
 
     def __init__(self) -> None:
@@ -263,7 +264,9 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
         if operand.key in ("driver", "dcgm")
     ]
     for item in unwanted:
-        item["metadata"]["generation"] = 1  # The API server sets this field in every object.
+        # Set this field in the objects of the fake API server, because the real API server sets it
+        # in every object.
+        item["metadata"]["generation"] = 1
     api.tell.append(lambda: operator._policy_gone(policy))
     api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -274,7 +277,7 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
     asyncio.run(operator._work(operands.POLICY))
     assert sum(asked.startswith("DELETE") for asked in api.asked) == len(unwanted)
     assert api.asked[-1] == f"PATCH {operands.POLICIES}/{operands.POLICY}/status"
-    # The second call cleans up after the deleted policy.
+    # The operator's second call removes what is left of the deleted policy.
     asyncio.run(operator._work(operands.POLICY))
     assert api.asked[-1] == "GET /apis/node.k8s.io/v1/runtimeclasses"
 
@@ -287,5 +290,6 @@ def test_labels_of_discovery_go_after_the_operator_that_reads_them(operator: Run
     assert labels(operator)["gpu-1"][PCI] == "true"
     operator.request("DELETE", f"{DEPLOYMENTS}/gpu-operator", propagationPolicy="Background")
     until(lambda: labels(operator)["gpu-1"].get(PCI), lambda value: value is None)
-    # A running operator would have written "false" (v24.3.0, state_manager.go, labelGPUNodes).
+    # The operator no longer runs. If it ran, it would have set the label to "false" (v24.3.0,
+    # state_manager.go, labelGPUNodes).
     assert labels(operator)["gpu-1"][operands.PRESENT] == "true"

@@ -1,4 +1,4 @@
-"""Helm release records of a killed run, on a real API server."""
+"""Helm release records that a killed run has left, on a real API server."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def api(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 
 
 def record(cluster: Running, revision: int, status: str, *finalizers: str) -> str:
-    """Create a release record as Helm does; return the path of its Secret."""
+    """Create a release record as Helm does; return the API path of its Secret."""
     name = f"sh.helm.release.v1.{NAME}.v{revision}"
     release = {
         "name": NAME,
@@ -66,7 +66,7 @@ def record(cluster: Running, revision: int, status: str, *finalizers: str) -> st
 
 
 def statuses(cluster: Running) -> list[tuple[str, str]]:
-    """Return the status of each record: the Secret's label and the field in the record."""
+    """Return the two statuses of each release record: in the Secret's label and in the record."""
     items = sorted(cluster.items(SECRETS), key=lambda item: str(item["metadata"]["name"]))
     return [
         (item["metadata"]["labels"]["status"], decode_release(item)["info"]["status"])
@@ -75,13 +75,13 @@ def statuses(cluster: Running) -> list[tuple[str, str]]:
 
 
 def unended(status: str) -> Finding:
-    """Return the findings for a release whose second revision has that status."""
+    """Return the finding about a release whose second revision did not end and has this status."""
     release = f"release default/{NAME}"
     return found(f"due: object {release}: revision 2 is {status}: it did not end")
 
 
 def inspected() -> Findings:
-    """Return the inspection's findings about the release."""
+    """Return what the inspection finds about the release."""
 
     async def ask() -> Findings:
         async with connect(CONTEXT) as client:
@@ -101,7 +101,7 @@ def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status:
     assert removed == [f"{status} of release default/{NAME}"]
     assert statuses(api) == [("deployed", "deployed"), ("failed", "failed")]
     assert asyncio.run(clear.upgrade(CONTEXT, INPUTS)) == []
-    # A failed upgrade remains due, so the next run upgrades again.
+    # The next run must upgrade again, so the failed upgrade is still reported as due.
     assert inspected() == (unended("failed"),)
 
 

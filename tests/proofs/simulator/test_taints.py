@@ -16,7 +16,7 @@ KEY, EFFECT = "example.com/team", "PreferNoSchedule"
 
 
 def tainted(cluster: Running, value: str) -> list[Json]:
-    """Declare a taint with this value; return the taints with the same key on a node."""
+    """Declare a taint with this value; return the node's taints with the same key afterwards."""
     taints = [{"key": KEY, "value": value, "effect": EFFECT}]
     declared = given("device-plugin", {"taints": taints})
     document = resolve(declared, "test").scheduling.pools[0]

@@ -1,10 +1,11 @@
-"""The program `validation` on the embedded cluster: proves each GPU, disturbs no workload."""
+"""The program `validation` on the embedded cluster: it tests each GPU and disturbs no workload."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from components.validation.selection import ASKED
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
-from tests.proofs.simulator.validating import SPACES, Stack, given, serve
+from tests.proofs.simulator.validating import JOBS, SPACES, Stack, given, serve
 from tests.resolved import platform_of
 
 
@@ -30,7 +31,7 @@ def test_each_gpu_runs_a_kernel_and_is_named_by_its_uuid(stack: Stack) -> None:
         assert (output["computed"], output["simulated"], output["deferred"]) == (0, 8, 0)
         assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
         assert output["since"]
-    assert stack.pods() == []
+    until(stack.leftovers, lambda left: left == [])
     assert stack.finding() is None
 
 
@@ -41,7 +42,7 @@ def test_only_what_changed_is_validated_again_and_what_is_asked_for(
     before = {name: stack.record(name) for name in ("gpu-1", "gpu-2", "gpu-3")}
     stack.run()
     assert before == {name: stack.record(name) for name in before}
-    time.sleep(1)  # Records have a resolution of one second.
+    time.sleep(1)  # Times in validation records have a resolution of one second.
     stack.document = replace(stack.document, own={"gpu-2": {"driver.version": "580"}})
     assert stack.finding() == "change: node gpu-2: driver.version any → 580"
     stack.run()
@@ -60,14 +61,16 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
     assert f"node gpu-2: found {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
     assert "system not yet initialized" in str(caught.value)
     assert len(stack.record("gpu-1")["devices"]) == 8
-    assert stack.pods() == ["validate-gpu-2"]  # The failed pod is kept for diagnosis.
+    # The failed Job and its pod are kept for diagnosis.
+    kept = until(stack.leftovers, lambda left: len(left) == 2)
+    assert [name.startswith("validate-gpu-2") for name in kept] == [True, True]
     assert stack.finding() == "due: node gpu-2: not validated"
     set_fault(CLUSTER, "gpu-2")
     assert stack.run()["gpu-2"]["simulated"] == 8
 
 
 def test_a_plugin_that_gives_one_gpu_twice_is_named(stack: Stack) -> None:
-    # The plugin advertises the declared number of GPUs, but each of four GPUs twice.
+    # The device plugin advertises the declared number of GPUs, but each of only four GPUs twice.
     stack.cluster.share_plugin("0,1,2,3", 2)
     for node in ("gpu-1", "gpu-2", "gpu-3"):
         stack.cluster.wait_gpus(node, "8", "8")
@@ -83,7 +86,8 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
     held = stack.cluster.hold("train", "gpu-3", 3)
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (5, 3)
-    assert stack.finding() is None  # No finding is due as long as the same pod uses the GPUs.
+    # As long as the same pod uses the GPUs, the inspection reports no due validation.
+    assert stack.finding() is None
     holder = "default/train (Running, holds 3)"
     assert output["held"] == stack.record("gpu-3")["held"] == holder
     assert stack.deferrals() == {"gpu-3": f"3 GPUs not validated: held by {holder}"}
@@ -122,26 +126,64 @@ def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None
         stack.run(busy="wait", timeout_seconds=3)
 
 
-def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) -> None:
+def meanwhile(stack: Stack, act: Callable[[], object], **changes: Any) -> dict[str, Json]:
+    """Validate the pool, act once the validation pod of gpu-1 runs, and return the output."""
     set_fault(CLUSTER, "gpu-1", "slow=20")
 
     async def both() -> dict[str, Json]:
-        running = asyncio.create_task(validation.validate(stack.document))
-        path = f"{SPACES}/{NAMESPACE}/pods"
-        async with asyncio.timeout(20):
-            while True:
-                items = await asyncio.to_thread(stack.cluster.items, path)
-                phases = {i["metadata"]["name"]: i["status"].get("phase") for i in items}
-                if phases.get("validate-gpu-1") == "Running":
-                    break
-                await asyncio.sleep(0.1)
-        await asyncio.to_thread(stack.cluster.hold, "train", "gpu-1", 8)
+        document = replace(stack.document, **changes)
+        running = asyncio.create_task(validation.validate(document))
+        await asyncio.to_thread(stack.running_pod, "gpu-1")
+        await asyncio.to_thread(act)
         result = await running
         return {node["name"]: node for node in result["nodes"]}
 
-    outcome = asyncio.run(both())
+    return asyncio.run(both())
+
+
+def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) -> None:
+    outcome = meanwhile(stack, lambda: stack.cluster.hold("train", "gpu-1", 8))
     assert (outcome["gpu-1"]["simulated"], outcome["gpu-1"]["deferred"]) == (0, 8)
     assert outcome["gpu-2"]["simulated"] == 8
+
+
+@pytest.mark.promise("A validation pod that is evicted runs again; its node does not fail.")
+def test_an_evicted_pod_is_not_a_failure_of_its_node(stack: Stack) -> None:
+    def evict() -> None:
+        pod = stack.running_pod("gpu-1")["metadata"]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["name"]}}
+        path = f"{SPACES}/{NAMESPACE}/pods/{pod['name']}/eviction"
+        stack.cluster.request("POST", path, body)
+        set_fault(CLUSTER, "gpu-1")
+
+    assert meanwhile(stack, evict)["gpu-1"]["simulated"] == 8
+
+
+@pytest.mark.promise("The validation of a run that was killed ends and is deleted by itself.")
+def test_the_jobs_of_a_killed_run_end_and_go_without_another_run(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-1", "slow=600")
+    killed = stack.killed_while_running("gpu-1")
+    (job,) = [each for each in stack.jobs() if each["metadata"]["name"] == "validate-gpu-1"]
+    assert killed < 0
+    assert job["spec"]["ttlSecondsAfterFinished"] > 0
+    # Only the times are shortened; kube-controller-manager does the rest.
+    path = f"{JOBS}/validate-gpu-1"
+    stack.cluster.request("PATCH", path, {"spec": {"ttlSecondsAfterFinished": 1}})
+    stack.cluster.request("PATCH", path, {"spec": {"activeDeadlineSeconds": 1}})
+    until(
+        lambda: [name for name in stack.leftovers() if name.startswith("validate-gpu-1")],
+        lambda left: left == [],
+    )
+
+
+def test_a_validation_job_goes_with_its_node(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-1", "slow=600")
+    stack.killed_while_running("gpu-1")
+    stack.cluster.request("DELETE", "/api/v1/nodes/gpu-1")
+    until(
+        lambda: [each["metadata"]["name"] for each in stack.jobs()],
+        lambda names: "validate-gpu-1" not in names,
+    )
 
 
 def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> None:
@@ -150,15 +192,22 @@ def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> No
         stack.run(timeout_seconds=5)
 
 
-def test_a_refused_pod_says_by_whom(stack: Stack) -> None:
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        ("pods", r"its validation pod was refused: .*exceeded quota: none"),
+        ("count/jobs.batch", r"its validation Job was refused: .*exceeded quota: none"),
+    ],
+)
+def test_a_refused_pod_or_job_says_by_whom(stack: Stack, resource: str, said: str) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {resource: "0"}}}
     path = f"{SPACES}/{NAMESPACE}/resourcequotas"
     stack.cluster.request("POST", path, quota)
     until(
         lambda: stack.cluster.items(path)[0].get("status", {}),
         lambda status: bool(status.get("hard")),
     )
-    with pytest.raises(ClusterError, match=r"its validation pod was refused: .*exceeded quota"):
+    with pytest.raises(ClusterError, match=said):
         stack.run()
 
 
@@ -178,14 +227,14 @@ def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack
     set_fault(CLUSTER, "gpu-3", "kernel-fails=0")
     try:
         asyncio.run(node_scheduling.apply(document))
-        # The GPUs of gpu-1 already ran a kernel, so the node gets no start-up taint.
+        # A kernel has already run on the GPUs of gpu-1, so this node gets no start-up taint.
         assert stack.closed() == ["gpu-2", "gpu-3"]
         with pytest.raises(ClusterError, match=rf"node gpu-3: .*exit code 1.*{STARTUP_TAINT.key}"):
             stack.run()
         assert stack.closed() == ["gpu-3"]
         assert stack.record("gpu-1")["missing"] == 1
         asyncio.run(node_scheduling.apply(document))
-        # A node whose start-up taint was removed once never gets the taint again.
+        # A node gets the start-up taint only once, so the taint isn't added after its removal.
         assert stack.closed() == ["gpu-3"]
         set_fault(CLUSTER, "gpu-3")
         stack.run()
@@ -298,7 +347,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
     request, once = Client.request, []
 
     async def between(client: Client, method: str, url: str, **options: Any) -> Any:
-        """Run the new pool's Command between the read and the write of the old pool's Command."""
+        """Run the new pool's Command between a read and a write by the old pool's Command."""
         if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
             once.append(url)
             await validation.validate(coming)
@@ -315,7 +364,7 @@ def test_a_renamed_pool_takes_over_the_records_of_its_nodes(stack: Stack) -> Non
     stack.run()
     before = stack.record("gpu-2")
     stack.run(pool="b100", manager="b100")
-    # Pulumi deletes the old pool's Command after it has created the new one.
+    # Pulumi deletes the Command of the old pool only after it has created that of the new pool.
     asyncio.run(validation.forget(stack.document))
     stack.document = replace(stack.document, pool="b100", manager="b100")
     assert stack.record("gpu-2") == {**before, "manager": "b100"}

@@ -67,9 +67,9 @@ def test_figures_are_kept_the_slowest_first_and_run_only_where_asked(
     ]
     assert "7 GPUs free; wanted: 8; default/train (Running, holds 1)" in first[2]["skipped"]
     assert all(each["simulated"] for each in first if not each["skipped"])
-    assert ready.pods() == []
+    assert ready.leftovers() == []
 
-    # Results that a run doesn't measure again are kept.
+    # Results are kept for nodes and tests that a run doesn't measure again.
     monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps({"tests": first}))
     monkeypatch.setenv(ASKED, "gpu-1")
     set_fault(CLUSTER, "gpu-1", "figure=351")
@@ -93,7 +93,7 @@ def test_a_figure_below_the_minimum_names_node_figure_and_minimum(
     assert lines[0].startswith("test all-reduce on node gpu-3: found exit code 1; its last line: ")
     assert lines[1].startswith("test all-reduce on node gpu-2: found 349, below 350; wanted: ")
     assert "found 2 of 3 failed, the slowest first" in lines[2]
-    assert ready.pods() == []
+    assert ready.leftovers() == []
     # A failed user-defined test doesn't affect the validation of GPUs.
     set_fault(CLUSTER, "gpu-2")
     set_fault(CLUSTER, "gpu-3")

@@ -1,9 +1,11 @@
-"""Helpers for a pool's validation on the embedded cluster and for fake GPU platforms."""
+"""Helpers for validating a pool on the embedded cluster, and for imitating GPU platforms."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,17 +19,19 @@ from components.loading.loader import load
 from components.nodes.inspect import pool_members
 from components.nodes.record import RECORD
 from components.nodes.startup_taint import has_startup_taint
+from components.requests import write
 from components.settings.cluster import Cluster
 from components.validation import validation
-from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
+from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared, until
 
 T = TypeVar("T")
 SPACES = "/api/v1/namespaces"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 class Stack:
-    """Runs a pool's validation in the same way as the stack's Command."""
+    """Runs the validation of a pool in the same way as the stack's Command."""
 
     def __init__(self, cluster: Running) -> None:
         self.cluster = cluster
@@ -38,16 +42,19 @@ class Stack:
         return replace(pool, **{"timeout_seconds": 30, **changes})
 
     def run(self, **changes: Any) -> dict[str, Json]:
-        """Validate the pool; return the program's output for each node."""
+        """Validate the pool; return the validation program's output by node."""
         result = asyncio.run(validation.validate(replace(self.document, **changes)))
         return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
-        """Return the validation findings of an inspection as text, or None."""
+        """Return what an inspection reports about validation, as text, or None."""
         return "; ".join(lines(self._inspected(validation_difference).findings)) or None
 
     def deferrals(self) -> dict[str, str]:
-        """Map each node with deferred GPUs to a text that names the pods that use them."""
+        """Return a text about each node with deferred GPUs.
+
+        The text names the pods that use the GPUs.
+        """
         return self._inspected(deferrals)
 
     def _inspected(self, inspect: Callable[..., Awaitable[T]]) -> T:
@@ -65,17 +72,50 @@ class Stack:
         return kept
 
     def closed(self) -> list[str]:
-        """Return the names of the nodes with the start-up taint, which awaits validation."""
+        """Return the names of the nodes with the start-up taint, which a validation removes."""
         nodes = self.cluster.items("/api/v1/nodes")
         return sorted(node["metadata"]["name"] for node in nodes if has_startup_taint(node))
 
-    def pods(self) -> list[str]:
-        items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
+    def jobs(self) -> list[Json]:
+        return self.cluster.items(JOBS)
+
+    def leftovers(self) -> list[str]:
+        """Return the names of the Jobs and pods in the namespace of the validation."""
+        items = [*self.jobs(), *self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")]
         return sorted(item["metadata"]["name"] for item in items)
+
+    def running_pod(self, node: str) -> Json:
+        """Wait until a node's validation pod runs, and return the pod."""
+        selector = f"batch.kubernetes.io/job-name=validate-{node}"
+        return until(
+            lambda: [
+                pod
+                for pod in self.cluster.items(f"{SPACES}/{NAMESPACE}/pods", labelSelector=selector)
+                if pod["status"].get("phase") == "Running"
+            ],
+            lambda pods: len(pods) == 1,
+        )[0]
+
+    def killed_while_running(self, node: str) -> int:
+        """Validate in another process, kill it once a node's pod runs; return its exit status."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "components.validation.validation", "validate"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdin
+        process.stdin.write(write(self.document))
+        process.stdin.close()
+        try:
+            self.running_pod(node)
+        finally:
+            process.kill()
+        return process.wait()
 
 
 def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
-    """Return a configuration with another platform for the same nodes."""
+    """Return a configuration of the same nodes with another platform."""
     pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
     context = {"context": f"gpu-cluster-{CLUSTER}"}
     document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
@@ -83,7 +123,7 @@ def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
 
 
 def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
-    """Create a DaemonSet whose pods make the simulator advertise a platform's GPUs."""
+    """Create a DaemonSet whose pods make the simulator advertise the GPUs of a platform."""
     containers = [{"name": "server", "image": "x"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
     body = {

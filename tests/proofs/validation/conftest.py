@@ -1,4 +1,4 @@
-"""Fixture with a project whose API server writes an audit log; prints the summary line."""
+"""Fixture with a project whose API server writes an audit log, and the tests' summary line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture
 def outcome(record_property: Callable[[str, object], None]) -> Callable[[str, str, bool], None]:
-    """Return a function that checks a result and records it for the summary line."""
+    """Return a function that checks a validation result and records it for the summary line."""
 
     def keep(way: str, name: str, holds: bool) -> None:
         record_property(OUTCOME, f"{way}|{name}|{holds}")
@@ -45,7 +45,7 @@ def outcome(record_property: Callable[[str, object], None]) -> Callable[[str, st
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect the numbers that tests have recorded."""
+    """Collect the numbers that tests have recorded for the summary line."""
     if report.when != "call":
         return
     for key, value in report.user_properties:

@@ -1,4 +1,4 @@
-"""Reads the program's requests to the API server from the audit log."""
+"""Read the program's requests to the API server from the audit log."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ AGENT = "gpu-cluster/"
 
 
 @contextmanager
-def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
-    """Yield a list of the program's requests about pods, which is filled at the context's end."""
+def about_validations(stack: str) -> Iterator[list[tuple[str, str]]]:
+    """Yield a list that is filled at the context's end: requests about Jobs and pods."""
     log = ControlPlane(stack).audit_log
     begin, found = log.stat().st_size, []
     yield found
@@ -26,5 +26,5 @@ def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
         (event["verb"], event["requestURI"])
         for event in events
         if event.get("userAgent", "").startswith(AGENT)
-        and (event.get("objectRef") or {}).get("resource") == "pods"
+        and (event.get("objectRef") or {}).get("resource") in ("jobs", "pods")
     ]

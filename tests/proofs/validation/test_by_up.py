@@ -1,4 +1,4 @@
-"""User-defined validation tests and maintenance, by the commands that a user runs."""
+"""User-defined validation tests and nodes in maintenance, tested by a user's commands."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ import pytest
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.validation import ways
 from tests.proofs.validation.conftest import ADDED
-from tests.proofs.validation.requests import about_pods
+from tests.proofs.validation.requests import about_validations
 
 pytestmark = pytest.mark.full
 
 NODES, GPUS = 500, 8
-NAMESPACE = "/namespaces/gpu-validation/pods"
+JOBS = "/namespaces/gpu-validation/jobs"
 
 
 def test_a_node_that_is_added_to_five_hundred_is_the_only_one_validated(
@@ -28,11 +28,11 @@ def test_a_node_that_is_added_to_five_hundred_is_the_only_one_validated(
     declare(NODES)
     assert figures(project.up())[:2] == (NODES * GPUS, NODES * GPUS)
     declare(NODES + 1)
-    with about_pods(project.stack) as asked:
+    with about_validations(project.stack) as asked:
         assert figures(project.up())[:2] == ((NODES + 1) * GPUS, (NODES + 1) * GPUS)
-    made = [path for verb, path in asked if verb == "create" and NAMESPACE in path]
-    logs = {path.split("/")[-2] for _, path in asked if "/log?" in path}
-    with about_pods(project.stack) as none:
+    made = [path for verb, path in asked if verb == "create" and JOBS in path]
+    logs = {path.split("/")[-2].rpartition("-")[0] for _, path in asked if "/log?" in path}
+    with about_validations(project.stack) as none:
         assert figures(project.up())[2] == 0
     record_property(ADDED, f"{len(made)} of {NODES} nodes validated after adding one")
     assert len(made) == 1

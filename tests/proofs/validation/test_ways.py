@@ -1,6 +1,7 @@
-"""Eight results of the validation for each way of advertising GPUs, by `up` and the program.
+"""Validation for each way of advertising GPUs, with eight results per way.
 
-In one run, one node has a fault, one is busy and one is idle. The next run validates all of them.
+The validation is run by `up` and by the validation program. In one run, one node has a fault, one
+is busy and one is idle. The next run validates all nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.validation import ways
 from tests.proofs.validation.conftest import TOUCHED
-from tests.proofs.validation.requests import about_pods
+from tests.proofs.validation.requests import about_validations
 from tests.proofs.validation.ways import Way
 
 pytestmark = pytest.mark.full
@@ -37,7 +38,7 @@ TEMPLATES = "namespaces/default/resourceclaimtemplates"
 
 
 def run(project: Project) -> tuple[dict[str, Json], str]:
-    """Validate each pool with the program; return its output by node, and the error messages."""
+    """Validate each pool with the validation program; return output by node, and error messages."""
     cluster = load(project.read())
     nodes: dict[str, Json] = {}
     errors = []
@@ -76,7 +77,7 @@ def held(project: Project, way: Way) -> Json:
 
 
 def freed(project: Project, way: Way) -> None:
-    """Delete the pod that uses GPUs, and its claim."""
+    """Delete the pod that uses GPUs, and its ResourceClaim."""
     project.request("DELETE", "namespaces/default/pods/train")
     if not way.holds:
         project.request("DELETE", f"{TEMPLATES}/train", base="/apis/resource.k8s.io")
@@ -96,7 +97,7 @@ def freed(project: Project, way: Way) -> None:
 
 
 def divide(project: Project, way: Way) -> None:
-    """Partition the nodes' GPUs into the way's MIG devices."""
+    """Partition the GPUs of the nodes into the MIG devices of a way."""
     profiles = ",".join(f"{name}={count}" for name, count in ways.MIG.items())
     value = profiles if way.divided else None
     for node in (FAILS, BUSY, IDLE):
@@ -128,10 +129,10 @@ def test_a_way_to_offer_gpus_is_validated_gpu_by_gpu(
     outcome(name, "each GPU by its UUID", {n: set(d) for n, d in devices.items()} == wanted)
     outcome(name, "as many as declared", first[:2] == (total, total))
 
-    with about_pods(project.stack) as asked:
+    with about_validations(project.stack) as asked:
         again = figures(project.up())
     outcome(name, "a second run changes nothing", again == (total, total, 0))
-    outcome(name, "and reads no pod", asked == [])
+    outcome(name, "and reads no Job and no pod", asked == [])
 
     pod = held(project, way)
     project.fault(FAILS, "kernel-fails=0")

@@ -1,4 +1,4 @@
-"""The nine ways in which nodes advertise GPUs, and pods that use some of the GPUs."""
+"""Nine ways in which nodes advertise GPUs, each with a pod that uses some of the GPUs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True)
 class Way:
-    """One way of advertising GPUs.
+    """One way in which nodes advertise GPUs.
 
     Attributes:
         sections: Sections of the configuration.
         pool: Settings of the pool.
-        holds: GPU resources that the workload's pod requests; empty if it uses a claim.
+        holds: GPU resources that the workload's pod requests; empty if the pod uses a
+            ResourceClaim.
         held: Number of devices that the workload's pod uses.
         divided: Whether the nodes' GPUs are partitioned into MIG devices.
     """
@@ -37,7 +38,8 @@ def _shared(kind: str, replicas: int) -> Json:
 
 WAYS = {
     "exclusive": Way({"platform": "device-plugin"}, {GPU: "2"}),
-    # A GPU with one used replica still advertises free ones, so the pod uses a replica of each GPU.
+    # With time-slicing, a GPU with one used replica still advertises other replicas. So the pod
+    # uses a replica of each GPU.
     "time-slicing": Way(_shared("timeSlicing", 4), {GPU: "32"}, held=8),
     "MPS": Way(_shared("mps", 2), {GPU: "16"}, held=8),
     "excluded devices": Way(
@@ -64,7 +66,7 @@ WAYS = {
 
 
 def declared(stack: str, way: Way) -> Json:
-    """Return the configuration of a way."""
+    """Return the stack configuration of a way of advertising GPUs."""
     return {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{stack}"},
@@ -75,7 +77,7 @@ def declared(stack: str, way: Way) -> Json:
 
 
 def holder(way: Way, node: str) -> Json:
-    """Return a workload's pod that uses GPUs of a node."""
+    """Return a workload's pod that uses some GPUs of a node."""
     container: Json = {"name": "train", "image": "x", "resources": {"limits": way.holds}}
     spec: Json = {
         "nodeSelector": {"kubernetes.io/hostname": node},

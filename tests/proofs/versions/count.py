@@ -36,7 +36,8 @@ def _of(results: Results) -> str:
 def _borders(results: Results) -> str:
     borders: dict[str, bool] = {}
     for tests in results.values():
-        # Each version border has a test for each side and for each place that applies it.
+        # A version border of a security bulletin has a test for each side, and for each place in
+        # the code that applies the border.
         for test, passed in tests.items():
             border = test.rpartition("[")[2]
             borders[border] = borders.get(border, True) and passed
@@ -59,21 +60,21 @@ PHRASES: Mapping[str, Callable[[Results], str]] = MappingProxyType(
 """For each kind, the function that returns its part of the summary line, in this order."""
 
 
-@dataclass(eq=False)  # Pytest compares plugins by identity.
+@dataclass(eq=False)  # Pytest compares plugins by identity, so the class must not define equality.
 class Count:
-    """Pytest plugin that counts marked tests, including those in other pytest-xdist processes."""
+    """Pytest plugin that counts tests with the marker `versions`, in all test processes."""
 
     seen: dict[str, dict[str, dict[str, bool]]] = field(default_factory=dict)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Copy each test's marker into the properties of its report."""
+        """Copy each test's marker `versions` into the properties of its report."""
         for item in items:
             if marker := item.get_closest_marker(MARK):
                 kind, name = (*marker.args, item.nodeid)[:2]
                 item.user_properties.append((MARK, (kind, name)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record the result of a test and its fixtures; a skipped test counts as not passed."""
+        """Record the result of a test and its fixtures; a skipped test counts as failed."""
         for key, told in report.user_properties:
             if key == MARK:
                 kind, name, *outcome = told  # type: ignore[misc]
@@ -82,7 +83,7 @@ class Count:
                 tests[report.nodeid] = tests.get(report.nodeid, True) and passed
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print the summary line, if only version tests were selected."""
+        """Print the summary line if only tests of versions were selected."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and self.seen and config.getoption("markexpr") == MARK:
             phrases = [say(self.seen[kind]) for kind, say in PHRASES.items() if kind in self.seen]

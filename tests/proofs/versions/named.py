@@ -1,4 +1,4 @@
-"""Tests that the proof of a Kubernetes version runs in a process with that version."""
+"""Lists of the tests that must run in a process with a given Kubernetes version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary line of `make test-versions` counts passed tests only."""
+"""The summary line of `make test-versions` only counts tests that passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each supported Kubernetes version: deployed and removed with real control planes and kubelets.
+"""Each supported Kubernetes version: deploy and destroy with its real control plane and kubelet.
 
 Versions after their end of support run too, but don't count in the summary line of `make
 test-versions`.

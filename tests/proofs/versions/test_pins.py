@@ -1,4 +1,4 @@
-"""The pinned Kubernetes versions compared with their ends of support."""
+"""Tests that compare the pinned Kubernetes versions with their ends of support."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from components.settings.support import ended
 from lab.real import parts
-from policies.charts import KUBE_VERSION
+from policies.facts.kubernetes import KUBE_VERSION
 from tests.proofs.versions.count import ROOT
 from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
 from toolchain.pins import KUBERNETES_MODULES
@@ -19,7 +19,7 @@ READ = date(2026, 11, 26)
 
 
 def supported(today: date) -> list[str]:
-    """Return the pinned versions that still get fixes, oldest first."""
+    """Return the pinned Kubernetes versions that still get fixes, oldest first."""
     alive = (each for each in KUBERNETES_MODULES if not ended("kubernetes", each, today))
     return sorted(alive, key=numbers)
 

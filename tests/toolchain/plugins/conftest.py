@@ -99,7 +99,7 @@ Subsystem sftp internal-sftp
 
 @pytest.fixture
 def plugin() -> Iterator[Plugin]:
-    """Start a new plugin process for each test."""
+    """Yield a new process of the command plugin for each test."""
     started = Plugin()
     yield started
     started.close()

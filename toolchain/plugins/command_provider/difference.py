@@ -1,4 +1,4 @@
-"""Comparison of the old and the new inputs of a resource."""
+"""Compare the old and the new inputs of a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log messages to the Pulumi engine."""
+"""Send log messages to the Pulumi engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BATCH = 32768
 
 
 class EngineLog:
-    """Client of the engine's `Log` service; without an address, messages are dropped."""
+    """Client of the Pulumi engine's `Log` service; without an address, it drops messages."""
 
     def __init__(self, address: str) -> None:
         """Connect to the engine at an address such as ``127.0.0.1:40000``."""
@@ -43,7 +43,7 @@ class EngineLog:
 
 
 class ResourceLog:
-    """Messages about one resource, sent to the engine in order by one task.
+    """Log of one resource: one task sends its messages to the engine in order.
 
     Lines of output are status messages, as in the official plugin: they are shown while the
     operation runs and not repeated at the end.

@@ -1,4 +1,4 @@
-"""The inputs of each resource type, with their defaults and checks.
+"""Inputs of each resource type, with their defaults and checks.
 
 Source of names, types and defaults: schema.json of pulumi-command 1.2.1
 (provider/cmd/pulumi-resource-command).

@@ -1,4 +1,4 @@
-"""Execution of a command on this machine."""
+"""Run a command on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of each resource type: create, update and delete."""
+"""Run the operations of each resource type: create, update and delete."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def _run_local(job: Job, command: str, output: Output) -> tuple[str, str]:
 
 
 async def _run_remote(job: Job, command: str, output: Output) -> tuple[str, str]:
-    # AsyncSSH is imported only when it is needed, because the import is slow.
+    # Import AsyncSSH only for remote commands, because the import is slow.
     from . import connection, remote_command
 
     parameters = job.get("connection")

@@ -1,4 +1,4 @@
-"""Execution of a command on a remote host."""
+"""Run a command on a remote host over SSH."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class _Channel(SSHClientChannel):  # type: ignore[type-arg]
         if request == b"env":
             waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             self._request_waiters.append(waiter)
-            # The first argument of an env request is an SSH string: 4 bytes of length, then the
-            # name.
+            # The first argument of SSH's `env` request is a string: 4 bytes with its length, then
+            # the name of the variable.
             self._asked.append((args[0][4:].decode(), waiter))
             want_reply = True
         super()._send_request(request, *args, want_reply=want_reply)

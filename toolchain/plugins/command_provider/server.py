@@ -1,4 +1,4 @@
-"""The gRPC server of the command plugin: one event loop, one task for each operation."""
+"""gRPC server of the command plugin, with one event loop and one task per operation."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:
-        """Return that the provider's configuration never changes."""
+        """Report no change, because the provider's configuration is always empty."""
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     async def Configure(self, request: Any, context: Any) -> Any:
@@ -141,7 +141,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Create(self, request: Any, context: Any) -> Any:
-        """Run the command for `create`; in a preview return unknown outputs."""
+        """Run the resource's `create` command; in a preview return unknown outputs."""
         new = values.decode(request.properties)
         if request.preview:
             return provider_pb2.CreateResponse(properties=values.encode(new | _UNKNOWN_OUTPUTS))
@@ -152,7 +152,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Update(self, request: Any, context: Any) -> Any:
-        """Run the command for `update`; in a preview return unknown outputs."""
+        """Run the resource's `update` command; in a preview return unknown outputs."""
         new, old = values.decode(request.news), values.decode(request.olds)
         for name in request.ignoreChanges:
             if name in old:
@@ -163,7 +163,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.UpdateResponse(properties=values.encode(new | outputs))
 
     async def Delete(self, request: Any, context: Any) -> Any:
-        """Run the command for `delete`, if there is one."""
+        """Run the resource's `delete` command, if the resource has one."""
         old = values.decode(request.properties)
         if old.get("delete") is not None:
             await self._apply(request, context, old, old, "delete")

@@ -34,7 +34,7 @@ def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
 
 
 def is_secret(value: Any) -> bool:
-    """Return whether a value is marked secret."""
+    """Return True if a value is marked as secret."""
     return isinstance(value, dict) and value.get(SIGNATURE) == SECRET
 
 
@@ -55,7 +55,7 @@ def reveal(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """Return whether a value contains a value that is not known yet, at any depth."""
+    """Return True if a value contains, at any depth, a value that is not known yet."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Selection of the Python interpreter for a Pulumi project."""
+"""Select the Python interpreter for a Pulumi project."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def find(info: Any) -> str:
 
 
 def is_own(python: str) -> bool:
-    """Return whether an interpreter belongs to the environment of this process."""
+    """Check that an interpreter belongs to the virtual environment of this process."""
     prefix = Path(python).parent.parent
     try:
         return prefix.samefile(sys.prefix)

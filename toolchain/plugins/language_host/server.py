@@ -1,4 +1,4 @@
-"""The gRPC server of the language host."""
+"""gRPC server of the project's own language host for Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
-        """Return the version of the Pulumi SDK as the host's version."""
+        """Return the version of the installed Pulumi SDK, as the language host's version."""
         return plugin_pb2.PluginInfo(version=_sdk_version())
 
     def GetRequiredPackages(self, request: Any, context: Any) -> Any:
@@ -69,7 +69,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RuntimeOptionsResponse()
 
     def About(self, request: Any, context: Any) -> Any:
-        """Return the path and version of the program's interpreter."""
+        """Return path and version of the Python interpreter for the program."""
         python = _interpreter(request.info, context)
         return language_pb2.AboutResponse(
             executable=python, version=dependencies.python_version(python)

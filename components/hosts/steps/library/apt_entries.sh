@@ -33,7 +33,18 @@ find_entries() {
         printf '%s\n' "$file" >>"$scratch/entries"
         cat -- "$scratch/addresses" >>"$scratch/offered"
     done
+    apt_loads "$4"
     options_of_entries "$1" "$2"
+}
+
+# apt_loads OURS: fails if apt refuses the host's own sources, such as a broken line of another
+# repository, or one repository with two keyrings. With our file among them, its own checks decide.
+apt_loads() {
+    [ ! -e "$scratch/apt-loads" ] && [ ! -e "$root$1" ] && [ -d "$root/etc/apt" ] || return 0
+    bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$root/etc/apt/sources.list" \
+        -o "Dir::Etc::sourceparts=$root/etc/apt/sources.list.d" ||
+        fail "apt can't read its sources: $(log_end); wanted sources that load; mend the file that apt names"
+    : >"$scratch/apt-loads"
 }
 
 # apt_addresses FILE RESULT: writes the addresses that apt reads because of a file with sources.

@@ -208,10 +208,11 @@ make_texts() {
 }
 
 # trial NAME DROPIN: writes containerd's view of the desired root file, with imports of the drop-ins
-# in $scratch/conf.d instead of the host's, and of DROPIN instead of the nvidia drop-in.
+# in $scratch/conf.d instead of the host's, and of DROPIN instead of the nvidia drop-in. A root file
+# that imports itself, as operators leave it, imports the trial.
 trial() {
     top_level "$scratch/drafts$config" "$scratch/trial.toml" "${config%/*}" '' \
-        "$dropins/*.toml=$scratch/conf.d/*.toml" "$dropin=$2"
+        "$dropins/*.toml=$scratch/conf.d/*.toml" "$dropin=$2" "$config=$scratch/trial.toml"
     dump "$scratch/trial.toml" "$scratch/$1"
 }
 

@@ -110,8 +110,6 @@ driver_packages() {
     done
     away='' erasing=''
     have nvidia-modprobe || install_packages "nvidia-modprobe${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
-    # shellcheck disable=SC2086 # a list of words, split on purpose
-    [ "$GC_DRIVER_HOLD" = false ] || hold_packages $meta
     # Debian's dkms recommends linux-headers-amd64, which is installed after the pinned kernel's
     # step.
     if [ "$manager" = apt ] && [ "${GC_KERNEL_HOLD-}" = true ]; then
@@ -119,6 +117,19 @@ driver_packages() {
         # shellcheck disable=SC2046 # a list of words, split on purpose
         hold_packages $(newest_kernels)
     fi
+}
+
+# Holds all that must have the driver's version: its packages, and fabric manager, IMEX and libraries
+# beside them. With the metapackage alone held, dnf refuses each upgrade of the system from the next
+# release on (best=True, dnf.conf(5)), or moves fabric manager away from the driver (--nobest).
+hold_driver() {
+    [ "$GC_DRIVER_HOLD" != false ] || return 0
+    list_installed "$scratch/installed"
+    release=$(awk -v name="${meta%% *}" '$1 == name { sub(/-[^-]*$/, "", $2); print $2; exit }' "$scratch/installed")
+    # shellcheck disable=SC2046,SC2086 # lists of words, split on purpose
+    hold_packages $meta $(awk -v meta=" $meta " -v release="${release:-none}" '
+        !index(meta, " " $1 " ") && $1 ~ /nvidia|^cuda-drivers|^libcuda1$|^libnvsdm/ && index($2, release) == 1 &&
+            substr($2, length(release) + 1, 1) ~ /[-+~_]/ { print $1 }' "$scratch/installed")
 }
 
 # Replaces an earlier driver: `away` is removed in the transaction that installs the new driver.

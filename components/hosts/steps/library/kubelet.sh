@@ -23,6 +23,19 @@ kubelet_setting() {
         fi
         awk -v name="$1" '
             { sub(/\r$/, "") }
+            # Flow style (YAML 1.2, 7.4): all settings on one line.
+            !block && /^[ \t]*\{/ {
+                sub(/^[ \t]*\{/, "")
+                while (match($0, /\{[^{}]*\}|\[[^][]*\]/)) $0 = substr($0, 1, RSTART - 1) substr($0, RSTART + RLENGTH)
+                sub(/\}[ \t]*(#.*)?$/, "")
+                count = split($0, pair, /[ \t]*,[ \t]*/)
+                for (n = 1; n <= count; n++) {
+                    gsub(/["\047]|^[ \t]+/, "", pair[n])
+                    if (pair[n] ~ "^" name "[ \t]*:") { sub(/^[^:]*:[ \t]*/, "", pair[n]); print pair[n] }
+                }
+                next
+            }
+            /^[A-Za-z]/ { block = 1 }
             match($0, "^[\"\047]?" name "[\"\047]?[ \t]*:") {
                 value = substr($0, RLENGTH + 1)
                 sub(/^[ \t]+/, "", value)

@@ -25,9 +25,12 @@ require_system() {
     read_os_release
     case " $GC_SYSTEMS " in
         *" $os "*) ;;
-        *) problem "operating system '${os:-unknown}' (/etc/os-release)" "one of: $GC_SYSTEMS" \
+        *) problem "operating system '${os_name:-${os:-unknown}}' (/etc/os-release)" "one of: $GC_SYSTEMS" \
             "use a supported system, or add it to the list if you have tested it" ;;
     esac
+    [ ! -e "$root/run/ostree-booted" ] ||
+        problem "${os_name:-$os}, whose packages come in an image (rpm-ostree)" "packages by apt or dnf" \
+            "use a system whose packages can be installed one by one"
     case $os-${os_version%%.*} in
         centos-[1-7] | rhel-[1-7] | ol-[1-7] | amzn-2 | amzn-2018)
             problem "$os $os_version, which has yum and no dnf" "a system with apt or dnf" \
@@ -81,7 +84,7 @@ require_package_manager_idle() {
 # Sets `os` and `os_version` from os-release(5).
 # shellcheck disable=SC2034 # callers read these variables
 read_os_release() {
-    os='' os_version=''
+    os='' os_version='' os_name=''
     [ -r "$root/etc/os-release" ] || return 0
     while IFS='=' read -r its_name its_value; do
         its_value=${its_value#[\"\']}
@@ -89,6 +92,7 @@ read_os_release() {
         case $its_name in
             ID) os=$its_value ;;
             VERSION_ID) os_version=$its_value ;;
+            PRETTY_NAME) os_name=$its_value ;;
         esac
     done <"$root/etc/os-release"
 }

@@ -95,11 +95,26 @@ assignments() {
         }'
 }
 
-# file_variables FILE: prints the variables of a file for EnvironmentFile.
+# file_variables FILE: prints the variables of a file for EnvironmentFile. A value may go on in the
+# next line, after a backslash or in quotes, as in kubespray's kubelet.env.
 file_variables() {
-    sed -n 's/\r$//; s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)"\(.*\)"[[:space:]]*$/\1\2/p; t
+    awk '
+        { sub(/\r$/, "") }
+        text == "" && /^[ \t]*[#;]/ { next }
+        {
+            text = text $0
+            if (sub(/\\$/, "", text)) next
+            rest = text
+            gsub(/\\./, "", rest)
+            sub(/^[^=]*=[ \t]*/, "", rest)
+            quote = substr(rest, 1, 1)
+            if ((quote == "\"" || quote == "\047") && index(substr(rest, 2), quote) == 0) { text = text " "; next }
+            print text
+            text = ""
+        }
+        END { if (text != "") print text }' "$1" 2>/dev/null | sed -n 's/\r$//; s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)"\(.*\)"[[:space:]]*$/\1\2/p; t
         s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=\)'\''\(.*\)'\''[[:space:]]*$/\1\2/p; t
-        s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p' "$1" 2>/dev/null
+        s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p'
 }
 
 # flags LONG [SHORT]: prints each value of a flag among the words, one a line, whether it is joined

@@ -168,8 +168,19 @@ list_package() {
     fi
 }
 
+# found_package NAME [VERSION]: returns true if the package is installed, in that version if one is
+# declared.
 found_package() {
-    has_line "$listed" "$2 $1"
+    if [ -n "${2-}" ]; then
+        has_line "$listed" "$2 $1"
+        return
+    fi
+    case "$listed
+" in
+        *" $1
+"*) return 0 ;;
+    esac
+    return 1
 }
 
 # has_line LINES LINE: returns true if a text has the line, without starting a process, because the

@@ -14,6 +14,7 @@ from components.loading.loader import load
 from components.outputs import left_out
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
+from components.platforms.gpu_manager.platform import SHARE
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
@@ -62,7 +63,7 @@ CASES: dict[str, tuple[Cluster, tuple[Offer, ...]]] = {
         cluster("gpu-operator", pools=pool(mig={"1g.5gb": 7})),
         (Offer("nvidia.com/gpu", 56, 56),),
     ),
-    "cards": (cluster("gpu-manager"), (Offer("tencent.com/vcuda-core", 800, 8, 100),)),
+    "cards": (cluster("gpu-manager"), (Offer("tencent.com/vcuda-core", 800, 8, 100, SHARE),)),
     "named": (
         cluster(
             pools=pool(labels={LABEL: "sliced"}),

@@ -1,0 +1,323 @@
+"""Program of `make support-bundle`: what a helper needs to see of a stack, in one archive.
+
+It only reads, with the rights of a preview. A part that can't be read is left out, and the list of
+contents says why. Secrets are left out by the mark that the engine gives them, however they are
+spelled: `secure` in the stack file, the engine's signature in the state. Of pods and nodes only
+named fields are taken, so that no environment variable and no command gets into the archive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from commands import status, who
+from commands.environment import variables
+from commands.files import ROOT
+from commands.preview_state import PROVIDER_KEYS, pulumi
+from commands.reading import reading
+from commands.stack import Stack
+from commands.watched import apart, say
+from components.base import yaml_file
+from components.base.confidential import in_plain_text
+from components.base.model import Model
+from components.change.names import counted
+from components.desired.resolve import Desired, resolve
+from components.kubernetes.api import connect
+from policies.faults import ConfigError, FaultError, InputError
+from policies.printable import printable
+from toolchain import ToolchainError
+from toolchain.plugins.command_provider.values import is_secret
+
+Json = dict[str, Any]
+
+FILE = "support-{stack}.tar.gz"
+LARGEST = 8 * 1024 * 1024
+"""Maximum number of bytes of one part; a larger one is left out."""
+SECONDS = 60.0
+"""Time limit for all requests to the API server together."""
+LONGEST = 1000
+"""Maximum number of characters of an event's message and of a container's last message."""
+SECRET = "[secret]"  # noqa: S105
+"""Text in place of a secret."""
+OURS = "gpu-cluster/"
+"""Beginning of the annotations that this program writes."""
+FAULTS = (ConfigError, FaultError, InputError, OSError, ValueError, subprocess.SubprocessError)
+"""Errors of a part that can't be read."""
+
+
+class Entry(Model):
+    """A part of the archive.
+
+    Attributes:
+        name: Name of its file.
+        what: What it shows.
+        size: Number of bytes; 0 if it is left out.
+        left_out: Why it is left out. Empty: it is in the archive.
+    """
+
+    name: str
+    what: str
+    size: int = 0
+    left_out: str = ""
+
+
+class Contents(Model):
+    """The contents of an archive.
+
+    Attributes:
+        version: Version of the format.
+        command: Name of the command, as in the JSON output of all commands.
+        stack: Name of the stack.
+        file: Path of the archive. Empty: only listed, not written.
+        entries: The parts.
+    """
+
+    version: str = "v1"
+    command: str = "support-bundle"
+    stack: str
+    file: str = ""
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part to collect: name of its file, what it shows, and how its text is made."""
+
+    name: str
+    what: str
+    text: Callable[[], str]
+
+
+def stack_text(stack: Stack) -> str:
+    """Return the stack file with a placeholder for each secret.
+
+    Raises:
+        ConfigError: The file holds a secret in plain text, which has no mark.
+        InputError: The file can't be read as YAML.
+    """
+    document = yaml_file.read(stack.file).value
+    if not isinstance(document, dict):
+        raise ValueError("no mapping")
+    if faults := [*in_plain_text(document.get("config") or {})]:
+        raise ConfigError(faults, stack.file.name)
+    kept = {key: value for key, value in document.items() if key not in PROVIDER_KEYS}
+    return yaml_file.dump(_without_secure(kept))
+
+
+def _without_secure(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {"secure"}:
+            return SECRET
+        return {key: _without_secure(item) for key, item in value.items()}
+    return [_without_secure(item) for item in value] if isinstance(value, list) else value
+
+
+def without_marked(value: Any) -> Any:
+    """Return a part of the engine's state with a placeholder for each value marked secret."""
+    if is_secret(value):
+        return SECRET
+    if isinstance(value, dict):
+        return {key: without_marked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_marked(item) for item in value]
+    return value
+
+
+def state_text(stack: Stack) -> str:
+    """Return the engine's state without secrets, which it holds encrypted and marked."""
+    exported = pulumi(
+        ROOT, {**os.environ, **variables(stack)}, "stack", "export", "--stack", stack.name
+    )
+    state: Json = without_marked(json.loads(exported))
+    state.get("deployment", {}).pop("secrets_providers", None)
+    return _json(state)
+
+
+def versions_text() -> str:
+    """Return versions of this machine's software that a run depends on."""
+    return _json(
+        {"python": sys.version, "system": platform.platform(), "machine": platform.machine()}
+    )
+
+
+def node_of(node: Json) -> Json:
+    """Return the fields of a node that say how it is declared, tainted and equipped."""
+    meta, state = node["metadata"], node.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    return {
+        "name": meta["name"],
+        "labels": meta.get("labels") or {},
+        "annotations": {k: v for k, v in annotations.items() if k.startswith(OURS)},
+        "taints": (node.get("spec") or {}).get("taints") or [],
+        "unschedulable": bool((node.get("spec") or {}).get("unschedulable")),
+        **{key: state.get(key) for key in ("capacity", "allocatable", "conditions", "nodeInfo")},
+    }
+
+
+def pod_of(pod: Json) -> Json:
+    """Return the fields of a pod that say where it is and how its containers do."""
+    meta, state = pod["metadata"], pod.get("status") or {}
+    return {
+        "namespace": meta.get("namespace"),
+        "name": meta["name"],
+        "node": (pod.get("spec") or {}).get("nodeName"),
+        "phase": state.get("phase"),
+        "conditions": state.get("conditions"),
+        "containers": [
+            {
+                "name": each.get("name"),
+                "image": each.get("image"),
+                "restarts": each.get("restartCount"),
+                "state": _container_state(each.get("state")),
+                "last": _container_state(each.get("lastState")),
+            }
+            for kind in ("initContainerStatuses", "containerStatuses")
+            for each in state.get(kind) or []
+        ],
+    }
+
+
+def _container_state(state: Any) -> Json:
+    """Return a container's state with the reason and the exit code, without its output."""
+    kept = ("reason", "exitCode", "signal", "startedAt", "finishedAt")
+    return {
+        kind: {key: value for key, value in found.items() if key in kept}
+        for kind, found in (state or {}).items()
+        if isinstance(found, dict)
+    }
+
+
+def event_of(event: Json) -> Json:
+    """Return what an event says about which object."""
+    about = event.get("involvedObject") or {}
+    return {
+        "object": f"{about.get('kind')} {about.get('namespace')}/{about.get('name')}",
+        "type": event.get("type"),
+        "reason": event.get("reason"),
+        "message": printable(str(event.get("message") or ""), LONGEST),
+        "count": event.get("count"),
+        "last": event.get("lastTimestamp") or event.get("eventTime"),
+    }
+
+
+def _own(items: Sequence[Json], desired: Desired) -> Iterator[Json]:
+    """Yield the objects in namespaces of the stack; work of others is nobody's business."""
+    spaces = {space.name for space in desired.namespaces}
+    return (each for each in items if each["metadata"].get("namespace") in spaces)
+
+
+async def _listed(desired: Desired, kind: str) -> list[Json]:
+    async with asyncio.timeout(SECONDS), connect(desired.context) as client:
+        return list(await client.list(kind))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def parts(stack: Stack) -> tuple[Part, ...]:
+    """Return the parts of a stack's archive."""
+
+    def desired() -> Desired:
+        reading(stack)
+        return resolve(stack.cluster, stack.name)
+
+    def objects(kind: str, taken: Callable[[Json], Json], *, own: bool) -> str:
+        wanted = desired()
+        found = asyncio.run(_listed(wanted, kind))
+        return _json([taken(each) for each in (_own(found, wanted) if own else found)])
+
+    def holders() -> str:
+        reading(stack)
+        found = asyncio.run(asyncio.wait_for(who.observed(stack), SECONDS))
+        return found.model_dump_json(by_alias=True, indent=2) + "\n"
+
+    return (
+        Part("versions.json", "versions of this machine's software", versions_text),
+        Part("stack.yaml", "the stack file, without secrets", lambda: stack_text(stack)),
+        Part("state.json", "the engine's state, without secrets", lambda: state_text(stack)),
+        Part("status.json", "drift, due and faults", lambda: status.document_of(stack).write()),
+        Part("who.json", "which pods hold which GPUs", holders),
+        Part(
+            "nodes.json", "labels, taints, conditions", lambda: objects("nodes", node_of, own=False)
+        ),
+        Part("pods.json", "pods of the stack", lambda: objects("pods", pod_of, own=True)),
+        Part("events.json", "events of the stack", lambda: objects("events", event_of, own=True)),
+    )
+
+
+def collected(wanted: Sequence[Part]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield each part with its content; empty if the part is left out."""
+    for part in wanted:
+        entry = Entry(name=part.name, what=part.what)
+        try:
+            content = part.text().encode()
+        except (*FAULTS, ToolchainError, SystemExit) as error:
+            why = printable(str(error), LONGEST) or type(error).__name__
+            yield entry.model_copy(update={"left_out": why}), b""
+            continue
+        if len(content) > LARGEST:
+            why = f"{len(content)} bytes, at most {LARGEST}"
+            yield entry.model_copy(update={"left_out": why}), b""
+            continue
+        yield entry.model_copy(update={"size": len(content)}), content
+
+
+def archive(contents: Contents, files: Mapping[str, bytes]) -> bytes:
+    """Return the archive: first the list of contents, then the parts, without owners and times."""
+    listed = contents.model_dump_json(by_alias=True, indent=2) + "\n"
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        for name, content in {"contents.json": listed.encode(), **files}.items():
+            member = tarfile.TarInfo(f"support-{contents.stack}/{name}")
+            member.size, member.mode = len(content), 0o600
+            tar.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+def lines(contents: Contents) -> Iterator[str]:
+    """Yield one line per part, and what the whole is."""
+    for each in contents.entries:
+        size = f"left out: {each.left_out}" if each.left_out else f"{each.size} bytes"
+        yield f"{each.name}: {each.what}: {size}"
+    inside = counted(sum(not each.left_out for each in contents.entries), "part")
+    where = printable(contents.file) or "nothing written (LIST=1)"
+    yield f"support-bundle: {inside} of {len(contents.entries)}, {where}"
+
+
+def main() -> None:
+    """List what the archive holds, then write it, unless LIST=1 only asks for the list."""
+    stack = Stack.named()
+    path = Path(os.environ.get("BUNDLE") or FILE.format(stack=stack.name))
+    with apart() as output:
+        found = list(collected(parts(stack)))
+        only_list = os.environ.get("LIST") == "1"
+        contents = Contents(
+            stack=stack.name,
+            file="" if only_list else str(path),
+            entries=tuple(entry for entry, _ in found),
+        )
+        for line in lines(contents):
+            say(line)
+        if not only_list:
+            files = {entry.name: content for entry, content in found if not entry.left_out}
+            path.unlink(missing_ok=True)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(archive(contents, files))
+        if output:
+            output.write(contents.model_dump_json(by_alias=True, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Read inventories of Ansible, without Ansible: groups, hosts and their variables."""

@@ -1,0 +1,316 @@
+"""Groups, hosts and variables of an inventory; pure data and functions.
+
+The order in which variables override each other is Ansible's (docs.ansible.com, "Using variables",
+"Understanding variable precedence", steps 3 to 9).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from components.base.yaml_file import Tagged
+
+Variables = Mapping[str, Any]
+ALL = "all"
+_DEPTH = 20
+"""Maximum number of references that one template follows."""
+_RANGES = 8
+"""Maximum number of ranges in one name."""
+_REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A group of hosts.
+
+    Attributes:
+        hosts: Names of the hosts that the group lists itself, in order.
+        children: Names of the groups whose hosts belong to this group, too.
+        variables: Variables of the group in the inventory's file.
+    """
+
+    hosts: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    variables: Variables = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """An inventory, with the variables that lie in files next to it.
+
+    Attributes:
+        groups: Groups by name, in the order of the file.
+        hosts: Variables of each host in the inventory's file, by the host's name.
+        group_files: Variables of groups in files next to the inventory, by the group's name.
+        host_files: Variables of hosts in files next to the inventory, by the host's name.
+    """
+
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    hosts: Mapping[str, Variables] = field(default_factory=dict)
+    group_files: Mapping[str, Variables] = field(default_factory=dict)
+    host_files: Mapping[str, Variables] = field(default_factory=dict)
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """Return the hosts of a group and of the groups below it, each once, in order."""
+        if group == ALL:
+            return tuple(self.hosts)
+        found: dict[str, None] = {}
+        for name in self._below(group):
+            found |= dict.fromkeys(self.groups[name].hosts)
+        return tuple(found)
+
+    def _below(self, group: str) -> list[str]:
+        """Return a group and all groups below it; a group that contains itself is visited once."""
+        found: list[str] = []
+        waiting = [group]
+        while waiting:
+            name = waiting.pop()
+            if name in self.groups and name not in found:
+                found.append(name)
+                waiting += reversed(self.groups[name].children)
+        return found
+
+    def groups_of(self, host: str) -> tuple[str, ...]:
+        """Return the groups of a host, the outermost first; equal depths are sorted by name."""
+        groups = self._groups_of_hosts.get(host, ())
+        return tuple(sorted(groups, key=lambda name: (self._depths.get(name, 0), name)))
+
+    @cached_property
+    def _groups_of_hosts(self) -> Mapping[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for group in self.groups:
+            for host in self.members(group):
+                found.setdefault(host, set()).add(group)
+        return found
+
+    @cached_property
+    def _depths(self) -> Mapping[str, int]:
+        """Return the length of the longest way from `all` to each group."""
+        depths = dict.fromkeys(self.groups, 1)
+        depths[ALL] = 0
+        for _ in self.groups:
+            before = dict(depths)
+            for name, group in self.groups.items():
+                for child in group.children:
+                    # A group that contains itself would grow without end.
+                    depths[child] = min(
+                        max(depths.get(child, 1), depths[name] + 1), len(self.groups) + 1
+                    )
+            if depths == before:
+                break
+        return depths
+
+    def variables(self, host: str) -> Variables:
+        """Return the variables of a host after all overrides."""
+        inner = self.groups_of(host)
+        groups = [ALL, *(name for name in inner if name != ALL)]
+        merged: dict[str, Any] = {}
+        for name in groups:
+            merged |= self.groups[name].variables if name in self.groups else {}
+        for name in groups:
+            merged |= self.group_files.get(name, {})
+        return {**merged, **self.hosts.get(host, {}), **self.host_files.get(host, {})}
+
+
+class Builder:
+    """Groups and hosts that a reader has found so far."""
+
+    def __init__(self, limit: int) -> None:
+        """Create a builder without groups.
+
+        Args:
+            limit: Maximum number of hosts, and of groups.
+        """
+        self._limit = limit
+        self._hosts: dict[str, dict[str, Any]] = {}
+        self._members: dict[str, list[str]] = {}
+        self._children: dict[str, list[str]] = {}
+        self._variables: dict[str, dict[str, Any]] = {}
+
+    def group(self, name: str) -> None:
+        """Add a group, which may stay empty.
+
+        Raises:
+            ValueError: There are too many groups.
+        """
+        self._members.setdefault(name, [])
+        self._check(self._members, "groups")
+
+    def add(self, group: str, pattern: str, variables: Variables) -> None:
+        """Add the hosts of a name or range to a group, with variables.
+
+        Raises:
+            ValueError: The range is malformed, or there are too many hosts.
+        """
+        self.group(group)
+        for name in expanded(pattern, self._limit):
+            self.set(name, variables)
+            self._members[group].append(name)
+        self._check(self._hosts, "hosts")
+
+    def _check(self, found: Mapping[str, object], what: str) -> None:
+        if len(found) > self._limit:
+            raise ValueError(f"more than {self._limit} {what}")
+
+    def set(self, host: str, variables: Variables) -> None:
+        """Set variables of one host."""
+        self._hosts.setdefault(host, {}).update(variables)
+
+    def set_group(self, group: str, variables: Variables) -> None:
+        """Set variables of a group."""
+        self.group(group)
+        self._variables.setdefault(group, {}).update(variables)
+
+    def child(self, group: str, child: str) -> None:
+        """Put a group into a group."""
+        self.group(group)
+        self.group(child)
+        self._children.setdefault(group, []).append(child)
+
+    @property
+    def inventory(self) -> Inventory:
+        """Return what was found."""
+        return Inventory(
+            groups={
+                name: Group(
+                    hosts=tuple(self._members[name]),
+                    children=tuple(self._children.get(name, ())),
+                    variables=self._variables.get(name, {}),
+                )
+                for name in self._members
+            },
+            hosts=self._hosts,
+        )
+
+
+def text(variables: Variables, names: Iterable[str]) -> str | None:
+    """Return the value of the first variable that is set, as text.
+
+    A value may be one reference to another variable, such as `{{ ip }}`.
+
+    Returns:
+        The text; None if no variable is set, or if its value is encrypted, empty, no plain value or
+        an expression that only Ansible can evaluate.
+    """
+    for name in names:
+        value = _followed(variables, name)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            continue
+        if written := str(value).strip():
+            return None if "{{" in written or "{%" in written else written
+    return None
+
+
+def unreadable(variables: Variables, names: Iterable[str]) -> str | None:
+    """Return the first variable that is set to a value that only Ansible can evaluate."""
+    for name in names:
+        value = _followed(variables, name)
+        if isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value):
+            return name
+    return None
+
+
+def number(variables: Variables, names: Iterable[str]) -> int | None:
+    """Return the value of the first variable that is set, as a whole number; None if it is none."""
+    written = text(variables, names)
+    return int(written) if written and re.fullmatch(r"[0-9]{1,9}", written) else None
+
+
+def truth(variables: Variables, name: str) -> bool | None:
+    """Return a truth value as Ansible reads it, for which `yes` and `1` are true; None if unset."""
+    value = _followed(variables, name)
+    if value is None or isinstance(value, Tagged):
+        return None
+    return str(value).strip().lower() in ("true", "yes", "on", "1", "y", "t")
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Return the plain texts of a list, or of a text with commas between them."""
+    items = value.split(",") if isinstance(value, str) else value
+    found = items if isinstance(items, list | tuple) else ()
+    return tuple(item.strip() for item in found if isinstance(item, str) and item.strip())
+
+
+def _followed(variables: Variables, name: str) -> Any:
+    value = variables.get(name)
+    for _ in range(_DEPTH):
+        match = _REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None or match[1] not in variables:
+            return value
+        value = variables[match[1]]
+    return value
+
+
+def expanded(pattern: str, limit: int) -> Iterator[str]:
+    """Yield the host names of a pattern such as `gpu[01:16]`, `db-[a:f]` or `n[0:10:2]`.
+
+    Args:
+        pattern: A host name with ranges of numbers or letters; both ends belong to a range.
+        limit: Maximum number of names.
+
+    Raises:
+        ValueError: A range is malformed, or there are too many names.
+    """
+    if pattern.count("[") > _RANGES:
+        raise ValueError(f"a name with more than {_RANGES} ranges")
+    head, bracket, rest = pattern.partition("[")
+    if not bracket:
+        yield pattern
+        return
+    inner, closing, tail = rest.partition("]")
+    if not closing:
+        raise ValueError("a range without its closing bracket")
+    tails = list(expanded(tail, limit))
+    items = _range(inner)
+    if len(items) * len(tails) > limit:
+        raise ValueError(f"a range of more than {limit} hosts")
+    for item in items:
+        for end in tails:
+            yield f"{head}{item}{end}"
+
+
+class _Numbered:
+    """The numbers of a range as texts, made one at a time."""
+
+    def __init__(self, numbers: range, width: int) -> None:
+        self._numbers, self._width = numbers, width
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{number:0{self._width}d}" for number in self._numbers)
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _range(inner: str) -> _Numbered | str:
+    parts = inner.split(":")
+    if len(parts) not in (2, 3) or not parts[1]:
+        raise ValueError("a range that is not begin:end or begin:end:step")
+    first, last, step = parts[0] or "0", parts[1], int(_digits(parts[2] if parts[2:] else "1"))
+    if step < 1:
+        raise ValueError("a range whose step is 0")
+    if len(first) == len(last) == 1 and first in _LETTERS and last in _LETTERS:
+        letters = _LETTERS[_LETTERS.index(first) : _LETTERS.index(last) + 1 : step]
+        if not letters:
+            raise ValueError("a range that goes down")
+        return letters
+    padded = first.startswith("0") and len(first) > 1
+    if padded and len(first) != len(last):
+        raise ValueError("a range with leading zeros whose ends differ in length")
+    numbers = range(int(_digits(first)), int(_digits(last)) + 1, step)
+    if not numbers:
+        raise ValueError("a range that goes down")
+    return _Numbered(numbers, len(first) if padded else 1)
+
+
+def _digits(written: str) -> str:
+    if re.fullmatch(r"[0-9]{1,9}", written) is None:
+        raise ValueError("a range with an end that is neither a number nor a letter")
+    return written

@@ -1,0 +1,80 @@
+"""Run a program that renders manifests, without a network and without the user's settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Final
+
+from ..printable import printable
+
+_LIMIT: Final = 60.0
+"""Time limit in seconds; the largest kustomizations of public repositories need under 10 s."""
+# In characters.
+_SHOWN: Final = 300
+_NOWHERE: Final = "http://127.0.0.1:1"
+"""A proxy that refuses connections, so that nothing from another host becomes a manifest."""
+
+
+_WRAPPING: Final = re.compile(
+    r'^[Ee]rror: |E\d{4} .*? err="|'
+    "accumulating resources: accumulation err='accumulating resources from '[^']*': "
+)
+"""What kustomize, kubectl and helm write around the cause."""
+
+
+class NotRendered(Exception):
+    """A chart or kustomization could not be rendered; the message is the reason."""
+
+
+def output_of(command: Sequence[str]) -> str:
+    """Return what a program prints.
+
+    Args:
+        command: Absolute path of the program, and its arguments.
+
+    Raises:
+        NotRendered: The program failed or reached the time limit.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpu-rules-") as home:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_LIMIT,
+                check=False,
+                env=_environment(home),
+            )
+        except subprocess.TimeoutExpired:
+            raise NotRendered(f"{command[0]} did not end within {_LIMIT:.0f} s") from None
+        except OSError as error:
+            raise NotRendered(f"{command[0]}: {error.strerror}") from None
+    if done.returncode:
+        raise NotRendered(shortened(done.stderr.decode(errors="replace")))
+    return done.stdout.decode(errors="replace")
+
+
+def shortened(reason: str) -> str:
+    """Return a program's error message as one short, printable line.
+
+    Of a long message the end is kept, where these programs write the cause.
+    """
+    line = _WRAPPING.sub("", re.sub(r"\s+", " ", reason)).strip()
+    line = printable(line) or "no reason given"
+    return line if len(line) <= _SHOWN else f"…{line[1 - _SHOWN :]}"
+
+
+def _environment(home: str) -> dict[str, str]:
+    return {
+        "HOME": home,
+        "TMPDIR": home,
+        # Without git, kustomize cannot clone a remote base.
+        "PATH": home,
+        "KUBECONFIG": os.devnull,
+        "HELM_NO_PLUGINS": "1",
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NOWHERE),
+    }

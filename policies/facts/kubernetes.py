@@ -1,0 +1,6 @@
+"""Facts about Kubernetes."""
+
+from typing import Final
+
+KUBE_VERSION: Final = "v1.36.3"
+"""Kubernetes version that charts are rendered for: the version of the embedded test cluster."""

@@ -1,0 +1,188 @@
+"""The Pulumi policy pack with one policy for each rule.
+
+The engine's output then shows each rule's name, title and link, and a policy group can set the
+level of each rule. The SDK deserializes a resource again for each policy, so `policies.pack`, with
+a policy for each level, is faster in large stacks. The first policy runs all rules; the others
+report what it has found.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pulumi_policy import (
+    EnforcementLevel,
+    Policy,
+    PolicyConfigSchema,
+    PolicyPack,
+    ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+
+from .check.context import ContextError, find_config, settings_of
+from .pack import Judgement, judge_resource_by, judge_stack_by
+from .parameters import PROPERTIES, RULE_FOLDER
+from .rules import RULES, Rule, Severity, Violation
+from .rules.links import link
+from .settings import mark_secrets, receive_stack_configuration
+
+NAME: Final = "gpu-rules-by-rule"
+SETTINGS: Final = "gpu-rules-settings"
+NOTES: Final = "gpu-rules-notes"
+STACK: Final = "-stack"
+"""End of the name of a rule's second policy, which reports what only the whole stack shows."""
+LEVELS: Final = "rules"
+_NOT_CONFIGURED: Final = (LEVELS, RULE_FOLDER)
+"""Settings that the engine cannot give, because levels and policies must be known before."""
+_LEVELS: Final = {
+    Severity.MANDATORY: EnforcementLevel.MANDATORY,
+    Severity.ADVISORY: EnforcementLevel.ADVISORY,
+}
+
+
+@dataclass
+class _Judged(threading.local):
+    """What the first policy has found for the resource that is judged, and for the stack."""
+
+    violations: list[Violation] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+class _Pack:
+    """The policies with what they share."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        """Keep the settings that were found by themselves; the engine's settings come before."""
+        self._found = settings
+        self._settings = settings
+        self._judged = _Judged()
+        given = settings.get(LEVELS, {})
+        self._levels = {
+            rule.id: Severity(given.get(rule.id, rule.severity)) for rule in RULES.values()
+        }
+
+    def policies(self) -> list[Policy]:
+        """Return all policies; their order matters."""
+        described = "Settings of the GPU rules; reports settings that cannot be used."
+        properties = {key: value for key, value in PROPERTIES.items() if key not in _NOT_CONFIGURED}
+        alone = [rule for rule in RULES.values() if not rule.is_only_across]
+        across = [rule for rule in RULES.values() if rule.across]
+        notes = "Exempted violations, and what the GPU rules could not judge."
+        return [
+            ResourceValidationPolicy(
+                name=SETTINGS,
+                description=described,
+                enforcement_level=EnforcementLevel.MANDATORY,
+                validate=self._judge,
+                config_schema=PolicyConfigSchema(properties=properties),
+            ),
+            *(
+                ResourceValidationPolicy(validate=self._reporter(rule), **self._shown(rule))
+                for rule in alone
+            ),
+            ResourceValidationPolicy(
+                name=NOTES,
+                description=notes,
+                enforcement_level=EnforcementLevel.ADVISORY,
+                validate=self._report_notes,
+            ),
+            StackValidationPolicy(
+                name=f"{SETTINGS}{STACK}",
+                description=f"{described} For the whole stack.",
+                enforcement_level=EnforcementLevel.MANDATORY,
+                validate=self._judge_stack,
+            ),
+            *(
+                StackValidationPolicy(validate=self._reporter(rule), **self._shown(rule, STACK))
+                for rule in across
+            ),
+            StackValidationPolicy(
+                name=f"{NOTES}{STACK}",
+                description=f"{notes} For the whole stack.",
+                enforcement_level=EnforcementLevel.ADVISORY,
+                validate=self._report_notes,
+            ),
+        ]
+
+    def _shown(self, rule: Rule, end: str = "") -> dict[str, Any]:
+        level = self._levels[rule.id]
+        return {
+            "name": f"{rule.id}{end}",
+            "display_name": rule.title,
+            "description": f"{rule.title}.",
+            "enforcement_level": _LEVELS.get(level, EnforcementLevel.DISABLED),
+            "url": link(rule.id),
+        }
+
+    def _reporter(self, rule: Rule) -> Callable[[Any, ReportViolation], None]:
+        return lambda _, report: self._report(rule, report)
+
+    def _judge(self, args: ResourceValidationArgs, report: ReportViolation) -> None:
+        self._settings = {**self._found, **args.get_config()}
+        self._keep(partial(judge_resource_by, self._settings, args), report)
+
+    def _judge_stack(self, args: StackValidationArgs, report: ReportViolation) -> None:
+        self._keep(lambda: (judge_stack_by(self._settings, args), []), report)
+
+    def _keep(self, find: Callable[[], Judgement], report: ReportViolation) -> None:
+        self._judged.violations, self._judged.remarks = [], []
+        try:
+            self._judged.violations, self._judged.remarks = find()
+        except ValueError as error:
+            report(str(error), None)
+
+    def _report(self, rule: Rule, report: ReportViolation) -> None:
+        for violation in self._judged.violations:
+            if violation.rule.id == rule.id and not self._is_lowered(violation):
+                report(violation.message, None)
+
+    def _report_notes(self, _: object, report: ReportViolation) -> None:
+        lowered = filter(self._is_lowered, self._judged.violations)
+        for message in [*(violation.message for violation in lowered), *self._judged.remarks]:
+            report(message, None)
+
+    def _is_lowered(self, violation: Violation) -> bool:
+        """Return whether a violation weighs less than its rule, because of an exemption."""
+        return violation.severity is not self._levels[violation.rule.id]
+
+
+def policies(settings: dict[str, Any]) -> list[Policy]:
+    """Return the policies of the pack, one for each rule.
+
+    Args:
+        settings: Settings that hold where the engine's configuration gives no others.
+    """
+    return _Pack(settings).policies()
+
+
+def found_settings() -> dict[str, Any]:
+    """Return the settings in `.gpu-rules.yaml` of the project whose engine started this process.
+
+    The engine starts a pack in the pack's folder, but keeps `PWD`.
+
+    Raises:
+        ContextError: The file has faults; the error lists all of them.
+    """
+    folder = os.environ.get("PWD")
+    name = find_config(Path(folder)) if folder else None
+    return settings_of(name, trusted=False) if name else {}
+
+
+def start() -> None:
+    """Serve the policy pack to the Pulumi engine that started this process."""
+    receive_stack_configuration()
+    mark_secrets()
+    try:
+        settings = found_settings()
+    except ContextError as error:
+        raise SystemExit(str(error)) from None
+    PolicyPack(NAME, policies(settings))

@@ -1,0 +1,1 @@
+"""The Pulumi policy pack with one policy for each GPU rule, for any project."""

@@ -1,0 +1,64 @@
+"""Host keys come from known_hosts files, or from servers that present them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from components.ssh.host_keys import fingerprint_of, known, scanned
+
+
+def public(key: asyncssh.SSHKey) -> str:
+    return key.export_public_key().decode().strip()
+
+
+@pytest.fixture(scope="module")
+def keys() -> dict[str, asyncssh.SSHKey]:
+    kinds = ("ssh-ed25519", "ecdsa-sha2-nistp256")
+    return {kind: asyncssh.generate_private_key(kind) for kind in kinds}
+
+
+def test_the_best_key_of_each_place_is_taken_and_revoked_keys_are_not(
+    keys: dict[str, asyncssh.SSHKey], tmp_path: Path
+) -> None:
+    best, other = (public(key) for key in keys.values())
+    file = tmp_path / "known_hosts"
+    file.write_text(
+        f"192.0.2.1,gpu-1 {other}\n192.0.2.1 {best}\n"
+        f"[192.0.2.2]:2222 {other}\n"
+        f"192.0.2.3 {best}\n@revoked 192.0.2.3 {best}\n"
+        f"@cert-authority *.example.com {best}\n"
+    )
+    places = [("192.0.2.1", 22), ("192.0.2.2", 2222), ("192.0.2.2", 22), ("192.0.2.3", 22),
+              ("a.example.com", 22)]  # fmt: skip
+    assert known([tmp_path / "missing", file], places) == {
+        ("192.0.2.1", 22): best,
+        ("192.0.2.2", 2222): other,
+    }
+
+
+def test_a_malformed_file_is_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_bytes(b"\xff\x00 not a key\n@nonsense\n")
+    assert known([file], [("192.0.2.1", 22)]) == {}
+
+
+def test_a_server_presents_its_key_without_a_login(keys: dict[str, asyncssh.SSHKey]) -> None:
+    key = keys["ssh-ed25519"]
+
+    async def scan() -> dict[tuple[str, int], str]:
+        async with asyncssh.listen("127.0.0.1", 0, server_host_keys=[key]) as server:
+            port = server.get_port()
+            found = await scanned([("127.0.0.1", port)])
+            return {("127.0.0.1", 0): found["127.0.0.1", port]}
+
+    found = asyncio.run(scan())
+    assert found == {("127.0.0.1", 0): public(key)}
+    assert fingerprint_of(public(key)).startswith("ssh-ed25519 SHA256:")
+
+
+def test_a_place_without_a_server_has_no_key() -> None:
+    assert asyncio.run(scanned([("127.0.0.1", 1)])) == {}

@@ -1,0 +1,140 @@
+"""Compare the checker's verdicts on public repositories with a table that a reader wrote.
+
+Command: `WORLD=FOLDER python -m tests.proofs.rules.world`. The folder has a checkout of each
+repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object that
+names GPUs: repository, commit, path, object, what is expected, and, if the first expectation was
+wrong, what it was. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
+or `none` if the object asks for no GPUs.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from policies.check import files
+from policies.check.document import Source
+from policies.check.pool import judge_all
+from policies.check.problem import Unjudged
+from policies.check.rendered import sources
+from policies.check.result import Judged
+from policies.rules import Context, Subject
+from policies.rules.asking import may_ask
+
+TABLE: Final = Path(__file__).with_name("world.tsv")
+CLEAN, UNJUDGED = "clean", "unjudged"
+NONE: Final = "none"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table; the fields are its columns."""
+
+    repository: str
+    commit: str
+    path: str
+    object: str
+    expected: str
+    corrected: str
+
+
+@dataclass
+class Verdicts:
+    """What the checker says of one repository.
+
+    Attributes:
+        rules: Ids of the broken rules by path and object.
+        asking: Paths and objects that ask for GPUs.
+        unjudged: Paths of files that are named as not judged.
+    """
+
+    rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    asking: set[tuple[str, str]] = field(default_factory=set)
+    unjudged: set[str] = field(default_factory=set)
+
+    def of(self, row: Row) -> str:
+        """Return the verdict on an object, in the words of the table."""
+        key = (row.path, row.object)
+        if rules := self.rules.get(key):
+            return " ".join(sorted(rules))
+        if row.path in self.unjudged:
+            return UNJUDGED
+        return CLEAN if key in self.asking else NONE
+
+
+def read_table(path: Path = TABLE) -> list[Row]:
+    """Return the rows of the table."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [Row(**row) for row in csv.DictReader(file, delimiter="\t")]
+
+
+def judge(folder: Path) -> Verdicts:
+    """Return the checker's verdicts on a repository, without settings and without rendering.
+
+    Rendering depends on the programs that a machine has, so the table holds for files as they
+    stand.
+    """
+    context, verdicts = Context(), Verdicts()
+    names = (name for name in files.find([str(folder)]) if isinstance(name, files.Name))
+    entries = list(sources(names, render=False))
+    for entry in entries:
+        if isinstance(entry, Unjudged):
+            verdicts.unjudged.add(os.path.relpath(entry.file, folder))
+    given = [entry for entry in entries if isinstance(entry, Source)]
+    for judged in judge_all(given, context, keep=True):
+        _add(verdicts, judged, os.path.relpath(judged.file, folder), context)
+    return verdicts
+
+
+def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> None:
+    verdicts.unjudged |= {path for _ in judged.unjudged}
+    labels: dict[str, str] = {}
+    for item in judged.objects:
+        for subject in Subject.all_of(item.manifest, context.namespace):
+            labels[subject.label] = f"{subject.kind} {subject.name}".strip()
+            if subject.pod and may_ask(subject.pod, context):
+                verdicts.asking.add((path, labels[subject.label]))
+    for found in judged.found:
+        key = (path, labels.get(found.subject, found.subject))
+        verdicts.rules.setdefault(key, set()).add(found.rule)
+
+
+def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
+    """Yield each row of a repository that the folder has, with the checker's verdict."""
+    verdicts: dict[str, Verdicts] = {}
+    for row in rows:
+        places = (world / row.repository.replace("/", "+"), world / row.repository)
+        folder = next((place for place in places if place.is_dir()), None)
+        if folder is None:
+            continue
+        if row.repository not in verdicts:
+            verdicts[row.repository] = judge(folder)
+        yield row, verdicts[row.repository].of(row)
+
+
+def main() -> int:
+    """Compare all rows, print those that differ, and return the exit code."""
+    world = os.environ.get("WORLD", "")
+    if not world:
+        print("world: not run")
+        return 0
+    rows, same, seen = read_table(), 0, 0
+    for row, verdict in compare(Path(world), rows):
+        seen += 1
+        same += verdict == row.expected
+        if verdict != row.expected:
+            print(f"{row.repository} {row.path} {row.object}: {verdict}; expected: {row.expected}")
+    corrected = sum(bool(row.corrected) for row in rows)
+    print(f"world {same} of {seen} objects as expected ({corrected} corrected)")
+    if seen < len(rows):
+        print(f"world: {len(rows) - seen} objects are of repositories that the folder lacks")
+    return 0 if same == seen else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""Read the table of situations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+SITUATIONS = Path(__file__).parent / "situations"
+Verdict = Literal[
+    "added",
+    "boots",
+    "cgroupfs",
+    "configured",
+    "enabled",
+    "holds",
+    "loads",
+    "named",
+    "silent",
+    "stays off",
+    "systemd",
+    "taken",
+]
+
+
+class Situation(BaseModel):
+    """One situation of a host.
+
+    Attributes:
+        name: What the situation is.
+        source: Repository with commit and path, issue, or manual page.
+        wanted: The verdict; each file of situations says what its verdicts mean.
+        says: Words of the message of the verdict `named`.
+        because: Reason of a verdict that surprises.
+        corrected: Why the verdict is not the first one. Empty if it never changed.
+        open: What is missing for the verdict. Empty if it is reached; else the test must fail.
+        files: Text of the host's files by path.
+        links: Targets of symbolic links by path.
+        fstab: Text of /etc/fstab.
+        kept: Lines of /etc/fstab that stay.
+        cmdline: The kernel's command line.
+        os: Text of /etc/os-release.
+        managers: Package managers of the system.
+        smi: What a failing nvidia-smi prints.
+        daemon: Text of Docker's daemon.json. None: there is no such file.
+        exec: Flags of Docker's unit.
+        containerd: Releases of containerd that read the files.
+        lists: Runtimes, besides nvidia, that CRI must list.
+        keeps: Values that the running configuration must keep.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    source: str
+    wanted: Verdict
+    says: tuple[str, ...] = ()
+    because: str = ""
+    corrected: str = ""
+    open: str = ""
+    files: Mapping[str, str] = {}
+    links: Mapping[str, str] = {}
+    fstab: str | None = None
+    kept: tuple[str, ...] = ()
+    cmdline: str = ""
+    os: str = ""
+    managers: tuple[str, ...] = ()
+    smi: str = ""
+    daemon: str | None = None
+    exec: str = ""
+    containerd: tuple[Literal[1, 2], ...] = ()
+    lists: tuple[str, ...] = ()
+    keeps: Mapping[str, str | int] = {}
+
+    def place(self, root: Path) -> None:
+        """Write the files and links of the situation below a folder."""
+        for path, text in self.files.items():
+            target = root / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="")
+        for path, to in self.links.items():
+            link = root / path.lstrip("/")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(to)
+
+    @property
+    def marks(self) -> tuple[pytest.MarkDecorator, ...]:
+        """Return the marks of the row's tests: one that is open must fail."""
+        return (pytest.mark.xfail(reason=self.open, strict=True),) if self.open else ()
+
+
+@functools.cache
+def rows(kind: str) -> Mapping[str, Situation]:
+    """Return the situations of a kind by their names."""
+    text = (SITUATIONS / f"{kind}.yaml").read_text(encoding="utf-8")
+    found = TypeAdapter(tuple[Situation, ...]).validate_python(yaml.safe_load(text))
+    assert len({row.name for row in found}) == len(found), f"two rows of {kind} have one name"
+    return {row.name: row for row in found}

@@ -1,0 +1,188 @@
+"""Each value file of others, said as a stack file, makes the chart's objects as the file does.
+
+The files in `files.yaml` are reduced to the values that matter; names of people, hosts and private
+registries are replaced. The charts come from the folder `GPU_CHARTS`: `<chart>-<version>`, or
+`<chart>` for the version that is there. Without the folder the files are loaded, not rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.charts.contents import ChartContents, of_folder
+from components.loading.loader import load
+from lab.helm import Helm
+from tests.proofs.platform.chart_folders import FAKE_CHARTS, REAL
+from tests.proofs.world.values.convert import convert, plugin_files
+from tests.resolved import platform_of
+
+Json = dict[str, Any]
+FILES: list[Json] = yaml.safe_load((Path(__file__).parent / "files.yaml").read_text())
+NAMES = [str(file["name"]) for file in FILES]
+
+# Kinds of difference between the objects of a value file and those of the stack: what it is about,
+# and the decision or line of a template that explains it.
+CONFIGURATION = "configuration"
+TOLERATIONS = "tolerations"
+TOOLKIT = "toolkit"
+NULLS = "nulls"
+REASONS = {
+    CONFIGURATION: "components/platforms/device_plugin/values.py: all settings of the plugin are "
+    "in one ConfigMap of this program; with a ConfigMap the chart adds config-manager and its "
+    "account (nvidia-device-plugin 0.20.0, templates/daemonset-device-plugin.yml, hasConfigMap)",
+    TOLERATIONS: "components/platforms/tolerations.py: pods tolerate the declared taints; Node "
+    "Feature Discovery's worker runs where they run",
+    TOOLKIT: "components/platforms/gpu_operator/values.py, _toolkit: the toolkit keeps the form of "
+    "containerd's file, and containers get GPUs by declared ways",
+    NULLS: "a null takes a default of the chart away; Pulumi drops it (pulumi-kubernetes 4.25.0, "
+    "provider/pkg/provider/helm_release.go, SkipNulls)",
+}
+# Taint that kubeadm has not set since Kubernetes 1.25 (kubernetes#107533). Older charts tolerate
+# it.
+NO_TAINT = "node-role.kubernetes.io/master"
+# Fields of the plugin's workloads that depend on whether, and from where, it reads a configuration.
+_CONFIGURED = (
+    "ConfigMap ",
+    "ServiceAccount ",
+    "Role",
+    "ClusterRole",
+    ".initContainers",
+    ".volumes",
+    ".volumeMounts",
+    ".serviceAccountName",
+    ".automountServiceAccountToken",
+    ".shareProcessNamespace",
+    ".checksum/config",
+    # Without a ConfigMap the chart knows that no MIG device is used, and takes SYS_ADMIN away.
+    ".securityContext.capabilities",
+    ".securityContext.allowPrivilegeEscalation",
+    "-sidecar",
+    "-ctr.env",
+    "mps-control-daemon",
+    ".devicePlugin.config",
+)
+
+
+@cache
+def chart(name: str, version: str) -> Path | None:
+    """Return the chart's folder; None if it is not there in this version."""
+    for folder in (REAL / f"{name}-{version}", REAL / name) if REAL else ():
+        if folder.is_dir() and of_folder(folder).version.lstrip("v") == version.lstrip("v"):
+            return folder
+    return None
+
+
+@cache
+def contents(name: str, version: str) -> ChartContents:
+    return of_folder(chart(name, version) or FAKE_CHARTS / name)
+
+
+def stack(file: Json) -> Json:
+    return convert(
+        contents(file["chart"], str(file["version"])), str(file["version"]), file["values"]
+    )
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    started = Helm(tmp_path_factory.mktemp("helm"))
+    yield started
+    started.close()
+
+
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the path and value of each leaf; items of lists with a name have the name as index."""
+    if isinstance(tree, dict) and tree:
+        for key, item in tree.items():
+            yield from leaves(item, f"{path}.{key}")
+    elif path.endswith(".tolerations"):
+        yield path, [item for item in tree if item.get("key") != NO_TAINT]
+    elif isinstance(tree, list) and tree and all(isinstance(i, dict) and "name" in i for i in tree):
+        for item in tree:
+            yield from leaves(item, f"{path}.{item['name']}")
+    elif tree not in (None, {}, [], ""):
+        yield path, tree
+
+
+def flat(objects: list[Json]) -> Json:
+    return {
+        f"{item['kind']} {item['metadata']['name']}{path}": value
+        for item in objects
+        for path, value in leaves(item)
+    }
+
+
+def kind_of(path: str) -> str:
+    """Return the kind of a difference; the path itself if no decision explains it."""
+    if ".tolerations" in path:
+        return TOLERATIONS
+    if ".toolkit.env" in path:
+        return TOOLKIT
+    if any(part in path for part in _CONFIGURED):
+        return CONFIGURATION
+    return path
+
+
+def has_null(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is None or any(map(has_null, inner))
+
+
+def differences(file: Json, theirs: Json, ours: Json) -> set[str]:
+    """Return the kinds of all differences between two renderings; a path for an unknown kind."""
+    paths = [path for path in theirs.keys() | ours.keys() if theirs.get(path) != ours.get(path)]
+    kinds = {path: kind_of(path) for path in paths}
+    if has_null(file["values"]):
+        # A default that only the stack's objects have is one that a null takes away.
+        kinds |= {p: NULLS for p, kind in kinds.items() if kind == p and p not in theirs}
+    return set(kinds.values())
+
+
+def test_there_are_more_than_40_files_and_each_names_its_source() -> None:
+    assert len(FILES) >= 40
+    assert len(set(NAMES)) == len(NAMES)
+    for file in FILES:
+        assert file["source"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_a_value_file_of_others_is_a_stack_file(file: Json) -> None:
+    assert platform_of(load(stack(file))).values()
+
+
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_the_plugins_configuration_keeps_every_setting_of_the_file(file: Json) -> None:
+    declared = load(stack(file))
+    plugin = declared.gpu_operator.device_plugin or declared.device_plugin
+    written = plugin_files(file["values"])
+    for name, ours in {**plugin.configs, "": plugin.config}.items():
+        theirs = {path: listed(value) for path, value in leaves(written.get(name, {}))}
+        held = {path: listed(value) for path, value in leaves(ours.document())}
+        assert theirs.items() <= held.items()
+
+
+def listed(value: Any) -> str:
+    """Return a value as text; the plugin takes one text for a list of one."""
+    return str(value if isinstance(value, list) else [value])
+
+
+@pytest.mark.promise("A value file can be said as a stack file that makes the same objects.")
+@pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts")
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_a_stack_file_makes_the_objects_of_the_value_file(helm: Helm, file: Json) -> None:
+    folder = chart(file["chart"], str(file["version"]))
+    if folder is None:
+        pytest.skip(f"GPU_CHARTS holds no {file['chart']} {file['version']}")
+    platform = platform_of(load(stack(file)))
+    # Both are rendered from a folder with the chart's name, which is the release's.
+    theirs = flat(helm.render(folder, file["values"], platform.namespace, file["chart"]))
+    ours = flat(helm.render(folder, platform.values(), platform.namespace, file["chart"]))
+    found = differences(file, theirs, ours)
+    assert found == set(file.get("differs", []))
+    assert len(found - {NULLS}) <= 2
