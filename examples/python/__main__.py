@@ -23,8 +23,7 @@ cluster = pulumi_command.local.Command(
 )
 args = GpuClusterArgs(settings=SETTINGS, kubeconfig=cluster.stdout)
 plugin = GpuDevicePlugin("plugin", args)
-# Depend on the component's outputs: its children are declared only when the kubeconfig is known.
-ready = pulumi.Output.all(cluster.stdout, plugin.charts).apply(lambda known: str(known[0]))
-validation = GpuValidation("validation", GpuClusterArgs(settings=SETTINGS, kubeconfig=ready))
+# The validation waits until the nodes advertise their GPUs (`validation.timeoutSeconds`).
+validation = GpuValidation("validation", args)
 pulumi.export("charts", plugin.charts)
 pulumi.export("nodes", validation.nodes)

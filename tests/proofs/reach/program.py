@@ -65,14 +65,15 @@ def secrets_of(path: Path) -> list[str]:
 
 
 def environment(project: Project, folder: Path) -> dict[str, str]:
-    """Return the environment of a user who runs Pulumi without this project's commands."""
+    """Return the variables of a person's shell: the toolchain on PATH, and a state of its own."""
+    (folder / "state").mkdir()
     kept = {
         **project.shell_environment(),
         "CLUSTER_KUBECONFIG": str(kubeconfig(project)),
         "GPU_CHARTS": str(project.root / "lab" / "simulator" / "charts"),
         "KUBECONFIG": str(folder / "none"),
+        "PULUMI_BACKEND_URL": f"file://{folder}/state",
         "PULUMI_HOME": str(folder / "home"),
     }
-    for name in ("PULUMI_STACK", "GPU_CLUSTER_HOME"):
-        kept.pop(name, None)
+    kept.pop("PULUMI_STACK", None)
     return kept

@@ -6,6 +6,7 @@ token, like the classes that Pulumi generates for other languages.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,19 @@ def test_a_preview_with_an_unknown_kubeconfig_shows_what_is_created(program: Pro
     assert "GPUs ? → 32" in shown
     assert "site-gpu-platform-release" in shown
     assert "site-validation-a100" in shown
+
+
+def test_the_example_in_python_declares_two_parts(program: Program) -> None:
+    shutil.copytree(ROOT / "examples" / "python", program.folder, dirs_exist_ok=True)
+    for name in ("components", "policies", "venv"):
+        (program.folder / name).symlink_to(ROOT / name)
+    program.stack = "organization/gpus-in-python/t"
+    program.pulumi("stack", "init")
+    shown = program.pulumi("preview")
+    assert "plugin-gpu-platform-release" in shown
+    assert "validation-validation-a100" in shown
+    assert "plugin-validation" not in shown
+    assert "validation-gpu-platform" not in shown
 
 
 def test_the_engine_names_the_property_that_is_refused(program: Program) -> None:
