@@ -17,8 +17,38 @@ fetch_packages() {
 install_exact() {
     list_held
     cp -- "$scratch/held" "$scratch/held-before"
-    transaction install "$@" || fail "packages can't be installed ($*): $(log_end)"
+    own_holds
+    # shellcheck disable=SC2086 # a list of words, split on purpose
+    [ -z "$own" ] || bounded 60 apt-mark unhold $own || fail "the holds of $own can't be removed: $(log_end)"
+    transaction install "$@" || {
+        why=$(log_end)
+        hold_again
+        fail "packages can't be installed ($*): $why"
+    }
     hold_again
+}
+
+# own_holds: sets `own` to the packages that this step has held with apt, which must not keep them
+# during the step's own transaction: apt neither upgrades nor removes a held package that the
+# transaction needs but does not name (apt.conf(5), APT::Ignore-Hold).
+own_holds() {
+    own=
+    [ "$manager" = apt ] || return 0
+    list_held
+    own=$(sed -n "s/^$step hold //p" "$state/effects" 2>/dev/null | grep -Fx -f "$scratch/held" | paste -s -d ' ' -)
+}
+
+# write_status: sets `dpkg_status` to a copy of dpkg's status without this step's holds, for a download
+# that must leave the holds on the host unchanged; empty if the step has none.
+write_status() {
+    dpkg_status=
+    own_holds
+    [ -n "$own" ] || return 0
+    dpkg_status=$scratch/dpkg-status
+    awk -v own=" $own " '
+        /^Package: / { mine = index(own, " " $2 " ") }
+        mine && /^Status: hold / { sub(/hold/, "install") }
+        { print }' "$root/var/lib/dpkg/status" >"$dpkg_status" || fail "can't write $dpkg_status"
 }
 
 # Holds packages again: apt removes the hold from a package that it installs in another version
@@ -40,15 +70,18 @@ pins=
 # packages in `away`; dnf finds these itself.
 transaction() {
     await_package_manager
-    only=
+    only='' dpkg_status=''
     if [ "$manager" = apt ]; then
-        [ "$1" = install ] || only=--download-only
+        if [ "$1" = download ]; then
+            only=--download-only
+            write_status
+        fi
         shift
         for word in ${away-}; do
             set -- "$@" "$word-"
         done
         DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y $only \
-            ${pins:+-o "Dir::Etc::PreferencesParts=$pins"} -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
+            ${dpkg_status:+-o "Dir::State::status=$dpkg_status"} ${pins:+-o "Dir::Etc::PreferencesParts=$pins"} -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
             -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 -o Acquire::http::Timeout=30 \
             --allow-downgrades --allow-change-held-packages install -- "$@"
     else
