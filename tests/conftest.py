@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Add the sentence of a test's mark `promise` to its report.
 
-    So it also arrives if the test runs in another process (pytest-xdist).
+    The report also brings the sentence from a worker process of pytest-xdist to the main process.
     """
     for item in items:
         if marker := item.get_closest_marker("promise"):

@@ -87,7 +87,7 @@ def page() -> str:
 
 @dataclass(eq=False)  # pytest compares plugins by identity, so the class must not define equality.
 class Count:
-    """Pytest plugin that counts promises whose tests passed, and recoveries after kills.
+    """Pytest plugin that counts promises to users whose tests passed, and recoveries after kills.
 
     A promise is the sentence in a test's mark ``promise``. It is kept if all tests with this
     sentence pass. A test that kills commands on purpose records two numbers by ``record_property``:
@@ -111,7 +111,7 @@ class Count:
         return f"kills: {KILL_SEED}={os.environ[KILL_SEED]}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record the result of a test, and its numbers of kills and recoveries."""
+        """Record the result of a promise's test, and its numbers of kills and recoveries."""
         said = dict(report.user_properties)
         if (sentence := said.get("promise")) is not None:
             passed = report.outcome == "passed"

@@ -15,6 +15,6 @@ def declared_hardware(declared: Cluster, *, with_hosts: bool = True) -> Hardware
 def simulate(name: str, declared: Cluster) -> simulator.Embedded:
     """Start an embedded cluster with the nodes of a declared cluster.
 
-    Change its nodes if it runs.
+    If the embedded cluster already runs, change its nodes.
     """
     return simulator.start(name, declared_hardware(declared))

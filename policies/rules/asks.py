@@ -72,7 +72,10 @@ def _names_gpus(name: str) -> bool:
 def _lists(
     value: Mapping[str, object], path: str
 ) -> Iterator[tuple[str, str, Mapping[str, object], str]]:
-    """Yield the lists of resources in a mapping: field, limits or requests, entries and path."""
+    """Yield each list of resources in a mapping.
+
+    Each result has the field's name, `limits` or `requests`, the list's entries and its path.
+    """
     for key, inner in value.items():
         if not isinstance(inner, Mapping):
             continue
@@ -89,7 +92,7 @@ def _lists(
 
 
 def _resources(entries: Mapping[str, object], path: str, gpu: str) -> Iterator[Resource]:
-    """Yield the GPU resources among entries; `gpu` and `gpus` get the full resource name."""
+    """Yield the GPU resources of a list; short names such as `gpus` become the argument `gpu`."""
     for name, resource in resource_list(entries, path).items():
         if not _names_gpus(name):
             continue
@@ -115,7 +118,8 @@ def _counts(value: Mapping[str, object], path: str) -> Iterator[tuple[str, str, 
 def _described(value: Mapping[str, object]) -> tuple[str, object] | None:
     """Return the resource and the amount of a mapping such as {name: nvidia.com/gpu, quantity: 1}.
 
-    A device alone, such as {deviceName: nvidia.com/GA102GL_A10} of KubeVirt, must have a count.
+    A mapping that only names a device has no amount, so the result is None. The caller adds a count
+    of 1 to the items of a list, such as KubeVirt's {deviceName: nvidia.com/GA102GL_A10}.
     """
     names = (text(value.get(key)) for key in _NAMED)
     name = next((name for name in names if "/" in name and sounds_like_gpu(name)), "")

@@ -101,7 +101,7 @@ def asks_for(condition: str, container: str = "c") -> str:
 
 
 def amount(quantity: str) -> str:
-    """Return CEL for a whole quantity as an integer, which is at most `CAP`."""
+    """Return CEL for a whole quantity as an integer; quantities above `CAP` become `CAP`."""
     return (
         f'(quantity({quantity}).isGreaterThan(quantity("{CAP}")) ? {CAP} : '
         f"quantity({quantity}).asInteger())"
@@ -137,7 +137,7 @@ def is_gpu(name: str) -> str:
 
 
 def claim_name(claim: str) -> str:
-    """Return CEL for the name of the ResourceClaim or claim template of a pod's claim."""
+    """Return CEL for the name of the ResourceClaim or template that a pod's claim references."""
     return f'{claim}.?resourceClaimTemplateName.orValue({claim}.?resourceClaimName.orValue(""))'
 
 
@@ -180,8 +180,8 @@ def annotation_set(prefix: str) -> str:
     return f"{own}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {own}[k]))"
 
 
-# The fields for placement and images that an update of a pod can change: kubernetes v1.34.4
-# pkg/apis/core/validation/validation.go ValidatePodUpdate.
+# An update of an existing pod can change only a few fields, among them these fields for placement
+# and images: kubernetes v1.34.4 pkg/apis/core/validation/validation.go ValidatePodUpdate.
 PLACE_CHANGED: Final = changed("spec.?tolerations", "spec.?nodeSelector", "spec.?affinity")
 IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
@@ -202,12 +202,12 @@ SIZES_CHANGED: Final = " || ".join(
 
 
 def unless_empty(condition: str, place: str) -> str:
-    """Return CEL for a list with one text if a condition holds, else for an empty list."""
+    """Return CEL for a list with the text `place` if a condition is true, else an empty list."""
     return f"{condition} ? [{place}] : []"
 
 
 def in_workloads(places: str) -> str:
-    """Return CEL for a list of violations, which is empty in namespaces of the GPU stack.
+    """Return CEL that drops a list of violations for objects in namespaces of the GPU stack.
 
     Args:
         places: CEL for the list of violations in all other namespaces.

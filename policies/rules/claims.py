@@ -85,7 +85,7 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
         elif "firstAvailable" in request:
             for choice, one in enumerate(sequence(request["firstAvailable"])):
                 yield _request(f"{where}.firstAvailable[{choice}]", index, one)
-        # A request of API version v1beta1.
+        # In API version v1beta1, a request has its fields directly, without `exactly`.
         else:
             yield _request(where, index, request)
 
@@ -108,7 +108,8 @@ def _request(path: str, index: int, raw: object) -> DeviceRequest:
 def least_by_class(subject: Subject) -> dict[str, int]:
     """Return how many devices of each DeviceClass a claim gets, at least.
 
-    A request for all devices counts as one device, and one with alternatives as its first.
+    A request with allocationMode All counts as one device. Of a request with alternatives, only the
+    first alternative counts.
     """
     least: Counter[str] = Counter()
     seen: set[int] = set()
@@ -132,7 +133,8 @@ def most_gpus(subject: Subject, context: Context) -> int:
 def of_gpus(name: str, context: Context) -> bool:
     """Return whether a DeviceClass has GPUs.
 
-    The class's name or its manifest says so, or the cluster's settings do.
+    A DeviceClass has GPUs if its name resembles a GPU, if its manifest selects GPUs, or if the
+    cluster's settings list its name.
     """
     return (
         sounds_like_gpu(name) or name in context.resource_names or name in context.devices.classes

@@ -1,13 +1,14 @@
 """Find pods and other GPU requests inside custom resources.
 
-Each kind has its pods in another place, so nothing here depends on the kind, but for the few that
-say something else in the same words (`policies.rules.custom_kinds`). An object is read like this:
+Each kind of custom resource has its pods at another path. So this module finds pods by their fields
+and not by the kind. Exceptions are the few kinds that use the same field names with another meaning
+(`policies.rules.custom_kinds`). An object is read like this:
 
 - A mapping with containers is a pod.
 - Any other mapping whose limits, requests, claims or count field names a GPU is read as a pod with
   one container.
-- What stands above it holds for it: tolerations, node selection and other fields of a pod, and the
-  numbers of replicas, which multiply.
+- A pod inherits fields from the mappings around it: tolerations, node selection and other fields of
+  a pod. The replica counts of these mappings are multiplied.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ _SAYS_NOTHING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A mapping in an object, with the mappings around it, the nearest first."""
+    """A mapping in a custom object, with the mappings that contain it, innermost first."""
 
     path: str
     value: Mapping[str, object]
@@ -113,7 +114,7 @@ def is_custom(manifest: Mapping[str, object]) -> bool:
 
 
 def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
-    """Yield the pods inside a custom object and its other requests for GPUs, with their paths."""
+    """Yield the pods inside a custom object; a GPU request outside of pods also becomes a pod."""
     if custom_kinds.offers(manifest):
         return
     whole = not custom_kinds.is_completed(manifest)
@@ -171,7 +172,7 @@ def _places(manifest: Mapping[str, object]) -> Iterator[_Place]:
 
 
 def _inside(place: _Place) -> Iterator[_Place]:
-    """Yield the mappings directly inside a mapping, also those of lists in lists."""
+    """Yield the mappings directly inside a mapping, including mappings in nested lists."""
     skipped = _SAYS_NOTHING | (_OF_CONTAINERS if place.is_pod else place.asked.fields)
     waiting = [
         (key, value) for key, value in reversed(list(place.value.items())) if key not in skipped
@@ -189,7 +190,7 @@ def _inside(place: _Place) -> Iterator[_Place]:
 
 
 def _is_pod(value: Mapping[str, object]) -> bool:
-    """Return whether a mapping has containers, as a list or a single one."""
+    """Return whether a mapping has a list of containers or a single container."""
     listed = [*sequence(value.get("containers")), *sequence(value.get("steps"))]
     return any(map(_is_container, [*listed, *(value.get(key) for key in _SINGLE)])) or any(
         map(_is_container, sequence(at(value, "containerSet", "containers")))
@@ -204,7 +205,7 @@ def _is_container(value: object) -> bool:
 
 
 def _pod(place: _Place) -> Pod:
-    """Return a mapping with containers as a pod."""
+    """Return the pod that a mapping with containers describes."""
     spec, inherited = _with_fields_above(place)
     spec = patched(spec, _patches(place))
     containers: list[Container] = []
@@ -231,7 +232,7 @@ def _pod(place: _Place) -> Pod:
 
 
 def _request(place: _Place) -> Pod | None:
-    """Return a mapping that requests GPUs outside of containers as a pod with one container."""
+    """Return a pod for a mapping that requests GPUs outside of containers, or else None."""
     claims = _claims(place.value)
     if not (place.asked.fields or claims):
         return None
@@ -259,7 +260,7 @@ def _request(place: _Place) -> Pod | None:
 
 
 def _template(place: _Place) -> _Place | None:
-    """Return the pod in the same mapping as a GPU request; the request belongs to the pod."""
+    """Return the pod template in a mapping that requests GPUs; the request counts for that pod."""
     for steps in _TEMPLATES:
         path, value, above = place.path, place.value, place.above
         for step in steps:
@@ -270,7 +271,7 @@ def _template(place: _Place) -> _Place | None:
 
 
 def _claims(value: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return the claims for devices of a mapping that is no pod, in the form of a pod's claims."""
+    """Return the device claims of a mapping that is not a pod, as entries of `resourceClaims`."""
     claims: list[dict[str, object]] = []
     for index, raw in enumerate(sequence(value.get(custom_kinds.CLAIMS))):
         claim = mapping(raw)
@@ -283,7 +284,10 @@ def _claims(value: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _with_fields_above(place: _Place) -> tuple[dict[str, object], dict[str, str]]:
-    """Return a mapping with the fields of a pod that stand above it, and the paths of these."""
+    """Return a mapping completed with pod fields of the mappings around it.
+
+    The second result has the path of the mapping that each such field is from.
+    """
     spec, inherited = dict(place.value), dict[str, str]()
     around = (above for above in place.above if not _is_pod(above[1]))
     for path, value in ((place.path, place.value), *around):
@@ -297,7 +301,7 @@ def _with_fields_above(place: _Place) -> tuple[dict[str, object], dict[str, str]
 
 
 def _patches(place: _Place) -> list[Mapping[str, object]]:
-    """Return the patches of a pod's spec that Argo applies, the outermost first."""
+    """Return the pod spec patches (`podSpecPatch`) that Argo Workflows applies, outermost first."""
     around = (place.value, *(value for _, value in place.above))
     given = (value.get(custom_kinds.PATCH) for value in around)
     return [patch for patch in map(embedded, given) if patch][::-1]

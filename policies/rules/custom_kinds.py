@@ -1,7 +1,7 @@
 """Exceptions to the general reading of custom resources, by kind.
 
-A kind stands here only where the reading of `policies.rules.custom` fails. Each row names the
-source of its meaning.
+`policies.rules.custom` reads custom resources of all kinds in the same way. This module lists only
+the kinds that it would misread. The comment at each kind names the source of the exception.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _OFFERS: Final = frozenset(
         *(("kueue.x-k8s.io", kind) for kind in ("ClusterQueue", "Cohort", "LocalQueue")),
         *(("kueue.x-k8s.io", kind) for kind in ("ResourceFlavor", "ProvisioningRequestConfig")),
         ("config.kueue.x-k8s.io", "Configuration"),
-        # volcano-sh/apis pkg/apis/scheduling, run-ai: what queues may hold, and a job's minimum.
+        # volcano-sh/apis pkg/apis/scheduling, run-ai: capacity of queues, minimum of a job.
         ("scheduling.volcano.sh", "Queue"),
         ("scheduling.volcano.sh", "PodGroup"),
         ("scheduling.run.ai", "Queue"),
         ("scheduling.x-k8s.io", "ElasticQuota"),
         ("scheduling.x-k8s.io", "PodGroup"),
-        # kubernetes-sigs/karpenter pkg/apis/v1: limits of the nodes that may be made.
+        # kubernetes-sigs/karpenter pkg/apis/v1: limits of the nodes that Karpenter may create.
         *(("karpenter.sh", kind) for kind in ("NodePool", "NodeClaim", "NodeOverlay")),
-        # GoogleCloudPlatform/kubernetes-engine-samples: GPUs of nodes that may be made.
+        # GoogleCloudPlatform/kubernetes-engine-samples: GPUs of nodes that GKE may create.
         ("cloud.google.com", "ComputeClass"),
         # NVIDIA/gpu-operator api/nvidia: the settings of the GPU stack itself.
         *(("nvidia.com", kind) for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")),
@@ -35,21 +35,21 @@ _OFFERS: Final = frozenset(
 
 _COMPLETED: Final = frozenset(
     {
-        # kserve/kserve pkg/apis/serving: an InferenceService completes its runtime.
+        # kserve/kserve pkg/apis/serving: an InferenceService adds fields to its runtime's pods.
         *(("serving.kserve.io", kind) for kind in ("ServingRuntime", "ClusterServingRuntime")),
         ("serving.kserve.io", "LLMInferenceServiceConfig"),
         ("serving.kserve.io", "InferenceService"),
-        # kubeflow/trainer pkg/apis/trainer: a TrainJob completes its runtime, and the other way.
+        # kubeflow/trainer pkg/apis/trainer: a TrainJob and its runtime add fields to each other.
         *(("trainer.kubeflow.org", kind) for kind in ("TrainingRuntime", "ClusterTrainingRuntime")),
         ("trainer.kubeflow.org", "TrainJob"),
-        # argoproj/argo-workflows: a workflow completes the templates that it refers to.
+        # argoproj/argo-workflows: a workflow adds fields to the templates that it references.
         *(("argoproj.io", kind) for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")),
-        # tektoncd/pipeline pkg/apis/pipeline: a run completes its task.
+        # tektoncd/pipeline pkg/apis/pipeline: a TaskRun or PipelineRun adds fields to its task.
         *(("tekton.dev", kind) for kind in ("Task", "ClusterTask", "Pipeline")),
-        # InftyAI/llmaz api: a Playground completes its model and its runtime.
+        # InftyAI/llmaz api: a Playground adds fields to its model and its runtime.
         *(("llmaz.io", "OpenModel"), ("inference.llmaz.io", "BackendRuntime")),
         ("inference.llmaz.io", "Playground"),
-        # sgl-project/ome pkg/apis: an InferenceService completes its runtime.
+        # sgl-project/ome pkg/apis: an InferenceService adds fields to its runtime's pods.
         *(("ome.io", kind) for kind in ("ServingRuntime", "ClusterServingRuntime")),
         ("ome.io", "InferenceService"),
     }
@@ -67,7 +67,7 @@ _RUN_NOTHING: Final = (
 
 _NEAREST: Final = frozenset(
     {
-        # kserve/kserve pkg/apis/serving/v1alpha2: prefill has replicas of its own.
+        # kserve/kserve pkg/apis/serving/v1alpha2: the field `prefill` has its own replica count.
         ("serving.kserve.io", "LLMInferenceService"),
     }
 )
@@ -96,29 +96,29 @@ def offers(manifest: Mapping[str, object]) -> bool:
 
 
 def is_completed(manifest: Mapping[str, object]) -> bool:
-    """Return whether another object adds fields to the pods of an object."""
+    """Return whether an object's pods get more fields, such as tolerations, from another object."""
     return _key(manifest) in _COMPLETED
 
 
 def runs_nothing(manifest: Mapping[str, object]) -> bool:
-    """Return whether an object runs no pods by itself, or only now and then."""
+    """Return whether an object runs pods only at some times, or only if another object uses it."""
     return _key(manifest) in _RUN_NOTHING
 
 
 def counts_the_nearest(manifest: Mapping[str, object]) -> bool:
-    """Return whether only the number of replicas that is nearest to a pod counts."""
+    """Return whether only the innermost replica count around a pod counts for the object's kind."""
     return _key(manifest) in _NEAREST
 
 
 def group_size(value: Mapping[str, object], inner: Mapping[str, object]) -> int:
-    """Return how many pods a mapping makes of one template inside it.
+    """Return how many pods an object creates from one pod template for each replica.
 
     A LeaderWorkerSet makes groups of `size` pods, one of which is the leader (kubernetes-sigs/lws
     api/leaderworkerset/v1).
 
     Args:
-        value: The mapping.
-        inner: The template, or another mapping inside the first.
+        value: Mapping that contains the template, such as a LeaderWorkerSet's.
+        inner: The template, or another mapping in `value`.
     """
     size = value.get("size")
     if inner is not value.get("workerTemplate") or not isinstance(size, int):
@@ -127,7 +127,7 @@ def group_size(value: Mapping[str, object], inner: Mapping[str, object]) -> int:
 
 
 def claimed_devices(claim: Mapping[str, object]) -> str:
-    """Return the DeviceClasses that a NIM service lets its operator claim, or an empty text."""
+    """Return the DeviceClasses in a NIMService's claim, joined by dots; empty if there are none."""
     devices = sequence(mapping(claim.get("claimCreationSpec")).get("devices"))
     classes = (text(mapping(device).get("deviceClassName")) for device in devices)
     return ".".join(filter(None, classes))

@@ -23,7 +23,7 @@ _Kind = type[object] | tuple[type[object], ...]
 
 
 class RuleError(FaultError):
-    """The module of a rule is not complete."""
+    """Error: the module of a rule lacks a required name, or its id is wrong or used twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
         package: Import name of the package.
 
     Raises:
-        RuleError: A module lacks a part, or two rules have the same id.
+        RuleError: A module lacks `RULE`, `TWIN` or `EXAMPLE`, or its id is wrong or used twice.
     """
     entries: dict[str, Entry] = {}
     for info in pkgutil.walk_packages(folders, f"{package}."):
@@ -61,7 +61,7 @@ def read(module: ModuleType) -> Entry:
     """Return the rule of a module.
 
     Raises:
-        RuleError: The module lacks a name that each rule must define.
+        RuleError: The module lacks `RULE`, `TWIN` or `EXAMPLE`, or its twin lacks signs.
     """
     rule = _part(module, "RULE", Rule, "a Rule")
     twin: Twin | NoTwin = _part(

@@ -18,9 +18,9 @@ _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def embedded(value: object) -> Mapping[str, object]:
     """Return the mapping that a string contains as YAML, or an empty mapping.
 
-    Empty is also the result for long or deeply nested texts, several documents and aliases, a few
-    lines of which can expand to gigabytes. A value that is a mapping already is returned unchanged,
-    because chart values may have either form.
+    The result is also empty for long or deeply nested YAML, for several documents, and for YAML
+    with aliases, because a few lines of aliases can expand to gigabytes. A value that is already a
+    mapping is returned unchanged: chart values may be a string or a mapping.
     """
     if isinstance(value, str):
         return _read(value) if len(value) <= _LENGTH_LIMIT else {}

@@ -23,17 +23,17 @@ class Example:
 
         Args:
             passing: The passing manifest.
-            edits: Texts of the passing manifest, each with the text that replaces it.
+            edits: Replacements, each as a text of the passing manifest and its new text.
             settings: The policy pack's settings.
         """
         return cls(passing, edited(passing, *edits), settings or {})
 
 
 def edited(manifest: str, *edits: tuple[str, str]) -> str:
-    """Return a manifest after edits, each a text of it with the text that replaces it.
+    """Return a manifest after replacements, each given as an old text and a new text.
 
     Raises:
-        ValueError: A text does not stand in the manifest exactly once.
+        ValueError: An old text is not in the manifest exactly once.
     """
     for old, new in edits:
         if manifest.count(old) != 1:

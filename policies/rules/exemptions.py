@@ -32,13 +32,13 @@ GRANT: Final = "grant.gpu-cluster/"
 RULE_ID: Final = "GPU062"
 _FORM = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\s+(\S.*)", re.DOTALL)
 _ID = re.compile(r"GPU[0-9]{3}")
-# Maximum number of characters of a reason that a message repeats.
+# Maximum number of characters of an exemption's reason that a message shows.
 _REASON_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """One exemption annotation; `problem` says why it has no effect, and is empty if it has."""
+    """An exemption of an object; `problem` says why it has no effect, empty if it has one."""
 
     rule_id: str
     until: str
@@ -53,12 +53,12 @@ class Exemption:
 def exemptions(
     subject: Subject, context: Context, known: Callable[[str], bool]
 ) -> Iterator[Exemption]:
-    """Yield the exemptions of an object.
+    """Yield the exemptions in the annotations of an object.
 
     Args:
         subject: The object.
         context: Facts about the cluster, and the current date.
-        known: Returns whether there is a rule with an id.
+        known: Function that returns whether a rule with the given id exists.
     """
     for key, value in subject.annotations.items():
         if key.startswith(PREFIX) and value is not UNKNOWN:

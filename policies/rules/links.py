@@ -20,8 +20,8 @@ def anchor(id_: str) -> str:
 def link(id_: str) -> str | None:
     """Return the address of a rule's section in docs/rules.md; None if the page is unknown.
 
-    Without the environment variable it is the page of the clone. A package that was installed alone
-    has no page.
+    An http(s) address in the environment variable GPU_RULES_REFERENCE takes precedence.
+    Otherwise the page is docs/rules.md in a clone of the project, which an installed package lacks.
     """
     page = os.environ.get(REFERENCE, "")
     if urlsplit(page).scheme not in ("https", "http"):

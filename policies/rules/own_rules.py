@@ -27,13 +27,14 @@ _FORM: Final = "gpu9[0-9][0-9]_*.py"
 
 
 def load(folder: Path) -> tuple[Entry, ...]:
-    """Return the rules in a folder, sorted by id; a second call returns the same.
+    """Return the rules in a folder, sorted by id; a second call returns the same rules.
 
     Args:
         folder: Folder with modules of rules.
 
     Raises:
-        RuleError: The folder has no rules, or a module can't be loaded or lacks a part.
+        RuleError: The folder has no rules, or a module can't be loaded or lacks `RULE`, `TWIN` or
+            `EXAMPLE`.
     """
     paths = sorted(folder.glob(_FORM))
     if not paths:

@@ -21,7 +21,7 @@ _SINGLE: Final = ("container", "script")
 def patched(
     spec: Mapping[str, object], patches: Iterable[Mapping[str, object]]
 ) -> dict[str, object]:
-    """Return a pod's spec after patches; a later patch overrides earlier patches."""
+    """Return a pod's spec with patches applied; a later patch overrides earlier patches."""
     result = dict(spec)
     for patch in patches:
         main = [one for one in sequence(patch.get("containers")) if _name(one) == _MAIN]

@@ -61,12 +61,13 @@ def of_other_devices_cel(name: str) -> str:
 def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
     """Yield the claims of a pod that are for GPUs, or may be.
 
-    A claim is another object. If it is in the same stack, its devices are known. Otherwise the
-    claim counts as one for GPUs, unless its name or the settings say that it is not.
+    A pod only references a ResourceClaim or ResourceClaimTemplate. If that object is in the same
+    stack, its devices are known. Otherwise the claim counts as a claim for GPUs, unless its name or
+    the cluster's settings show that it is for other devices.
     """
     claims = sequence(subject.pod.spec.get("resourceClaims")) if subject.pod else ()
     for raw in claims:
-        # Until Kubernetes 1.30, the names stood in a field `source`.
+        # Until Kubernetes 1.30, the names of claim and template were fields of `source`.
         claim = {**mapping(at(raw, "source")), **mapping(raw)}
         name = text(claim.get("name"))
         for kind, field in (
@@ -83,6 +84,6 @@ def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
 
 
 def uses(container: Container, claims: frozenset[str]) -> bool:
-    """Return whether a container uses one of a pod's claims, given by their names in the pod."""
+    """Return whether a container uses a claim with one of the given names in the pod's spec."""
     listed = sequence(at(container.spec, "resources", "claims"))
     return any(text(at(claim, "name")) in claims for claim in listed)

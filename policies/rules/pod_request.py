@@ -47,9 +47,9 @@ def effective_request(pod: Pod, name: str) -> Fraction:
 def claims_devices(pod: Pod) -> bool:
     """Return whether the pod has resource claims (DRA), or may have some that are not known yet.
 
-    Devices of a claim are allocated for the pod even if no container uses them. The claim is
-    another object, so its devices are not known here. Source: kubernetes v1.34.4
-    pkg/apis/core/types.go PodSpec.
+    Devices of a claim are allocated for the pod even if no container uses them. The pod only
+    references the claim, so the pod's spec doesn't contain the claim's devices. Source:
+    kubernetes v1.34.4 pkg/apis/core/types.go PodSpec.
     """
     claims = pod.spec.get("resourceClaims")
     return claims is UNKNOWN or bool(sequence(claims))

@@ -37,7 +37,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
 
 _FIELD: Final = re.compile(r"spec\.([A-Za-z]+)")
 
-# Maximum length of an invalid quantity that a message repeats.
+# Maximum number of characters of an invalid quantity that a message shows.
 _SHOWN: Final = 20
 
 
@@ -113,8 +113,8 @@ class Container:
     def asked_names(self) -> frozenset[str]:
         """Return the resources of which the container requests more than 0 or an unknown amount.
 
-        An amount of 0 requests nothing: the default of a LimitRange adds it to containers that name
-        no GPUs.
+        An amount of 0 requests nothing: a LimitRange with the default 0 adds this amount to
+        containers that name no GPUs.
         """
         return frozenset(
             name
@@ -134,10 +134,10 @@ class Pod:
         spec: Spec of the pod.
         containers: All containers, with init and ephemeral containers.
         spec_path: Path of the spec; in custom kinds it is not always below `path`.
-        inherited: Paths of the mappings above the spec that have fields of the pod, by field.
-        copies: Number of such pods at the same time, at least, or None if only the kind says it.
-        loose: Whether this is a request for GPUs in a custom kind that stands in no pod.
-        whole: Whether the object has all fields of the pod, and no other object adds some.
+        inherited: Path of the mapping from which the pod inherits a field, by the field's name.
+        copies: Minimum number of such pods at the same time, or None if it follows from the kind.
+        loose: Whether this is a GPU request of a custom resource outside of any pod.
+        whole: Whether the object has all fields of the pod, so that no other object adds fields.
     """
 
     path: str
@@ -215,7 +215,7 @@ def container_at(
     role: ContainerRole = ContainerRole.APP,
     default_name: str = "#0",
 ) -> Container:
-    """Return the container at a path; a step of a Tekton task names its resources otherwise."""
+    """Return the container at a path; Tekton steps name their resources `computeResources`."""
     key = "resources" if "resources" in spec else "computeResources"
     requests, limits = at(spec, key, "requests"), at(spec, key, "limits")
     return Container(

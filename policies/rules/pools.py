@@ -64,7 +64,7 @@ def _expression(expression: object, labels: Mapping[str, str]) -> bool:
             return False
         case "Gt" | "Lt" as operator:
             return _compares(value, wanted, operator)
-        # The operator is Exists or not known.
+        # The term's operator is Exists, which any label value matches, or it is not known yet.
         case _:
             return True
 

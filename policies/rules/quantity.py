@@ -20,25 +20,25 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NANO = -9
-# ParseQuantity accepts the other suffixes without digits, as zero.
+# Suffixes that ParseQuantity rejects without digits; any other suffix without digits is zero.
 _NEVER_BARE = ("Pi", "Ei")
-# Scales that positiveScaleInt64 converts to thousandths by one product, which wraps around. Other
-# scales overflow to 0.
+# Powers of ten for which Go's positiveScaleInt64 converts an amount to thousandths by one
+# multiplication, which wraps around at 64 bits. For other powers, an overflow gives 0.
 _WRAPPED = (-2, -1, 0, 3, 6)
 _INT64_MAX = 2**63 - 1
-# maxInt64Factors in math.go of k8s.io/apimachinery.
+# Decimal digits that always fit into an int64: maxInt64Factors in math.go of k8s.io/apimachinery.
 _INT64_DIGITS = 18
-# A limit of this program: the API server accepts any exponent, and needs minutes for a large one.
+# This program's own limit: the API server accepts any exponent, but needs minutes for large ones.
 _EXPONENT_LIMIT = 1_000
-# A limit of this program, for the same reason.
+# This program's own limit: the API server accepts long numbers, but needs minutes to parse them.
 _LENGTH_LIMIT = 1_000
 _INTEGER_LIMIT = 10**_LENGTH_LIMIT
-# A Python float ends at about 1.8e308.
+# Larger amounts are not converted to float, whose maximum is about 1.8e308.
 _FLOAT_LIMIT = 10**300
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity."""
+    """Error: a value is not a Kubernetes quantity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def parse(value: object) -> Quantity:
         QuantityError: The API server would reject the value, its exponent is beyond ±1,000, or its
             text has more than 1,000 characters.
     """
-    # Quantity.UnmarshalJSON reads null as zero.
+    # The API server reads null as zero (Quantity.UnmarshalJSON).
     if value is None:
         return Quantity(0, 0, "0")
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):

@@ -24,7 +24,7 @@ EXAMPLES: Final[dict[str, Example]] = {entry.rule.id: entry.example for entry in
 
 
 def add_rules(folder: Path) -> None:
-    """Add the rules in a folder of the user to those of this package (`own_rules`).
+    """Add user-defined rules from a folder (`own_rules`) to the rules of this package.
 
     Raises:
         RuleError: A module in the folder is not a rule.
@@ -127,7 +127,7 @@ def _annotated(subject: Subject, context: Context) -> Iterator[Exemption]:
 
 
 def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
-    """Return the exemptions of an object by rule; exemptions in the settings come first."""
+    """Return an object's exemption from each rule; the settings override annotations."""
     claimed = [*_annotated(subject, context), *settled(subject, context)]
     return {exemption.rule_id: exemption for exemption in claimed}
 
@@ -145,7 +145,7 @@ _last: tuple[Context | None, bool, tuple[Rule, ...]] = (None, False, ())
 
 
 def _applicable(context: Context, partial: bool) -> tuple[Rule, ...]:
-    """Return the rules for single manifests, cached for the next call with the context."""
+    """Return the rules that apply to single manifests; cache the result for one context."""
     global _last
     last = _last
     if last[0] is not context or last[1] is not partial:

@@ -18,7 +18,7 @@ _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationCont
 
 @dataclass(frozen=True, slots=True)
 class Fenceposts:
-    """Limits of a rolling update: the pods above and below `replicas` that it allows."""
+    """Numbers of pods that a rolling update may run above (`surge`) and below `replicas`."""
 
     replicas: int
     surge: int
@@ -26,7 +26,7 @@ class Fenceposts:
 
 
 def _scaled(value: object, replicas: int, up: bool) -> int | None:
-    """Return a number of pods, given as a number or a percentage (k8s.io/apimachinery intstr).
+    """Return a number of pods from a number or a percentage (k8s.io/apimachinery intstr).
 
     Args:
         value: Number or percentage such as `25%`.

@@ -36,7 +36,7 @@ def copies(around: Sequence[Mapping[str, object]], manifest: Mapping[str, object
 
 
 def _counts(value: Mapping[str, object]) -> list[int]:
-    """Return the numbers of replicas in a mapping; an unknown number counts as 0."""
+    """Return the replica counts among the fields of a mapping; an unknown count is 0."""
     given = [value[name] for name in _COUNTS if value.get(name) is not None]
     counts = [number(count) or 0 for count in given if not isinstance(count, Mapping | list)]
     if not counts and (least := number(value.get(_AT_LEAST))) is not None:

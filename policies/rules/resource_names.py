@@ -93,9 +93,9 @@ def acceptable(name: str) -> bool:
 
 
 def is_gpu(name: str, context: Context) -> bool:
-    """Return whether a resource is a well-known GPU resource or one that the cluster offers.
+    """Return whether a resource is a well-known GPU resource or a GPU resource of this cluster.
 
-    The cluster offers resources by its settings, and by DeviceClasses for GPUs.
+    The cluster's settings and its DeviceClasses for GPUs name further GPU resources.
     """
     return (
         name in KNOWN

@@ -100,7 +100,7 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """Return kind, namespace and name, as messages show them."""
+        """Return the object's kind, namespace and name as messages show them."""
         name = "/".join(filter(None, (self.namespace, self.name)))
         return f"{self.kind} {name}".strip()
 
@@ -178,11 +178,15 @@ class Rule:
 
     @property
     def is_only_across(self) -> bool:
-        """Return whether the rule judges nothing but a stack as a whole."""
+        """Return whether the rule checks only a stack as a whole, and no single manifests."""
         return self.across is not None and self.check is _nothing
 
     def reads(self, pod: Pod | None) -> bool:
-        """Return whether the rule holds for a pod as far as an object declares it."""
+        """Return whether the rule checks this pod.
+
+        A rule that reports missing fields skips pods to which other objects add fields. It also
+        skips GPU requests outside of pods, unless the rule is only about requests.
+        """
         if pod is None or not self.whole:
             return True
         return pod.whole and (self.of_requests or not pod.loose)

@@ -16,7 +16,7 @@ def is_secret(value: object) -> bool:
 
 
 def reveal(value: object) -> object:
-    """Return the value inside a `fn::secret` mapping; `UNKNOWN` if the secret is hidden.
+    """Return the value inside a `fn::secret` mapping; `UNKNOWN` if Pulumi hides the secret's value.
 
     Other values are returned unchanged.
     """

@@ -15,11 +15,11 @@ class Unknown:
     """The type of `UNKNOWN`, which has no truth value: compare it by identity only."""
 
     def __repr__(self) -> str:
-        """Return the name of the constant."""
+        """Return the constant's name, `UNKNOWN`."""
         return "UNKNOWN"
 
     def __reduce__(self) -> str:
-        """Return the name of the constant, so that a copy in another process is the constant."""
+        """Return the constant's name, so that unpickling returns `UNKNOWN` itself."""
         return "UNKNOWN"
 
     def __bool__(self) -> bool:
@@ -32,13 +32,13 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def mapping(value: object) -> Mapping[str, object]:
-    """Return the value if it is a mapping, else an empty one; drop keys that are not text."""
+    """Return the value if it is a mapping, else an empty mapping; drop keys that are not text."""
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
                 break
         else:
-            # Nearly all mappings take this path, which makes no copy.
+            # Nearly all manifests have only text as keys, so they are returned without a copy.
             return value
     if isinstance(value, Mapping):
         return {key: item for key, item in value.items() if isinstance(key, str)}
@@ -47,8 +47,8 @@ def mapping(value: object) -> Mapping[str, object]:
 
 def sequence(value: object) -> Sequence[object]:
     """Return the value if it is a list, else an empty list."""
-    # The concrete type comes first, here and below, because a check against an abstract type is
-    # slow.
+    # `list` is checked before the abstract type `Sequence`, because checks against abstract types
+    # are slow.
     if isinstance(value, (list, Sequence)) and not isinstance(value, (str, bytes)):
         return value
     return ()

@@ -93,7 +93,7 @@ def test_hosts_without_a_key_are_scanned_and_named_ones_again() -> None:
 def run(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **more: str
 ) -> tuple[Any, str]:
-    """Run the command on a stack file; return its exit code and its output."""
+    """Run `make host-keys` on a stack file; return the exit code and the output."""
     monkeypatch.setattr(Stack, "file", path)
     for name in ("CONFIRM", "HOSTS", "JSON"):
         monkeypatch.delenv(name, raising=False)
@@ -114,7 +114,7 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     path = tmp_path / "Pulumi.dev.yaml"
 
     def served(key: asyncssh.SSHKey, **more: str) -> tuple[Any, str]:
-        """Run the command while a server with this key listens on the stack file's port."""
+        """Run `make host-keys` while an SSH server with this host key replaces all hosts."""
 
         async def scan_of(hosts: tuple[Any, ...]) -> list[host_keys.Scanned]:
             async with asyncssh.listen("127.0.0.1", 0, server_host_keys=[key]) as server:

@@ -19,7 +19,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtX5HS603r/SS0EU4o+/qXAKZ4JhJGAyRggJ
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use an empty folder as project and as home; no terminal."""
+    """Use a folder with only an inventory as project and home, without the command's options."""
     monkeypatch.setattr("commands.stack.ROOT", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("FROM_CLUSTER", "FROM_INVENTORY", "CONTEXT", "PLATFORM", "NODES", "GPUS", "SCAN"):
@@ -95,7 +95,7 @@ def test_a_path_of_a_key_is_quoted_in_the_command_that_is_printed() -> None:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
-    """Answer the questions of a terminal; return the list of questions."""
+    """Fake a user's answers at a terminal; return the list of the questions."""
     asked: list[str] = []
     rest = iter(given)
 
@@ -130,7 +130,7 @@ def test_a_person_who_has_neither_cluster_nor_inventory_names_nodes(
 
 
 def running(monkeypatch: pytest.MonkeyPatch, observed: ObservedCluster) -> None:
-    """Use a model of a cluster in place of a connection."""
+    """Replace the inspection of a running cluster with this observed state."""
 
     async def observed_of(context: str) -> ObservedCluster:
         return observed

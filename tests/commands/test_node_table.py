@@ -19,7 +19,7 @@ def stack(nodes: int) -> Stack:
     pool = {"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}
     document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "device-plugin"}
     made = Stack("dev")
-    # Use this configuration in place of the stack file.
+    # Set the cached property `cluster`, so that no stack file is read.
     vars(made)["cluster"] = load({**document, "pools": [pool]})
     return made
 

@@ -1,4 +1,4 @@
-"""`make report` refuses what is no document of its stack, and reads results by their schema."""
+"""`make report` refuses a file that isn't a change document of its stack, or has a wrong schema."""
 
 from __future__ import annotations
 

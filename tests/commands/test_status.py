@@ -1,4 +1,4 @@
-"""`make status`: what it says and its exit code, from the same document as a preview's."""
+"""Output and exit code of `make status`, which come from the change document of a preview."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_drift() -> World:
 
 def test_a_stack_that_was_applied_and_validated_has_nothing_to_do() -> None:
     found = document(World.of(base()))
-    # Warnings about ends of support come with the calendar.
+    # Warnings about the end of support depend on today's date, so they are left out.
     told = [line for line in status.lines(found) if not line.startswith("warning: ")]
     assert told == ["status: stack dev: 32 GPUs declared, nothing to do"]
     assert status.exit_code(found) == 0
@@ -89,7 +89,7 @@ def test_pods_that_hold_gpus_which_no_run_validated_are_told() -> None:
 
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file of a stack whose API server's port is closed."""
+    """Return a stack file whose kubeconfig context names an API server with a closed port."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]

@@ -80,7 +80,7 @@ def test_a_stack_file_with_a_secret_in_plain_text_is_left_out(
 
 
 def test_of_objects_only_named_fields_are_taken() -> None:
-    """Environment variables, commands, foreign annotations and outputs may hold secrets."""
+    """Environment variables, commands, outputs and other software's annotations may be secret."""
     status: dict[str, Any] = {
         "phase": "Running",
         "containerStatuses": [

@@ -92,7 +92,7 @@ def test_hostile_names_reach_no_terminal_and_no_style() -> None:
     waits = pod("q", "")
     waits["metadata"]["name"] = evil
     text = shown(seen(nodes=[node("gpu-1"), node(evil)], pods=[bad, waits]))
-    # Escape sequences of rich itself only draw the head of a table.
+    # The library rich prints escape sequences itself, but none of these.
     for part in ("\x1b[31m", "\n::error", "\u202e"):
         assert part not in text
     assert "[red]x\\x1b[31m" in text.replace("\n", "")

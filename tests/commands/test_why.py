@@ -1,4 +1,4 @@
-"""`make why` gives a pod's cause with the rights of a preview, against a fake API server."""
+"""`make why` reports why a pod does not run, with only the RBAC role of a preview."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def event(reason: str, message: str, **of: str) -> Json:
 
 
 class Cluster:
-    """A fake API server that holds lists; what the preview's role does not allow gets 403."""
+    """Fake API server with lists of objects; requests that the preview's role forbids get 403."""
 
     def __init__(self, **lists: list[Json]) -> None:
         self.lists = lists

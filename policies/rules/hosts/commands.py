@@ -1,7 +1,7 @@
 """Commands on hosts: Pulumi's `command:remote` resources as manifests of `command/remote`.
 
-The fields are the inputs of pulumi-command 1.2.1 provider/pkg/provider/remote. Secret values carry
-the mark of `policies.rules.secret`.
+The fields are the inputs of pulumi-command 1.2.1 provider/pkg/provider/remote. A secret value
+is wrapped in a mapping with the key `fn::secret` (`policies.rules.secret`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ TEXTS = ("create", "update", "delete", "stdin")
 
 
 def connections_of(subject: Subject) -> Iterator[tuple[str, object, bool]]:
-    """Yield path, inputs and secrecy of a command's SSH connection and of its proxy."""
+    """Yield a command's SSH connection and the connection of its SSH proxy.
+
+    Each result has the path in the manifest, the inputs, and whether the inputs are secret.
+    """
     if subject.group_version != API_VERSION:
         return
     given = subject.manifest.get("connection")

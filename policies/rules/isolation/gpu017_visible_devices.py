@@ -32,9 +32,9 @@ def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]
 
 
 def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
-    """Yield each place where a container's environment sets or may set the variable, and why.
+    """Yield each field by which a container may set NVIDIA_VISIBLE_DEVICES, and what was found.
 
-    A prefix in envFrom can produce the variable from a ConfigMap key with another name.
+    A prefix in envFrom can make a ConfigMap's key with another name into this variable.
     """
     for index, raw in enumerate(sequence(container.spec.get("env"))):
         env = mapping(raw)

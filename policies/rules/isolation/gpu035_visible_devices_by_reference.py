@@ -30,7 +30,7 @@ def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
 
 
 def _by_reference(subject: Subject) -> tuple[str, object]:
-    """Return the field that contains the variable, and its value; empty and None if there is none.
+    """Return the field that sets NVIDIA_VISIBLE_DEVICES, and its value; empty and None without it.
 
     The `data` of a Secret is base64, and `stringData` overrides it (kubernetes v1.34.4
     pkg/apis/core/v1/conversion.go Convert_v1_Secret_To_core_Secret).

@@ -66,12 +66,12 @@ def gives_gpus(path: str) -> bool:
 
 
 def direct_cel(path: str) -> str:
-    """Return CEL that is true if a host path is that of a device file of `DIRECT`."""
+    """Return CEL that is true if a host path is that of a GPU device file (`DIRECT`)."""
     return "(" + " || ".join(f"{path}.startsWith({cel.text(prefix)})" for prefix in DIRECT) + ")"
 
 
 def gives_gpus_cel(path: str) -> str:
-    """Return CEL that is true if a host path gives access to GPUs, like `gives_gpus`."""
+    """Return CEL that is true if a host path gives access to GPUs (`gives_gpus` as CEL)."""
     starts = " || ".join(f"{path}.startsWith({cel.text(prefix)})" for prefix in GIVES_GPUS)
     through = f"{path}.matches({cel.text(PROCESS_ROOT)})"
     return f"({starts} || {path} in {cel.texts(SOCKETS)} || {through})"

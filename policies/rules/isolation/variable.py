@@ -4,5 +4,6 @@ from __future__ import annotations
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
-# The runtime treats an empty value as void: nvidia-container-toolkit internal/config/image.
+# The NVIDIA runtime treats an empty NVIDIA_VISIBLE_DEVICES as the value `void`:
+# nvidia-container-toolkit internal/config/image.
 NO_DEVICES = ("", "none", "void")

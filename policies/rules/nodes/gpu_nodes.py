@@ -10,7 +10,7 @@ from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 HARD = frozenset({"NoSchedule", "NoExecute"})
 
-# NVIDIA's GPU Feature Discovery and GPU Operator set this label.
+# Label that NVIDIA's GPU Feature Discovery and GPU Operator set on nodes with GPUs.
 PRESENT = "nvidia.com/gpu.present"
 
 

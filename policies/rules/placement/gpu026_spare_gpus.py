@@ -18,7 +18,7 @@ def _surge(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or posts is None or posts.unavailable > 0 or posts.replicas == 0:
         return
     if any(pool.nodes is not None for pool in context.pools):
-        # The pool sizes are known, so GPU039 checks whether there is enough room.
+        # If the pool sizes are known, rule GPU039 checks whether the update fits.
         return
     if gpu_requests(subject, context):
         yield Finding(

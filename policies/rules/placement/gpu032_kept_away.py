@@ -21,7 +21,8 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     if pod is None or of_daemon_set(subject) or not subject.is_workload(context):
         return
     if may_ask(pod, context) or "tolerations" in pod.inherited:
-        # Tolerations that stand above several pods are for those of them that request GPUs.
+        # In a custom resource, several pods may inherit the tolerations of a mapping around them.
+        # Such tolerations are meant for the pods that request GPUs, so they are no violation.
         return
     pools = reached(pod, context)
     taints = {str(taint): taint for pool in pools for taint in hard_taints(pool)}

@@ -18,10 +18,11 @@ CORES = 100
 
 
 def per_node(pool: PoolFacts, resource: str, context: Context) -> int | None:
-    """Return the amount of a resource that a pool's node advertises, or None if not known."""
+    """Return the amount of a resource that each node of a pool advertises, or None if not known."""
     plugin = context.plugin
     if "/" not in resource and resource != CLAIMED:
-        # A DeviceClass of a claim. The devices of a class for MIG are parts of a GPU.
+        # A name without a slash is that of a DeviceClass in a claim. The number of MIG devices on a
+        # node is not known, because MIG devices are parts of GPUs.
         return None if "mig" in resource else pool.gpus_per_node
     if resource == VCUDA_CORE:
         return pool.gpus_per_node * CORES
@@ -56,5 +57,5 @@ def sizes_cel(key: str) -> str:
 
 
 def each_resource_cel(function: Callable[[str, str], str]) -> str:
-    """Return CEL that joins the results of a function for each GPU resource."""
+    """Return CEL that concatenates the CEL lists that a function returns for each GPU resource."""
     return " + ".join(function(key, name) for key, name in cel.NAMES.items())

@@ -14,7 +14,7 @@ from ..signs import NAMES
 from ..twin import pods
 
 _MOST: Final = {HAMI_CORES: 100, HAMI_MEMORY: cel.CAP - 1}
-# HAMi takes up to 2**31 - 1 MiB; no device has as much as a thousandth of that.
+# HAMi accepts up to 2**31 - 1 MiB of memory; no device has as much as a thousandth of that.
 _WANTED: Final = {HAMI_CORES: "1 to 100", HAMI_MEMORY: "a number of MiB, such as 3000"}
 
 

@@ -21,10 +21,11 @@ from .asked import (
     CORES_ASKED,
 )
 
-# gpu-manager divides a GPU's memory into blocks of this size: tkestack gpu-manager
+# Size of the blocks into which gpu-manager divides a GPU's memory: tkestack gpu-manager
 # pkg/types/types.go.
 _BLOCK_MIB = 256
-# No GPU has more memory than 1 TiB. The limit finds amounts that are written in bytes, such as 5Gi.
+# No GPU has more memory than 1 TiB (4,096 blocks). A larger amount was written in bytes, such as
+# 5Gi, instead of blocks.
 _MOST_BLOCKS = 4096
 
 

@@ -64,7 +64,8 @@ RULE = Rule(
 
 _DEVICE_COUNT = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')}).sum()"
 
-# The node's own /dev/shm, which training jobs mount, is half of its memory.
+# Training jobs also mount the node's /dev/shm as a host path. Its size is half of the node's
+# memory, so it counts as a memory volume.
 _MEMORY_VOLUMES = (
     'variables.volumes.filter(v, v.?emptyDir.?medium.orValue("") == "Memory" || '
     'v.?hostPath.?path.orValue("").matches("^/dev/shm/*$"))'

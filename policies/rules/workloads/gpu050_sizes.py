@@ -19,7 +19,7 @@ _SIZES = ("cpu", "memory")
 
 
 def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
-    """Yield one finding for all containers of an object, because this is the most common advice."""
+    """Yield one finding for all containers of an object: advice of this rule is the most common."""
     found = list(_each(subject, context))
     if len(found) > 1:
         more = f"{found[0].found}, and {len(found) - 1} more like it in this object"

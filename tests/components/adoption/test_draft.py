@@ -33,15 +33,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An inventory of the world with other names and addresses, and what has to come of it.
+    """A real Ansible inventory with changed names and addresses, and the expected stack file.
 
     Attributes:
-        files: Texts by path; the first one is the inventory.
+        files: Contents of files by path; the first file is the inventory.
         pools: Nodes and GPUs of each pool, by the pool's name.
         hosts: Node, address and user of each host.
-        comments: Texts that the file has to contain in its comments.
-        platform: The platform.
-        engine: The container engine.
+        comments: Texts that the comments of the stack file must contain.
+        platform: GPU platform of the stack file.
+        engine: Container engine of the stack file.
     """
 
     files: dict[str, str]
@@ -172,7 +172,7 @@ kube_node
         hosts=(("node4", "192.0.2.14", "root"),),
         comments=("no variable, group or name says which nodes have GPUs", PASSWORD),
     ),
-    # A home cluster of kubespray: a label of the host.
+    # A home cluster of kubespray: a host has a node label.
     "kubespray with node_labels": Case(
         files={
             "hosts.yml": """
@@ -269,7 +269,7 @@ ansible_ssh_common_args='-o StrictHostKeyChecking=no'
         comments=(BY_GROUP,),
         engine="k3s",
     ),
-    # A monitoring stack of an HPC site: ranges of whole names, no Kubernetes group at all.
+    # A monitoring stack of an HPC site: ranges of full host names, and no group for Kubernetes.
     "ranges of whole names": Case(
         files={
             "inventory": """
@@ -287,7 +287,7 @@ head01.example.com
         hosts=tuple((f"gpu0{n}.example.com", f"gpu0{n}.example.com", "root") for n in (1, 2, 3)),
         comments=(BY_GROUP, "21 other machines"),
     ),
-    # A page on Ansible for GPU sites: one group of a range, the user of the group.
+    # A tutorial on Ansible for GPU sites: a group is a range of hosts, and sets their SSH user.
     "a range and a user": Case(
         files={
             "hosts": "[compute]\ngpu[01:16]\n[login]\nlogin01\n[compute:vars]\nansible_user=r2\n"
@@ -296,7 +296,7 @@ head01.example.com
         hosts=tuple((f"gpu{n:02d}", f"gpu{n:02d}", "r2") for n in range(1, 17)),
         comments=(BY_NAME,),
     ),
-    # Inventories that Terraform writes: addresses with a number of GPUs.
+    # Inventories that Terraform writes: hosts are addresses, each with a number of GPUs.
     "addresses with a number": Case(
         files={
             "hosts.ini": """
@@ -448,8 +448,8 @@ kube_node
         pools={"gpu": (("k8s-1", "k8s-2"), 8)},
         hosts=(("k8s-1", "127.0.0.1", "vagrant"), ("k8s-2", "127.0.0.1", "vagrant")),
     ),
-    # ska-telescope/ansible-playbooks, hosts_k8s, with machines of a mining pool that says
-    # `gpu_enabled` for all and takes it back (chutesai/chutes-miner).
+    # ska-telescope/ansible-playbooks, hosts_k8s, with machines of a mining pool that sets
+    # `gpu_enabled` for all hosts and unsets it for some (chutesai/chutes-miner).
     "long names of groups": Case(
         files={
             "hosts": """

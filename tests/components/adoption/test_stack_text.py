@@ -1,4 +1,4 @@
-"""Replacing sections of a stack file keeps the file's other sections and comments."""
+"""Replacing some sections of a stack file keeps its other sections and its comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inventories are read by Ansible's rules, and what is no inventory is refused with its place."""
+"""Inventories are read by Ansible's rules; an invalid file is refused with file and line."""
 
 from __future__ import annotations
 

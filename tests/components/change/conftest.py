@@ -1,4 +1,4 @@
-"""The last line of `make test-change`: edits, answers of forges, procedures of day two."""
+"""Pytest hook that prints the last line of `make test-change`: how many test cases passed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROCEDURE = re.compile(r"test_the_preview_of_a_procedure_is_what_its_edit_gives
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Print, after pytest's own summary, how many edits, answers and procedures passed."""
+    """Print after pytest's summary how many edits, forge responses and procedures passed."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(config, "workerinput"):
         return

@@ -1,7 +1,8 @@
 """Sixty edits of stack files, each with the observed state of its cluster and hosts.
 
-`told.yaml` beside has the text that each edit must give. After a change of the wording run
-`venv/bin/python -m tests.components.change.edits`, and read the difference as a user would.
+`told.yaml` in the same folder has the preview text that is expected for each edit. After a change
+of the wording run `venv/bin/python -m tests.components.change.edits`, which writes that file again,
+and read the diff as a user would.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Edit:
 
     @cached_property
     def change(self) -> ClusterChange:
-        """Return what a run would change."""
+        """Return what a run with the new stack file would change."""
         return self.world.change(self.after)
 
     @property
@@ -322,20 +323,20 @@ EDITS: dict[str, Edit] = {
 
 
 def document_of(name: str) -> Document:
-    """Return the document of an edit."""
+    """Return the change document of the edit with this name."""
     change = EDITS[name].change
     outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
     return Document(stack="dev", outcome=outcome, clusters=(change,))
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield the text of each edit."""
+    """Yield the name and the current preview text of each edit."""
     for name, edit in EDITS.items():
         yield name, edit.text
 
 
 def main() -> None:
-    """Write the texts of all edits."""
+    """Write the preview texts of all edits to `told.yaml`."""
     yaml.add_representer(
         str,
         lambda dumper, text: dumper.represent_scalar(

@@ -285,7 +285,7 @@ class Fake:
         return 404, {"message": "Not Found"}
 
     def comment(self, body: str, author: str) -> Json:
-        """Return a comment of an author."""
+        """Return a new comment of an author, as the forge's API returns it."""
         number = len(self.comments) + 1
         who = {"login": author, "id": 7 if author == "bot" else 9}
         return {"id": number, "body": body, "user": who, "author": who}
@@ -294,7 +294,7 @@ class Fake:
 def _checked(
     operation: Operation, names: dict[str, str], query: dict[str, str], content: bytes
 ) -> Json:
-    """Return the body of a request that fits its operation."""
+    """Return a request's JSON body after checking the request against the operation's schemas."""
     for name in operation.numbers:
         jsonschema.validate(int(names[name]), NUMBER)
     for key, text in query.items():
@@ -313,7 +313,7 @@ def _checked(
 
 @contextmanager
 def served(fake: Fake) -> Iterator[Fake]:
-    """Serve a fake on loopback while the context is open."""
+    """Serve the fake forge on loopback while the context is open."""
 
     class Handler(BaseHTTPRequestHandler):
         def _do(self) -> None:
@@ -335,7 +335,7 @@ def served(fake: Fake) -> Iterator[Fake]:
         do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _do
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Print nothing."""
+            """Print nothing, because the server would log each request."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         fake.address = f"http://127.0.0.1:{server.server_address[1]}"

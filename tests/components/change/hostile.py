@@ -1,4 +1,4 @@
-"""Texts of somebody else that must stay text wherever they are shown."""
+"""Texts from outside, such as names, that must never act as markup or terminal commands."""
 
 from __future__ import annotations
 

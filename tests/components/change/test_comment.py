@@ -1,4 +1,4 @@
-"""Markdown of pull request comments: complete, escaped, and at most `LIMIT` bytes long."""
+"""Markdown of pull request comments: complete, escaped, and below the size limit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LONGEST_TEXT = 64 * 1024
 
 
 def hostile(text: str) -> Document:
-    """Return a document that has one text wherever somebody else's text can stand."""
+    """Return a change document with one text in every field that can have text from outside."""
     text = text[:LONGEST_TEXT]
     statement = Statement(subject="node", names=(text,), what=text, was=text, now=text)
     problem = Problem(text=text, rule=text, mandatory=False, file=text, line=3)
@@ -83,7 +83,7 @@ def hostile(text: str) -> Document:
 
 
 def tokens(body: str) -> list[Any]:
-    """Return all tokens of a text, as CommonMark with tables sees it."""
+    """Return all tokens of a Markdown text, parsed as CommonMark with tables."""
     found = []
     for token in MarkdownIt("commonmark").enable("table").parse(body):
         found += [token, *(token.children or [])]
@@ -168,7 +168,7 @@ def test_a_thousand_nodes_fit_the_limit_and_keep_the_answers() -> None:
 
 
 def lines_of(body: str) -> dict[str, str]:
-    """Return the answers of a comment by their titles, without what stands in parentheses."""
+    """Return the lines of a comment by their bold titles, without a parenthesis after the title."""
     found = re.findall(r"(?m)^- \*\*([^*]+)\*\*(?: \([^)]*\))?: (.*)$", body)
     return dict(found)
 

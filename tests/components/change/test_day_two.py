@@ -1,4 +1,4 @@
-"""The previews on the page about day two are those of the edits that its procedures make."""
+"""The previews in the documentation of day-two procedures are those of the procedures' edits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHOUT = {"Another SSH key"}
 
 
 def sections() -> dict[str, str]:
-    """Return the text of each procedure by its heading."""
+    """Return the text of each procedure on the page by the procedure's heading."""
     parts = re.split(r"(?m)^## (.+)$", PAGE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

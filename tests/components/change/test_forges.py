@@ -51,7 +51,7 @@ def keep(fake: Fake, document: Document, origin: Origin = NOWHERE) -> str:
 
 
 def keep_quickly(fake: Fake, body: str | None = "") -> tuple[str, list[float]]:
-    """Publish without waiting; return what was done, and the pauses."""
+    """Publish a comment without waiting; return what was done, and the pauses in seconds."""
     pauses: list[float] = []
     text = f"{mark('dev', ['gpus'])}\nhello" if body == "" else body
     with client_of(fake) as client:
@@ -169,7 +169,10 @@ which has one more answer before the list.
 
 
 def scripted(fake: Fake, steps: list[Any]) -> None:
-    """Give a fake its answers; the one before the list of notes, GET /user, is normal at GitLab."""
+    """Set the fake's responses to the next requests.
+
+    GitLab's first request, GET /user before the list of notes, gets a normal response.
+    """
     fake.script = [*(["pass"] if fake.kind == "gitlab" else []), *steps]
 
 
@@ -204,7 +207,7 @@ def test_a_refusal_says_what_to_do_and_leaves_no_comment(fake: Fake, name: str) 
 
 
 def test_a_creation_that_succeeded_without_an_answer_is_not_repeated(fake: Fake) -> None:
-    """The forge stored the comment, and the connection ended before its answer."""
+    """The forge had stored the comment, but the connection ended before the response."""
     body = f"{mark('dev', ['gpus'])}\nhello"
     fake.comments.append(fake.comment(body, AUTHORS[fake.kind]))
     assert keep_quickly(fake, body)[0] == "unchanged"
@@ -323,7 +326,7 @@ def test_without_a_forge_the_comment_is_printed(
 def test_a_pipeline_of_the_default_branch_collects_what_merge_requests_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The last of the merge requests comes from a fork, whose document is no document."""
+    """One of the merge requests has an invalid change document, as one from a fork may have."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with served(Fake("gitlab")) as fake:
         fake.artifacts = {31: document_of(HALF).write()}
@@ -355,7 +358,7 @@ DESCRIPTIONS = os.environ.get("FORGES_OPENAPI", "")
 @pytest.mark.skipif(not DESCRIPTIONS, reason="FORGES_OPENAPI names no folder with descriptions")
 @pytest.mark.parametrize("kind", FORGES)
 def test_the_facts_are_those_of_the_descriptions(kind: str) -> None:
-    """The folder holds github.json and gitlab.yaml, the forges' descriptions."""
+    """`FORGES_OPENAPI` names a folder with the OpenAPI descriptions github.json and gitlab.yaml."""
     suffix, prefix = (".json", "") if kind == "github" else (".yaml", "/api/v4")
     text = (Path(DESCRIPTIONS) / f"{kind}{suffix}").read_text()
     paths = (json.loads(text) if kind == "github" else yaml.safe_load(text))["paths"]

@@ -131,7 +131,7 @@ class World:
         return world
 
     def join(self, name: str) -> None:
-        """Add a node that no stack has touched."""
+        """Add a node on which no stack has set labels, taints or annotations."""
         self.nodes[name] = {
             "metadata": {
                 "name": name,
@@ -154,7 +154,7 @@ class World:
         }
 
     def change(self, document: Json, **more: Any) -> ClusterChange:
-        """Return what a run with another document would change in this world."""
+        """Return what a run with another configuration would change in this observed state."""
         desired = desired_of(document)
         return cluster_change("gpu-cluster", desired, self.inspected(desired, **more))
 
@@ -205,7 +205,7 @@ class World:
         return found
 
     def views(self, desired: Desired) -> Callable[[list[str]], NodesSeen]:
-        """Return a function that stands for the inspection of nodes that are drained."""
+        """Return a fake of the function that inspects the nodes to be drained."""
 
         def ask(names: list[str]) -> NodesSeen:
             pods = self.pods_by_node()

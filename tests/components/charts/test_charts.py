@@ -119,7 +119,7 @@ def test_a_stand_ins_policy_says_what_the_real_one_says(helm: Helm, name: str) -
     for key in ours:
         if key[0] in ("ClusterPolicy", "NVIDIADriver"):
             mine, theirs = (dict(_leaves(item[key]["spec"])) for item in (ours, real))
-            # NVIDIADriver has only a part of the real fields; ClusterPolicy has all of them.
+            # The fake chart's ClusterPolicy has all fields of the real one, its NVIDIADriver some.
             paths = mine.keys() | (theirs.keys() if key[0] == "ClusterPolicy" else set())
             different = {
                 path
@@ -130,7 +130,10 @@ def test_a_stand_ins_policy_says_what_the_real_one_says(helm: Helm, name: str) -
 
 
 def _added(path: str) -> bool:
-    """Return whether only the real templates add this path, or a source tree lacks its version."""
+    """Return whether this path of a custom resource may differ between real and fake chart.
+
+    Only the real chart's templates set these paths, or the chart's source tree has no version.
+    """
     added = ("daemonsets.labels", "nodeStatusExporter.version", "validator.version")
     return path.startswith(added)
 
@@ -171,7 +174,7 @@ def test_with_a_private_registry_no_image_comes_from_elsewhere(
 
 
 def deployed(declared: Cluster) -> set[str]:
-    """Return the images that pods must use: by digest, except from a mirror."""
+    """Return the expected images of all pods: by digest, unless a mirror is declared."""
     return {
         image.name
         if declared.registry.mirror or not image.digest
@@ -303,7 +306,9 @@ def test_the_plugin_gets_the_drivers_root_by_chart_where_cdi_needs_the_mount() -
 
 
 def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
-    """Without this variable the toolkit converts the drop-in, and containerd 2.3 exits.
+    """More environment variables must not replace the toolkit's own.
+
+    Without its own variable, the toolkit converts the drop-in file, and containerd 2.3 exits.
 
     Source: NVIDIA/gpu-operator#2646.
     """

@@ -1,4 +1,4 @@
-"""What `extraValues` and the settings beside it can say about a chart."""
+"""Effects of `extraValues` and the related chart settings on the Helm values."""
 
 from __future__ import annotations
 

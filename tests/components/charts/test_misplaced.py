@@ -1,4 +1,4 @@
-"""Advice for values that stand where the chart does not read them."""
+"""Advice for Helm values at paths that the chart does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The desired state of a part: nothing of another part is inspected or declared."""
+"""A run for one part, such as hosts, neither inspects nor declares the other parts of a cluster."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def waited(
     ready: int = 0,
     seconds: int = 0,
 ) -> Json:
-    """Wait for an installer in a cluster that stays as it is."""
+    """Wait for a driver installer's DaemonSet in a fake cluster whose state does not change."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         path = request.url.path

@@ -35,12 +35,12 @@ echo "key$(cat "$scratch/signed-by")"
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A file of somebody else, and what apt makes of it.
+    """A sources file that the user or a guide wrote, and how apt reads the file.
 
     Attributes:
         file: Name of the file below `sources.list.d`.
         text: Text of the file, with `{arch}` for this machine's architecture.
-        wanted: What the functions print: entries, lacking components, keyring.
+        wanted: Expected output of the shell functions: entries, missing components, keyring.
         archive: Whether the declared repository has a suite and components, and is not flat.
         broken: Whether apt refuses the file.
     """

@@ -198,7 +198,7 @@ def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
 def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
     uploads: Uploads,
 ) -> None:
-    """`pulumi up --replace` undoes a host that an earlier rollout of the run had uploaded to."""
+    """`pulumi up --replace` undoes a host to which the run's rollout has uploaded files."""
     host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)

@@ -1,7 +1,7 @@
-"""The words that the scripts give to dnf, under the rules of dnf 5 (Fedora 41 and later).
+"""Arguments that the host scripts pass to dnf, under the rules of dnf 5 (Fedora 41 and later).
 
-The fake refuses what dnf 5.4.6.0 of Debian sid refused when it was run with these words, and it
-prints as that one does. The words were also run with the real dnf 5 and with dnf 4.14.
+The fake dnf rejects the arguments that dnf 5.4.6.0 of Debian sid rejected, and prints the same
+output. The scripts' arguments were also run with the real dnf 5 and with dnf 4.14.
 """
 
 from __future__ import annotations

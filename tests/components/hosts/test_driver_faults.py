@@ -1,6 +1,6 @@
-"""The common faults of a driver are named before a change, each with its cure.
+"""The common faults of an NVIDIA driver are reported before a change, each with its cure.
 
-The words are those of nvidia-smi and of the reports that each line cites.
+The error messages are from nvidia-smi, or from the issue that a comment cites.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GOOD = HostFacts(driver=DRIVER, nvidia_devices=8)
 
 
 def host(**driver: object) -> DesiredHost:
-    """Return the plain host with this section `driver`."""
+    """Return a host with default settings and these driver settings."""
     settings = DriverSettings.model_validate(driver)
     sections = plain().sections.model_copy(update={"driver": settings})
     return replace(plain(), sections=sections, configures_runtime=True)
@@ -87,7 +87,7 @@ def test_nvidia_smi_that_hangs_is_a_warning() -> None:
 
 
 def bus(number: int, width: str = "16") -> str:
-    """Return the probe's line of a GPU."""
+    """Return the line that the host probe prints about a GPU at this PCI bus number."""
     return f"0000:{number:02x}:00.0 {width} 16 16.0 32.0 0 - 0"
 
 
@@ -100,7 +100,7 @@ MEMORY = tuple(f"00000000:{number:02X}:00.0, Enabled" for number in range(16, 24
     [
         # All bits of the GPU's registers read as 1, so the link seems to have 63 lanes.
         ((*GPUS[:7], bus(23, "63")), ()),
-        # nvidia-smi lists only the other GPUs.
+        # nvidia-smi does not list the GPU that fell off the bus.
         (GPUS, MEMORY[:7]),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_gpu_that_fell_off_the_bus_is_named(
 
 def test_gpus_that_answer_or_are_excluded_are_no_fault() -> None:
     assert found(replace(GOOD, gpus=GPUS, memory=MEMORY)) == []
-    assert found(replace(GOOD, gpus=GPUS)) == []  # nvidia-smi's list is not known
+    assert found(replace(GOOD, gpus=GPUS)) == []  # nvidia-smi's list of GPUs is not known.
     bound = replace(GOOD, gpus=GPUS, memory=MEMORY[:7], leftovers=("vfio-pci 0000:17:00.0",))
     assert [fault for fault in found(bound) if "vfio-pci" not in str(fault)] == []
     excluded = replace(host(), excluded_gpus=("GPU-1",))
@@ -144,7 +144,8 @@ def test_a_fabric_manager_that_does_not_serve_the_switches_is_named(
     assert fault.severity is Severity.ERROR
     assert words in str(fault)
     assert "802" in str(fault)
-    # The preparation installs it with the driver; an operator's container has its own.
+    # Phase `prepare` installs the fabric manager with the driver; the GPU Operator's driver
+    # container has its own fabric manager.
     assert found(facts, source="package", version=DRIVER) == []
     assert found(facts, source="operator") == []
 
@@ -193,9 +194,9 @@ def test_an_excluded_uuid_that_was_replaced_is_named() -> None:
     assert "no GPU with the UUID GPU-1," in str(fault)
     assert "2 others; wanted: 1 others" in str(fault)
     assert fault.severity is Severity.ERROR
-    # The excluded GPU is off the bus: nothing took its place.
+    # The excluded GPU is off the bus, and no other GPU has replaced it.
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-2", "GPU-3")))) == []
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-1", "GPU-2", "GPU-3")))) == []
-    # Not known: an older driver, or GPUs that nothing has opened yet.
+    # The UUIDs are not known with an older driver, or before a program has opened the GPUs.
     assert list(validate_driver(excluded, GOOD)) == []
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-????????-????",)))) == []

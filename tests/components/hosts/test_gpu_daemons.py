@@ -14,7 +14,7 @@ OPERANDS = Operands(spaces=("gpu-operator",), namespace="kube-system", labels={"
 
 
 def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """Return a pod of a DaemonSet in a namespace of others."""
+    """Return a DaemonSet's pod in a namespace that the stack does not manage."""
     owners = [{"kind": "DaemonSet", "name": "d", "controller": True}]
     metadata = {"namespace": "monitoring", "name": "d-1", "ownerReferences": owners}
     return {"metadata": metadata, "spec": {"containers": [container or {"name": "c"}], **spec}}
@@ -31,7 +31,7 @@ def limits(**amounts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "each",
     [
-        # A standalone dcgm-exporter, without a request (NVIDIA/gpu-operator issue 2570).
+        # A standalone dcgm-exporter, which requests no GPU (NVIDIA/gpu-operator issue 2570).
         pod(runtimeClassName="nvidia"),
         pod(env("all")),
         pod(limits(**{"nvidia.com/gpu": 1})),
@@ -42,7 +42,7 @@ def limits(**amounts: Any) -> dict[str, Any]:
 )
 def test_daemons_with_gpus_leave_the_node(each: dict[str, Any]) -> None:
     assert is_operand(each, OPERANDS)
-    # A drain evicts pods that no DaemonSet owns.
+    # A pod that no DaemonSet owns is not an operand, because a drain evicts it.
     each["metadata"]["ownerReferences"] = []
     assert uses_gpus(each)
     assert not is_operand(each, OPERANDS)

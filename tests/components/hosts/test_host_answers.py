@@ -1,4 +1,4 @@
-"""What the hosts' shell functions read: answers of engines over CRI, and JSON as text."""
+"""Shell functions that hosts use to read container engines' CRI responses, and JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _status(info: dict[str, str]) -> bytes:
-    """Return a `StatusResponse` of CRI with a status and this information."""
+    """Return an encoded `StatusResponse` of the CRI with this `info`."""
     entries = (
         _field(2, _field(1, key.encode()) + _field(2, text.encode())) for key, text in info.items()
     )
@@ -50,9 +50,9 @@ def _status(info: dict[str, str]) -> bytes:
 
 @pytest.fixture
 def engine() -> Iterator[Callable[[dict[str, str] | None], Path]]:
-    """Return a function that serves a CRI with this information on a socket; None: no CRI."""
+    """Return a function that serves a fake CRI with this `info`, or without the CRI if None."""
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    # The path of a socket has at most 107 characters (unix(7)); a test's own folder may have more.
+    # A socket's path has at most 107 characters (unix(7)); that of `tmp_path` may be longer.
     folder = tempfile.TemporaryDirectory(prefix="cri-", dir="/tmp")
     socket = Path(folder.name) / "engine.sock"
 
@@ -79,7 +79,7 @@ def engine() -> Iterator[Callable[[dict[str, str] | None], Path]]:
 
 
 def run(lines: str, *, path: str | None = None, shell: str = "sh") -> tuple[int, str]:
-    """Run lines of shell after the library files, and return the status and the output."""
+    """Run shell lines after the shell libraries `json` and `cri`; return exit status and output."""
     library = "".join((FOLDER / f"library/{name}.sh").read_text() for name in ("json", "cri"))
     done = subprocess.run(
         [shutil.which(shell) or shell, "-s"],
@@ -94,7 +94,7 @@ def run(lines: str, *, path: str | None = None, shell: str = "sh") -> tuple[int,
 
 
 def programs(folder: Path, *left_out: str) -> str:
-    """Return a PATH with what the functions use, without some programs."""
+    """Return a PATH with only the programs that the shell functions use, except `left_out`."""
     folder.mkdir()
     for name in ("awk", "curl", "grep", "head", "paste", "perl", "sed", "tail", "timeout", "tr"):
         found = shutil.which(name)

@@ -1,6 +1,6 @@
-"""What a driver's installer put below /home/kubernetes is found by NVIDIA's toolkit.
+"""NVIDIA's toolkit finds the driver files that an installer put below /home/kubernetes.
 
-The script that the DaemonSet runs is run here on a folder, in place of a host's root.
+The tests run the DaemonSet's script on a folder that replaces a host's root file system.
 """
 
 from __future__ import annotations

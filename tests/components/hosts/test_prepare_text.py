@@ -109,7 +109,7 @@ def arrived(shell: str, script: str) -> dict[str, list[str]]:
     show += [f"variables() {{ printf '%s\\0' {name} \"$@\" '\n'; }}\n{name} shown" for name in ROWS]
     found: dict[str, list[str]] = {}
     words = variables(shell, script, show)
-    # Values may contain line ends, so the words of each record are counted instead.
+    # Values may contain line ends, so a record ends after a fixed number of words.
     sizes = {**dict.fromkeys(SHOWN, 1), "each_sysctl": 2, "each_driver_location": 1}
     sizes["each_repository"] = 10
     while words:

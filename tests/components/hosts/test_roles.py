@@ -69,7 +69,7 @@ def test_gpus_of_a_host_without_a_role_for_them_are_refused(role: Role) -> None:
 
 
 def most_at_once(role: Role) -> int:
-    """Return how many of three hosts with this role are down at once if three may be."""
+    """Return how many of three hosts with this role are down at the same time if three may be."""
     down, most = 0, 0
 
     async def reboot(turns: Turns, name: str) -> None:

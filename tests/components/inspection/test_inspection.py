@@ -84,7 +84,7 @@ def test_a_limit_of_the_part_itself_is_a_failure_of_it() -> None:
 
 
 def test_a_result_does_not_wait_for_threads_that_hang() -> None:
-    """A slow name server blocks a thread like this one, which nothing can end."""
+    """A slow name server blocks a thread that can't be cancelled, as this test's thread does."""
     let_go = threading.Event()
 
     async def work() -> tuple[str, str]:
@@ -204,7 +204,7 @@ def test_another_word_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPa
 def test_a_credential_plugin_runs_beside_the_sdks_loop(
     unanswered: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plugin's process is awaited by an event loop outside the main thread."""
+    """An event loop outside the main thread runs the process of the kubeconfig's plugin."""
     kubeconfig = yaml.safe_load((tmp_path / "kubeconfig").read_text())
     script = "echo session expired >&2; exit 1"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}

@@ -1,4 +1,4 @@
-"""Which pods a preview inspects, and how often it lists them."""
+"""Pods that a preview inspects for losses, and the number of list requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Listing:
-    """A fake client that lists pods and claims, as the API server does, and notes the requests."""
+    """Fake API client that lists pods and ResourceClaims, and records the requests."""
 
     pods: list[Json] = field(default_factory=list)
     claims: list[Json] = field(default_factory=list)

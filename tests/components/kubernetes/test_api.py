@@ -81,7 +81,7 @@ def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
 
 @pytest.fixture
 def log_ins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets one entry for each login after the first."""
+    """Return a list to which each login after the first adds an entry."""
     seen: list[str] = []
 
     async def session(credentials: object) -> httpx.AsyncClient:
@@ -135,13 +135,13 @@ class NewServer(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps({"gitVersion": "v1.99.0"}).encode())
 
     def log_message(self, *_: object) -> None:
-        """Print nothing."""
+        """Print nothing, because the server would log each request."""
 
 
 def test_a_kubernetes_that_came_after_the_client_is_no_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A warning of kr8s fails this test, and would disturb a user."""
+    """kr8s warns about Kubernetes versions that it doesn't know; a warning fails this test."""
     server = HTTPServer(("127.0.0.1", 0), NewServer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

@@ -1,8 +1,8 @@
-"""What a pool's Command removes and overwrites on nodes that are in another pool, too.
+"""Labels and taints that a pool's Command removes and overwrites on nodes of several pools.
 
-The client is a fake: it refuses a server-side apply of another manager's value, as the API server
-does, and applies JSON patches of taints (kubernetes v1.36, server-side apply, "Conflicts"). The
-same is proved on a real API server in tests/proofs/platform/test_scheduling.py.
+The API client is a fake. Like the API server, it refuses a server-side apply of another manager's
+value, and applies JSON patches of taints (kubernetes v1.36, server-side apply, "Conflicts").
+tests/proofs/platform/test_scheduling.py proves the same on a real API server.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def test_an_image_is_deployed_by_the_digest_that_its_makers_publish(
     value = str(value_of(cluster(platform, **chosen), path))
     assert value.startswith(start)
     assert len(value) == len(start) + 64
-    # A mirror may hold one platform only, with another digest; images loaded on nodes have only
-    # tags.
+    # A mirror may have an image for only one CPU architecture, whose digest differs. Images that
+    # are loaded on nodes have only tags.
     for registry in ({"mirror": "r.example.com"}, {"digests": False}):
         by_tag = value_of(cluster(platform, registry=registry, **chosen), path)
         assert "@" not in str(by_tag)

@@ -234,7 +234,7 @@ def test_an_address_that_the_extender_cannot_have_is_refused() -> None:
     assert "found 10.96.0.200, which the Service team/web has" in text
     ours = replace(inside, address_owner="kube-system/gpu-quota-admission")
     assert gpu_manager(ours, **declared) == []
-    assert gpu_manager(SEEN, **declared) == []  # The cluster does not serve its ranges.
+    assert gpu_manager(SEEN, **declared) == []  # The API server doesn't list its Service ranges.
     with pytest.raises(ConfigError, match="an IPv4 or IPv6 address"):
         load(ways.declared("x", "gpu-manager", gpuManager={"extenderAddress": "extender.local"}))
 

@@ -1,1 +1,1 @@
-"""Tests of the report."""
+"""Tests of the HTML report that `make report` writes."""

@@ -1,4 +1,4 @@
-"""A real Chromium that opens a page, and axe-core's judgement of the page.
+"""Check of an HTML page for accessibility by axe-core in a real Chromium.
 
 Chromium is Debian's package `chromium`; axe-core comes from npm and is checked by its digest.
 """
@@ -47,7 +47,7 @@ LIMIT = 300
 
 @dataclass(frozen=True)
 class Judgement:
-    """What axe-core says of a page.
+    """Result of axe-core's accessibility check of a page.
 
     Attributes:
         dark: Whether the page was shown in dark mode.
@@ -63,7 +63,7 @@ class Judgement:
 
 
 def axe() -> str:
-    """Return the text of axe-core; skip the test if no npm registry has it."""
+    """Return the JavaScript code of axe-core; skip the test if npm can't download it."""
     kept = toolchain.cache_dir() / "axe" / f"axe-core-{AXE}.tgz"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -88,13 +88,13 @@ def chromium() -> str:
 
 
 def run(page: Path, *arguments: str) -> str:
-    """Open a file in Chromium, which reaches nothing else, and return what it prints."""
+    """Open a file in Chromium without network access, and return Chromium's output."""
     with tempfile.TemporaryDirectory() as profile:
         done = subprocess.run(
             [
                 chromium(),
                 "--headless",
-                # The page is ours, and root has no sandbox.
+                # Root has no sandbox in Chromium; the page is trusted: this project made it.
                 "--no-sandbox",
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
@@ -113,9 +113,9 @@ def run(page: Path, *arguments: str) -> str:
 
 
 def judged(text: str, folder: Path, *, dark: bool) -> Judgement:
-    """Return what axe-core says of a page.
+    """Return the result of axe-core's check of a page.
 
-    The page's policy forbids each script, so the copy that axe-core judges is without it.
+    The page's Content Security Policy forbids scripts, so axe-core checks a copy without it.
     """
     without, count = POLICY.subn("", text)
     assert count == 1

@@ -1,4 +1,4 @@
-"""Reports of made clusters: the real functions read Node objects that nobody observed."""
+"""Reports about made-up clusters: the program's functions read invented Node objects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pools(
 
 @cache
 def of_size(nodes: int) -> Report:
-    """Return a report of a cluster in which something is to be said about each fourth node."""
+    """Return a report of a cluster in which each fourth node has something to report."""
     document: Json = {**base(), "hosts": []}
     first = next(iter(World.of(document).nodes.values()))
     document["pools"] = [{"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}]
@@ -102,7 +102,7 @@ def of_size(nodes: int) -> Report:
 
 
 def hostile(text: str) -> Report:
-    """Return a report that has one text wherever somebody else's text can stand."""
+    """Return a report with the same text in every field that can have text from outside."""
     cut = text[: 64 * 1024]
     problem = Problem(text=cut, rule=cut, file=cut, line=3)
     statement = Statement(subject="node", names=(cut,), what=cut, was=cut, now=cut)
@@ -150,7 +150,7 @@ def hostile(text: str) -> Report:
 
 
 def defer(node: Json, count: int, held: str) -> None:
-    """Have the last validation of a node defer some of its GPUs."""
+    """Change a node's validation record so that the validation of some GPUs is deferred."""
     kept = json.loads(node["metadata"]["annotations"][record.RECORD])
     kept["devices"] = dict(list(kept["devices"].items())[count:])
     kept |= {"missing": count, "held": held, "holders": "abcdef"}

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: axe-core finds nothing, and nothing scrolls sideways."""
+"""The report's page in a real Chromium: no fault by axe-core, and no horizontal scrolling."""
 
 from __future__ import annotations
 

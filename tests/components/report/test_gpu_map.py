@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def of(document: Json, change: Any = lambda node: None) -> dict[State, int]:
-    """Return the states of the first node's GPUs after a change of that node."""
+    """Return how many GPUs of node gpu-1 are in each state after `change` changed the node."""
     world = World.of(document)
     change(world.nodes["gpu-1"])
     (pool,) = pools(world, document)

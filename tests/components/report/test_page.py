@@ -1,4 +1,4 @@
-"""The page: its structure, its bounds, and that no text from outside becomes markup."""
+"""The report's HTML page: structure, maximum size, and escaping of text from outside."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Node:
 
 
 class Tree(HTMLParser):
-    """Parse HTML into a tree; fail where an end tag does not match."""
+    """Parse HTML into a tree; fail if an end tag does not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -100,7 +100,7 @@ def test_what_is_done_on_a_node(found: Json, what: str) -> None:
 def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_maintenance() -> None:
     nodes = [
         node("gpu-1", held=True, layout="a100-1", state="success"),
-        node("gpu-2", layout="by-hand", state="success"),  # Another person has set this layout.
+        node("gpu-2", layout="by-hand", state="success"),  # Set by a person.
     ]
     cluster = declared()
     assert texts(nodes, resolve(cluster, "t").layouts) == {

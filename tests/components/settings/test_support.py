@@ -71,7 +71,7 @@ def test_versions_are_read_from_documents(line: str, found: list[str]) -> None:
 
 
 def test_the_documents_claims_are_many() -> None:
-    """A pattern that no longer matches the documents would find nothing overdue."""
+    """If the search pattern no longer matched the documents, no date would ever be overdue."""
     far = overdue(ROOT, date(2100, 1, 1))
     assert {line.split(": ")[1].split()[0] for line in far} >= {"kubernetes", "containerd"}
 

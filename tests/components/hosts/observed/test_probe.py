@@ -131,7 +131,10 @@ def test_a_value_with_tabs_is_the_declared_one(machine: Machine) -> None:
 def test_the_nvidia_runtime_is_read_from_the_file_where_no_daemon_runs(
     machine: Machine, found: bool
 ) -> None:
-    """Below `GPU_CLUSTER_ROOT` no daemon runs; everywhere else CRI is asked (`library/cri.sh`)."""
+    """If `GPU_CLUSTER_ROOT` names a folder as root, no daemon runs, so the probe reads the file.
+
+    On a real host the probe asks the container engine over the CRI (`library/cri.sh`).
+    """
     machine.file("var/lib/gpu-cluster/runtime/written", "")
     machine.file("var/lib/gpu-cluster/runtime/steps", "")
     expected = "runtime /etc/containerd/config.toml\n"

@@ -102,7 +102,8 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
     environment = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "0,1,2,4,6,7"
     assert environment["CONFIG_FILE"] == "/config/Sliced_1"
-    # The toolkit accepts that variable only from a container with SYS_ADMIN (`toolkit_rights`).
+    # The toolkit accepts NVIDIA_VISIBLE_DEVICES only from a container with SYS_ADMIN
+    # (`toolkit_rights`).
     assert pod["containers"][0]["securityContext"] == {"capabilities": {"add": ["SYS_ADMIN"]}}
     assert made["metadata"]["name"] == "nvidia-device-plugin-without-3-5-of-8-sliced-1"
     required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -235,7 +236,7 @@ def test_what_cannot_be_left_out_is_refused(
         ),
         (
             cluster("gpu-operator", pools=pool(mig={"1g.5gb": 7})),
-            # The node's MIG label is not set with the others, because a rollout changes the layout.
+            # The node's MIG label is not set with the other labels: a rollout changes the layout.
             {},
         ),
     ],

@@ -1,4 +1,4 @@
-"""Keys on nodes that the GPU Operator leaves, told from keys that this program owns."""
+"""Node labels that the GPU Operator leaves behind, and those that this program owns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_only_keys_with_the_operators_prefixes_are_found() -> None:
     labels = {
         "nvidia.com/gpu.present": "true",
         "feature.node.kubernetes.io/cpu-model.id": "1",
-        # The resource's own name is no prefix of the operator, which writes `nvidia.com/gpu.`.
+        # The operator's labels begin with `nvidia.com/gpu.`; this key lacks the final dot.
         "nvidia.com/gpu": "present",
         "kubernetes.io/os": "linux",
     }
