@@ -1,4 +1,4 @@
-"""Messages that say how another owner, such as Argo CD or Flux, must first give up GPU software."""
+"""Explain how to detach GPU software from its owner, such as Argo CD, before the takeover."""
 
 from __future__ import annotations
 
