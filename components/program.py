@@ -1,4 +1,4 @@
-"""Entry point shared by the programs: read the request, run the action, print the result."""
+"""Entry point shared by the programs that Pulumi Commands run: JSON in, action, JSON out."""
 
 from __future__ import annotations
 
