@@ -63,7 +63,7 @@ class GpuClusterArgs:
         private_key: SSH private key, kept secret. Required if the cluster has hosts.
         registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
         join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
-        secrets: Secrets that fill objects of the GPU platform, by name.
+        secrets: Values of the Secrets that the GPU platform needs, by name.
         secret_values: True to keep the values of the platform's Helm release secret.
         source: Name of the settings in messages, such as the name of their file.
     """

@@ -40,7 +40,7 @@ class Enclosed:
 
 
 def opened(text: str) -> tuple[str | None, str]:
-    """Return the kubeconfig enclosed in a text, or None if there is none, and the request."""
+    """Return the kubeconfig (None if there is none) and the request that a text contains."""
     if not text.startswith('{"kubeconfig":'):
         return None, text
     enclosed = read(Enclosed, text)

@@ -106,7 +106,7 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
 
     Args:
         found: The machines.
-        wanted: What a person says.
+        wanted: Options that the user chooses.
         stack: Name of the stack.
         keys: Host keys that are known.
     """

@@ -9,9 +9,10 @@ _WANTED = "GPU software that only Helm or a plain manifest manages: two writers 
 
 
 def refusal(workload: ObservedWorkload) -> Fault | None:
-    """Return why a workload can't be adopted yet, and how its owner gives it up; None if it can.
+    """Return why a workload can't be adopted yet, and how to detach it from its owner.
 
-    The described commands leave the objects and their pods in the cluster.
+    The result is None if the workload can be adopted. The commands in the text leave the
+    objects and their pods in the cluster.
     """
     owner = workload.managed_by
     if owner.kind in (ManagerKind.HELM, ManagerKind.NOBODY):

@@ -98,7 +98,7 @@ class Machine:
         taints: Taints of the node.
         engine: Container engine.
         jump: Jump host to connect through.
-        notes: What a person has to know about this machine, one sentence each.
+        notes: Facts about this machine that the user must know, one sentence each.
     """
 
     name: str

@@ -32,7 +32,7 @@ class Deliverers:
     An attribute is None if the cluster doesn't serve the objects' kind.
 
     Argo CD and Flux can run in another cluster. A label that names an Application or HelmRelease
-    then counts although the inspected cluster has no such object.
+    then identifies the owner although the inspected cluster has no such object.
 
     Attributes:
         applications: Argo CD's Applications.
@@ -64,7 +64,7 @@ def owner_of(item: Json, kind: str, deliverers: Deliverers) -> ManagedBy:
     Args:
         item: The object.
         kind: Kind of the object, because items of an API list have no field `kind`.
-        deliverers: Objects of Argo CD and Flux in the cluster.
+        deliverers: Objects of Argo CD, Flux and the Helm controller in the cluster.
     """
     return (
         _this_program(item)

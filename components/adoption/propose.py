@@ -53,7 +53,7 @@ class Proposal:
     Attributes:
         settings: Content of `gpu-cluster:cluster`, with camelCase keys.
         refused: Why the cluster's GPU software can't be taken over; empty if it can.
-        notes: Facts that a person should know or decide about, one sentence each.
+        notes: Facts that the user should know or decide about, one sentence each.
         ours: Names of the nodes whose labels and taints are already managed by a stack.
     """
 

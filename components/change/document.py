@@ -189,9 +189,9 @@ class Gap(Model):
 
     Attributes:
         why: Reason, such as `drained for driver 580.95.05 → 595.91.07`.
-        nodes: Nodes whose GPUs are gone.
+        nodes: Nodes whose GPUs are unavailable.
         gpus: Number of GPUs of all these nodes together.
-        at_most: Largest number of these GPUs that are gone at the same time.
+        at_most: Largest number of these GPUs that are unavailable at the same time.
         evicts: Whether running pods with these GPUs are evicted. False: they keep their GPUs, and
             only new pods get none.
     """
@@ -207,9 +207,9 @@ class Down(Model):
     """Sum of all gaps of a cluster, with each GPU counted once although several gaps may affect it.
 
     Attributes:
-        nodes: Nodes whose GPUs are gone.
+        nodes: Nodes whose GPUs are unavailable.
         gpus: Number of GPUs of all these nodes together.
-        at_most: Largest number of these GPUs that are gone at the same time.
+        at_most: Largest number of these GPUs that are unavailable at the same time.
     """
 
     nodes: tuple[Text, ...]
@@ -316,8 +316,8 @@ class ClusterChange(Model):
         nodes: Nodes that the run changes, drains, reboots or validates.
         at_once: Largest number of nodes that are out of use at the same time.
         pods: Pods that would be evicted or would lose their GPUs.
-        gaps: GPUs that are gone for a while during the run, by cause.
-        down: Sum of the gaps. None: no GPU is gone.
+        gaps: GPUs that are unavailable to pods for a part of the run, by cause.
+        down: Sum of the gaps. None: no GPU becomes unavailable.
         limits: GPUs that stay up but are not usable as before.
         versions: Versions that change.
         files: Files on hosts that the run would write or remove, by host.
@@ -364,7 +364,7 @@ class ClusterChange(Model):
 
     @property
     def is_full_outage(self) -> bool:
-        """Return whether all GPUs of the cluster are gone at the same time."""
+        """Return whether all GPUs of the cluster are unavailable at the same time."""
         before = self.gpus.before
         return bool(before) and self.down is not None and self.down.at_most == before
 
