@@ -294,7 +294,7 @@ def _is_complete(host: Settings) -> bool:
 
 
 def host_names(nodes: Sequence[str]) -> list[str]:
-    """Return a name for the host of each node: the node's first label if that is unique."""
+    """Return a host name for each node: the part before the first dot if it is unique."""
     short = [node.partition(".")[0] for node in nodes]
     whole = [node.replace(".", "-")[-63:].strip("-") for node in nodes]
     return [

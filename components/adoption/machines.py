@@ -145,7 +145,7 @@ def find(inventory: Inventory, chosen: Collection[str] = ()) -> Found:
 
     Args:
         inventory: The inventory.
-        chosen: Names of the machines with GPUs, if a person names them; empty to find them.
+        chosen: Names of the machines with GPUs, if the user names them; empty to find them.
     """
     nodes = _nodes(inventory)
     names, reason = (

@@ -96,7 +96,7 @@ class Inventory:
             before = dict(depths)
             for name, group in self.groups.items():
                 for child in group.children:
-                    # The limit is for a group that contains itself.
+                    # Limit the depth of a group that contains itself.
                     depths[child] = min(
                         max(depths.get(child, 1), depths[name] + 1), len(self.groups) + 1
                     )

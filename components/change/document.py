@@ -204,7 +204,7 @@ class Gap(Model):
 
 
 class Down(Model):
-    """Sum of all gaps of a cluster, with each GPU counted once although several gaps may affect it.
+    """All GPUs that are unavailable to pods for a part of the run, each counted once.
 
     Attributes:
         nodes: Nodes whose GPUs are unavailable.

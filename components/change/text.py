@@ -252,7 +252,7 @@ def pod_lines(cluster: ClusterChange) -> Iterator[str]:
 
 
 def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> str:
-    """Return a note that pods which start before the run would be evicted.
+    """Return a note that the run would evict pods that start before it drains their nodes.
 
     The note is empty if the run evicts pods that run now, and if it evicts no pods at all.
 
@@ -411,13 +411,13 @@ def file_lines(cluster: ClusterChange) -> Iterator[str]:
 
 
 def is_validation(statement: Statement) -> bool:
-    """Return whether a statement is a reason for a validation, which the headline already shows."""
+    """Return whether a difference is a reason for a validation, which the headline shows."""
     reasons = ("not validated", "validation asked", "rebooted by this")
     return statement.subject == "node" and statement.what.startswith(reasons)
 
 
 def told_apart(cluster: ClusterChange) -> list[Statement]:
-    """Return the changes that no other line shows; statements about the same names are joined."""
+    """Return the changes that no other line shows, in as few `Statement`s as possible."""
     rest = [
         each
         for each in cluster.changes
@@ -429,7 +429,7 @@ def told_apart(cluster: ClusterChange) -> list[Statement]:
 
 
 def _joined(found: Iterable[Statement]) -> list[Statement]:
-    """Return statements; those without values about the same names become one statement."""
+    """Join the differences of the same hosts or nodes that have no values to show."""
     joined: dict[Statement, list[str]] = {}
     for each in found:
         if each.was or each.now:
@@ -440,7 +440,7 @@ def _joined(found: Iterable[Statement]) -> list[Statement]:
 
 
 def _with_steps(found: list[Statement]) -> list[Statement]:
-    """Return statements; for hosts with new preparation steps, the settings are only counted."""
+    """Return differences; for hosts with new preparation steps, only count the steps' settings."""
     new: dict[tuple[str, ...], list[str]] = {}
     for each in found:
         if each.subject == "host" and each.what.startswith("step ") and not each.was:

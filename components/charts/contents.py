@@ -21,7 +21,7 @@ import yaml
 from components.base.nesting import LOADER, bound_depth
 
 # Limits of one chart: number of files, bytes of a file and of all files, levels of subcharts.
-# NVIDIA's largest file, the definition of ClusterPolicy, has below 1 MiB.
+# NVIDIA's largest file, the definition of ClusterPolicy, is smaller than 1 MiB.
 FILES = 2000
 BYTES = 8 * 1024 * 1024
 ALL_BYTES = 64 * 1024 * 1024
