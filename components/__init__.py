@@ -1,1 +1,1 @@
-"""What is deployed: one folder per feature; values and scripts come from pure functions."""
+"""Pulumi components, one folder per feature; pure functions build Helm values and host scripts."""

@@ -63,7 +63,7 @@ class GpuClusterArgs:
         private_key: SSH private key, kept secret. Required if the cluster has hosts.
         registry_credentials: Docker configuration in JSON, a secret. None: no credentials.
         join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
-        secrets: Secrets that fill objects of the GPU platform, by name.
+        secrets: Values of the Secrets that the GPU platform needs, by name.
         secret_values: True to keep the values of the platform's Helm release secret.
         source: Name of the settings in messages, such as the name of their file.
     """
@@ -91,12 +91,13 @@ class _Results:
 
 @dataclass(frozen=True, kw_only=True)
 class _Hosts:
-    """What the hosts of a cluster declare, as far as later resources need it.
+    """Components of a cluster's hosts on which later resources depend.
 
     Attributes:
-        prepared: The preparation of the hosts. None: the program declares no hosts.
-        runtime: The container runtime of the hosts. None: the program declares no hosts.
-        made: The cluster that the hosts form. None: the cluster exists without the program.
+        prepared: Component that prepares the hosts. None: the program declares no hosts.
+        runtime: Component that configures the hosts' container engines. None: the program declares
+            no hosts.
+        made: Component that creates the cluster with kubeadm. None: the cluster already exists.
     """
 
     prepared: HostPreparation | None = None
@@ -106,10 +107,10 @@ class _Hosts:
 
 @dataclass(frozen=True, kw_only=True)
 class _Served:
-    """What makes the nodes advertise GPUs.
+    """Platform that makes the nodes advertise GPUs.
 
     Attributes:
-        resources: Resources that the validation needs.
+        resources: Resources that the validation depends on.
         charts: Versions of the Helm charts, by chart name.
     """
 
@@ -125,8 +126,8 @@ class GpuCluster(pulumi.ComponentResource):
     """A whole GPU cluster: resolves the settings, inspects the cluster, declares the resources.
 
     The component creates its own providers. If the kubeconfig or the SSH key is an output, the
-    children are declared as soon as that output is known. Depend on the component's outputs then,
-    not on the component itself.
+    children are declared as soon as that output is known. Other resources should then depend on the
+    component's outputs, not on the component itself.
 
     Attributes:
         nodes: Results of the validation, one entry per node.
@@ -134,7 +135,7 @@ class GpuCluster(pulumi.ComponentResource):
         charts: Versions of the Helm charts, by chart name.
         kubeconfig: Kubeconfig of the cluster that the component creates
             (`kubernetesPackages.init`), a secret. Empty if the component creates no cluster.
-        join_token: Join token of the cluster that the component creates, a secret. Empty if the
+        join_token: kubeadm token with which hosts join the created cluster, a secret. Empty if the
             component creates no cluster.
         desired: The resolved settings.
     """
@@ -178,7 +179,7 @@ class GpuCluster(pulumi.ComponentResource):
         self.join_token = later.apply(lambda results: results.join_token)
 
     def _register(self, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None) -> None:
-        """Register the component and mark its key and its kubeconfig as secrets."""
+        """Register the component and mark its SSH key and its kubeconfig as secrets."""
         self._key = pulumi.Output.secret(args.private_key).apply(shortest)
         held = [judging(self.desired.rules)]
         self._kubeconfig = None
@@ -189,13 +190,13 @@ class GpuCluster(pulumi.ComponentResource):
         super().__init__(self.TYPE, self._called, None, pulumi.ResourceOptions.merge(opts, own))
 
     async def _once_known(self, args: GpuClusterArgs) -> _Results:
-        """Inspect the cluster and declare its resources once key and kubeconfig are known."""
+        """Wait for SSH key and kubeconfig, inspect the cluster, and declare its resources."""
         key, kubeconfig = await _value(self._key), await _value(self._kubeconfig)
         with given(kubeconfig):
             return self._declare(args, self._observe(args, key, kubeconfig))
 
     def _observe(self, args: GpuClusterArgs, key: str | None, kubeconfig: str | None) -> Difference:
-        """Return how the cluster differs from the settings.
+        """Inspect the cluster and its hosts; return how they differ from the settings.
 
         The result is empty for a cluster whose kubeconfig is not known yet.
 
@@ -234,7 +235,7 @@ class GpuCluster(pulumi.ComponentResource):
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
-        """Declare all child resources, in their order."""
+        """Declare all child resources, in the order of a cluster's setup."""
         name, desired = self._called, self.desired
         child = pulumi.ResourceOptions(parent=self)
         providers: list[pulumi.ProviderResource] = [
@@ -289,12 +290,12 @@ class GpuCluster(pulumi.ComponentResource):
     def _declare_hosts(
         self, args: GpuClusterArgs, difference: Difference, before: _After
     ) -> _Hosts:
-        """Declare the hosts' resources, and the cluster that the hosts form.
+        """Declare the resources of the hosts and of a new kubeadm cluster.
 
         Args:
             args: Arguments of the component.
             difference: How hosts and cluster differ from the settings.
-            before: Returns the options of a child.
+            before: Function that returns the resource options of a child.
         """
         name, desired, key = self._called, self.desired, self._key
         if Part.HOSTS not in self.PARTS:
@@ -365,8 +366,8 @@ class GpuCluster(pulumi.ComponentResource):
         Args:
             args: Arguments of the component.
             difference: How hosts and cluster differ from the settings.
-            hosts: What the hosts declare.
-            after: Returns the options of a child that is declared after other resources.
+            hosts: Components of the hosts.
+            after: Function that returns the options of a child that depends on given resources.
         """
         name, desired, platform = self._called, self.desired, self.desired.platform
         credentials = args.registry_credentials
@@ -493,7 +494,7 @@ def _options(
     needed: Sequence[pulumi.Resource],
     *resources: pulumi.Resource,
 ) -> pulumi.ResourceOptions:
-    """Return the options of a child.
+    """Return the resource options of a child component.
 
     Args:
         parent: The component that the child belongs to.

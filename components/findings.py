@@ -1,4 +1,4 @@
-"""Findings of an inspection: what differs, where, and who changed it.
+"""Findings of an inspection: differences between desired, last applied and observed state.
 
 Pure functions.
 """
@@ -25,7 +25,8 @@ class Kind(StrEnum):
 
     - `change`: the desired value is not the last applied value: a person edited the stack.
     - `drift`: the observed value is not the last applied value: somebody else changed it.
-    - `due`: nothing differs, but a proof (such as a validation) is missing or no longer valid.
+    - `due`: nothing differs, but a required check, such as the validation of a node, is missing or
+      outdated.
     """
 
     CHANGE = "change"
@@ -34,7 +35,7 @@ class Kind(StrEnum):
 
 
 class Subject(StrEnum):
-    """Type of the thing that a finding is about."""
+    """Type of the object that a finding is about: host, node, pool or Kubernetes object."""
 
     HOST = "host"
     NODE = "node"
@@ -44,16 +45,16 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that differs from the desired state, or that must be proved again.
+    """One difference from the desired state, or one check that must be repeated.
 
     Attributes:
         kind: Kind of the finding: change, drift or due.
-        subject: Type of the thing that differs.
-        name: Name of the thing that differs.
-        what: The part that differs, such as `label team`; of a finding of kind `due`, the reason.
+        subject: Type of the object that differs.
+        name: Name of the object that differs.
+        what: Property that differs, such as `label team`; for the kind `due`, the reason.
         was: Last applied value. Empty: nothing was applied.
         now: Desired value of a change, observed value of a drift. Empty: no value.
-        first: Whether nothing was ever applied to the thing.
+        first: Whether nothing was ever applied to the object.
     """
 
     kind: Kind
@@ -76,7 +77,7 @@ Findings = tuple[Finding, ...]
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:
-    """Return one line per kind and text, with the names of all hosts, nodes or pools concerned."""
+    """Return findings as lines; equal findings about several hosts or nodes share a line."""
     names: dict[tuple[Kind, Subject, str], list[str]] = {}
     for finding in findings:
         key = (finding.kind, finding.subject, finding.text)
@@ -88,7 +89,7 @@ def lines(findings: Iterable[Finding]) -> list[str]:
 
 
 def told(findings: Iterable[Finding]) -> str:
-    """Return findings as one line for a Command's input.
+    """Return findings as one line, for an input of a pulumi-command Command.
 
     The line contains the time, so that no two runs have the same input.
     """
@@ -98,5 +99,5 @@ def told(findings: Iterable[Finding]) -> str:
 
 
 def dated(text: str) -> str:
-    """Return a text followed by the current time, so that no two runs have the same text."""
+    """Return a text with the current time, so that a resource input differs in every run."""
     return f"{text} ({datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ})"

@@ -1,6 +1,6 @@
 """Resource hooks: functions that Pulumi calls just before it creates or updates a resource.
 
-A hook runs with the context variables of the code that declared it, as asyncio callbacks do.
+Each hook runs with the context variables (`contextvars`) of the code that declared the hook.
 """
 
 from __future__ import annotations

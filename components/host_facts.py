@@ -1,4 +1,4 @@
-"""Facts about a host, as the probe script reports them."""
+"""Facts about a host, as reported by the probe, a shell script that runs on the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class HostFacts:
-    """Facts that the probe script reported about one host.
+    """Facts about one host, reported by the probe: a shell script that runs on the host.
 
     Attributes:
         error: Why the host could not be inspected. Empty if it was inspected; only then are the

@@ -26,10 +26,10 @@ def token(api_version: str, kind: str) -> str:
 class Manifest(pulumi.CustomResource):
     """One Kubernetes object. Its provider comes from the resource options or from its parent.
 
-    The object's field manager is named after the stack. By default the plugin chooses a random name
-    for each create, so an object left by a lost state or a killed run would conflict with itself.
-    An object that already has a default field manager keeps it: a new name would cause a conflict,
-    too.
+    The object's field manager is named after the stack. By default the plugin chooses a random
+    field manager for each create. If an object is left by a lost state or a killed run, a later
+    create would then conflict with the earlier field manager. An object that already has a default
+    field manager keeps that manager, because a new name would cause a conflict, too.
     """
 
     metadata: pulumi.Output[Json]

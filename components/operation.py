@@ -1,4 +1,4 @@
-"""Arguments of the Commands that run an operation on the engineer's machine."""
+"""Arguments of pulumi-command Commands that run this project's programs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def command_line(program: str, action: str) -> str:
 
 
 def from_package() -> pulumi.ResourceTransformation:
-    """Return a transformation for components of the package, whose program has no such folder.
+    """Return a transformation for components that are used as a package of another Pulumi program.
 
-    The programs of local Commands are then found by a link in Pulumi's own folder, which the
-    package makes when it starts (`components.package.link`). The line still contains no path of
-    the engineer's machine. `GPU_CLUSTER_HOME` names another folder, for a machine that destroys a
-    stack and never ran its program.
+    The other program's folder does not contain `components/run.sh`. So local Commands run this
+    script through a link in Pulumi's own folder, which the package creates when it starts
+    (`components.package.link`). The line still contains no path of the engineer's machine.
+    `GPU_CLUSTER_HOME` names another folder, for a machine that destroys a stack and never ran its
+    program.
     """
 
     def found(
@@ -58,9 +59,9 @@ def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
     """Return the `environment` of a local Command, and the inputs whose changes the engine ignores.
 
     The findings are an input of the Command, so the preview shows them and the engine runs the
-    update. Without a finding the engine keeps the environment of the last run, so that a repair is
-    not followed by a change back. The findings never become part of the command text: they contain
-    names that others chose, and a shell parses the command text.
+    update. Without findings the engine ignores the environment, so that the run after a repair does
+    not update the Command again. The findings never become part of the command line: they contain
+    untrusted names, and a shell parses the command line.
     """
     if not findings:
         return {}, ["environment"]
@@ -72,10 +73,10 @@ def repair_line(
 ) -> tuple[str, list[str]]:
     """Return the `update` line of a remote Command, and the inputs that the engine ignores.
 
-    As long as there is no finding, changes of the inputs `kept` are ignored too.
-    A remote Command can't get the findings in an environment variable as in `repair`, because sshd
-    accepts only the variables that its AcceptEnv names (sshd_config(5)). So the line carries a
-    digest of the findings, which contains no text that a host reported.
+    Without findings, changes of the inputs `kept` are ignored too. A remote Command can't get the
+    findings in an environment variable as in `repair`, because sshd accepts only the variables that
+    its AcceptEnv names (sshd_config(5)). So a comment at the end of the line contains a digest of
+    the findings, without any text that a host reported.
     """
     if not findings:
         return line, ["update", *kept]

@@ -12,7 +12,7 @@ from components.settings.nodes.pool import Pool
 
 
 def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
-    """Return numbers of GPUs, by the keys `declared`, `computed`, `simulated` and `deferred`.
+    """Return the total numbers of declared, computed, simulated and deferred GPUs, by these words.
 
     A GPU is `computed` if it ran a kernel, `simulated` if the simulator pretended to run a kernel,
     and `deferred` if its validation waits because another pod uses the GPU.
@@ -22,9 +22,9 @@ def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def left_out(pools: Iterable[Pool]) -> dict[str, list[int | str]]:
-    """Return the indexes and UUIDs of the GPUs that get no pods, by node.
+    """Return the indexes and UUIDs of the unhealthy GPUs, which get no pods, by node.
 
-    The GPUs excluded here are not counted as declared.
+    These GPUs are not counted as declared.
     """
     return {
         node: [*sorted(devices.index), *sorted(devices.uuid)]

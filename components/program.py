@@ -1,4 +1,4 @@
-"""Entry point shared by the programs: read the request, run the action, print the result."""
+"""Entry point shared by the programs that Pulumi Commands run: JSON in, action, JSON out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, 
     error, with exit code 1.
 
     Args:
-        kind: Class of the request.
+        kind: Class of the request, which pydantic parses from standard input.
         actions: Functions of the program, by action name.
     """
     try:

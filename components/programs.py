@@ -1,12 +1,13 @@
-"""Programs that Commands run on the engineer's machine, by names that never change.
+"""Programs that local Pulumi Commands run on the engineer's machine, by permanent names.
 
 The Pulumi state keeps a Command's delete line until the resource is deleted, so every program name
-must work in all later releases. A program, its module and its name in the state are the same word.
-A module may move to another folder, but it must keep its name.
+must work in all later releases. A program's name, which is in the state, is also the name of its
+module: a module may move to another folder, but must not be renamed.
+
 A program runs as `sh components/run.sh NAME ACTION`. It reads JSON on standard input and prints
 JSON on standard output. On failure it prints a readable error and exits with code 1. The context
 comes from the request. The kubeconfig comes from the environment or from the request, so that the
-state contains no file path of one machine.
+state contains no file path of the engineer's machine.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def kubernetes_provider(
             "kubeconfig": kubeconfig,
             "context": context,
             "clusterIdentifier": identifier,
-            # A plugin's settings are JSON encoded in strings, except for strings themselves.
+            # Pulumi passes a provider's settings as strings, and encodes other types as JSON.
             "upsertExistingObjects": "true",
         },
         pulumi.ResourceOptions.merge(

@@ -2,7 +2,7 @@
 
 A request is the standard input of a program (`components.programs`) and part of the state. Values
 equal to the default of their field are omitted, so that a new field does not change the requests
-that don't use it. The output that a program reads back in its next run has a class, too.
+that don't use it. The output of a program's last run, which its next run reads, has a class, too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PREVIOUS = "PULUMI_COMMAND_STDOUT"
 class Enclosed:
     """A request together with the kubeconfig that its program uses.
 
-    The program uses this kubeconfig instead of the machine's. Both are passed on standard input,
-    because every child process inherits the environment, and command lines are visible to other
-    users.
+    The program uses this kubeconfig instead of the machine's own. Request and kubeconfig are passed
+    on standard input, because every child process inherits environment variables, and command lines
+    are visible to other users.
 
     Attributes:
         kubeconfig: Contents of the kubeconfig.
@@ -40,7 +40,7 @@ class Enclosed:
 
 
 def opened(text: str) -> tuple[str | None, str]:
-    """Return the kubeconfig enclosed in a text, or None if there is none, and the request."""
+    """Return the kubeconfig (None if there is none) and the request that a text contains."""
     if not text.startswith('{"kubeconfig":'):
         return None, text
     enclosed = read(Enclosed, text)
@@ -70,11 +70,11 @@ def read(kind: type[T], text: str) -> T:
 
 
 def kept(kind: type[T], text: str | None, bound: int) -> T | None:
-    """Return a record parsed from untrusted text, such as an annotation; None if it is invalid.
+    """Parse untrusted JSON, such as an annotation, as a class; return None if it is invalid.
 
     Args:
-        kind: Class of the record; a text with a key that is not a field of the class is invalid.
-        text: JSON text; None if there is no record.
+        kind: The class; a text with a key that is not a field of the class is invalid.
+        text: JSON text; None if there is no text.
         bound: Maximum number of characters that are parsed.
     """
     if text is None or len(text) > bound:

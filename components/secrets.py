@@ -26,7 +26,7 @@ class Secrets:
         private_key: SSH private key. Empty: not configured.
         join_token: kubeadm's bootstrap token. None: not configured.
         registry_credentials: Docker configuration in JSON. None: not configured.
-        named: Secrets that fill objects of a platform, by name.
+        named: Values of the Secrets that a platform needs, by name.
         in_values: True if the settings contain a secret, which may only be in `extraValues`.
     """
 
@@ -64,8 +64,8 @@ def read_secrets(settings: pulumi.Config) -> Secrets:
 def require_secrets_in_values(file: str, text: str) -> None:
     """Check that the settings in a stack file have secrets only in `extraValues`.
 
-    Pulumi gives the program all settings in plain text and tells only that a secret is among them.
-    Values of a Helm release are then kept secret as a whole; other settings are not.
+    Pulumi gives the program all settings in plain text and reports only whether one of them is a
+    secret. The program then treats all values of the Helm release as secrets, but no other setting.
 
     Args:
         file: Name of the stack file, for the message.

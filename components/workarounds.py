@@ -25,11 +25,12 @@ _FRAMES = 1
 def await_calls_in_turn() -> None:
     """Make the SDK await its pending calls one after the other. Call this last in a program.
 
-    Without this workaround a run with 200 hosts takes 10 s more processor time. After a program the
-    SDK waits for its calls in turn and then for any one of all outputs, again after each output
-    that completes (pulumi 3.250.0, runtime/stack.py, wait_for_rpcs; pulumi/pulumi pull request
-    22411). No call has started by then, so the SDK begins with the outputs: 5,200 outputs at 200
-    hosts, 400 times. A completed dummy call makes it begin with the calls.
+    Without this workaround a run with 200 hosts takes 10 s more processor time. At the end
+    of a program the SDK waits for its pending calls one by one, and then for the first of all
+    pending outputs, again and again until none is pending (pulumi 3.250.0, runtime/stack.py,
+    wait_for_rpcs; pulumi/pulumi pull request 22411). Without a pending call the SDK begins with the
+    outputs: with 200 hosts it waits 400 times for one of 5,200 outputs. A completed dummy call
+    makes the SDK begin with the calls.
     """
     done = asyncio.get_running_loop().create_future()
     done.set_result(None)
@@ -44,7 +45,8 @@ def untraced() -> Iterator[None]:
     of the machine that ran the program. The SDK sends the whole stack of each resource and has no
     option to turn that off (pulumi 3.250.0, runtime/resource.py, _get_stack_trace; pulumi/pulumi
     pull request 20430). The SDK calls `traceback.extract_stack`, which honours
-    `sys.tracebacklimit`. An exception that leaves the context is printed whole.
+    `sys.tracebacklimit`. The limit ends with the context, so
+    exceptions that leave the context are printed with their whole stack trace.
     """
     before = getattr(sys, "tracebacklimit", None)
     sys.tracebacklimit = _FRAMES
@@ -61,11 +63,11 @@ def engine_home(cache: Path) -> Path:
     """Return the engine's folder (`PULUMI_HOME`), created if it is missing, without a log.
 
     Without this workaround the engine writes a log of every message: 9 MB in each run with 20
-    hosts, a third of the time of a run without changes, and not encrypted at first. The engine has
-    no setting to turn the log off (pulumi/pulumi issue 22416 requests one), but it continues
-    without a log if it can't create the folder `logs` (pulumi v3.250.0, pkg/logging/encrypted.go,
-    StartLogging). So this function creates a file of that name. A folder that the user created is
-    kept.
+    hosts, which takes a third of the time of a run without changes. At first the log is not
+    encrypted. The engine has no setting to turn the log off (pulumi/pulumi issue 22416
+    requests one), but it continues without a log if it can't create the folder `logs` (pulumi
+    v3.250.0, pkg/logging/encrypted.go, StartLogging). So this function creates a file with the name
+    `logs`. A folder `logs` that the user created is kept.
     """
     home = cache / "pulumi"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)

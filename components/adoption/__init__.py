@@ -1,1 +1,1 @@
-"""Take over a running cluster: what it has, who manages it, and the settings that keep it."""
+"""Take over a running cluster: read it, find who manages its GPU software, propose settings."""

@@ -1,4 +1,4 @@
-"""Draft a new stack file from what an inventory and a running cluster say; pure functions."""
+"""Draft a new stack file from an Ansible inventory or a running cluster; pure functions."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class HostKeys:
     scanned: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def of(self, address: str, port: int) -> str:
-        """Return the key of a machine, or a text that says that it is not known."""
+        """Return the public host key of a machine, or `UNKNOWN` if no key is known."""
         place = (address, port)
         return self.trusted.get(place) or self.scanned.get(place) or UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a person says about the new stack.
+    """Options that a user chooses for the new stack.
 
     Attributes:
         context: Context of the kubeconfig; empty if it is not known yet.
         platform: Name of the platform; empty for the default.
-        gpus: Number of GPUs per node where nothing else says it; None if it is not known.
+        gpus: Number of GPUs per node if no other source has it; None if it is not known.
         nodes: Names and ranges of the nodes with GPUs; empty to find them.
     """
 
@@ -74,16 +74,16 @@ ADOPTED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A stack file that is not written yet.
+    """Content of a stack file that is not written to disk yet.
 
     Attributes:
         settings: Content of `gpu-cluster:cluster`, with camelCase keys.
         comments: Comments above values, by the location of the value.
-        hosts: Hosts that are written as comments, since something about them is not known; each
-            with its reasons.
+        hosts: Hosts that are written as comments because their settings are incomplete, each with
+            the reasons.
         key_files: Private keys that the inventory names.
-        origin: Sentence that says what the settings were written from.
-        about_hosts: Sentences that say why hosts are comments.
+        origin: Sentence that names the source of the settings.
+        about_hosts: Sentences that explain why hosts are written as comments.
     """
 
     settings: Settings
@@ -106,7 +106,7 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
 
     Args:
         found: The machines.
-        wanted: What a person says.
+        wanted: Options that the user chooses.
         stack: Name of the stack.
         keys: Host keys that are known.
     """
@@ -143,7 +143,7 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
 
 
 def from_nothing(wanted: Wanted, stack: str) -> Draft:
-    """Return a stack file for nodes that a person names."""
+    """Return a stack file for nodes whose names the user gives."""
     pool = {
         "name": "gpu",
         "nodes": [*wanted.nodes],
@@ -199,7 +199,7 @@ def of_nodes(observed: ObservedCluster) -> list[Machine]:
 
 
 def _matched(machines: Iterable[Machine], nodes: Sequence[ObservedNode]) -> list[Machine]:
-    """Return the machines that are nodes with GPUs, by name or address, with the node's name."""
+    """Return the machines that are nodes, by name or address, with the node's name and role."""
     names = {node.name: node for node in nodes}
     addresses = {node.address: node for node in nodes if node.address}
     pairs = (
@@ -214,7 +214,7 @@ def _matched(machines: Iterable[Machine], nodes: Sequence[ObservedNode]) -> list
 
 
 def with_hosts(draft: Draft, machines: Sequence[Machine], keys: HostKeys) -> Draft:
-    """Return a draft with hosts; a host of which something is not known becomes a comment."""
+    """Return a draft with hosts; a host with incomplete settings is written as a comment."""
     pools = draft.settings.get("pools", [])
     members = {name for pool in pools for name in written_out(tuple(pool.get("nodes") or ()))}
     known: list[Settings] = []
@@ -294,7 +294,7 @@ def _is_complete(host: Settings) -> bool:
 
 
 def host_names(nodes: Sequence[str]) -> list[str]:
-    """Return a name for the host of each node: the node's first label if that is unique."""
+    """Return a host name for each node: the part before the first dot if it is unique."""
     short = [node.partition(".")[0] for node in nodes]
     whole = [node.replace(".", "-")[-63:].strip("-") for node in nodes]
     return [
@@ -304,7 +304,7 @@ def host_names(nodes: Sequence[str]) -> list[str]:
 
 
 def _pools(machines: Sequence[Machine], gpus: int | None) -> list[tuple[Settings, bool]]:
-    """Return pools of equal machines, and for each if its number of GPUs is assumed."""
+    """Return pools of equal machines, each with True if the pool's number of GPUs is assumed."""
     groups: dict[tuple[Any, ...], list[Machine]] = {}
     for machine in machines:
         count = machine.gpus if machine.gpus is not None else gpus

@@ -1,4 +1,4 @@
-"""Messages that say how another owner, such as Argo CD or Flux, must first give up GPU software."""
+"""Explain how to detach GPU software from its owner, such as Argo CD, before the takeover."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ _WANTED = "GPU software that only Helm or a plain manifest manages: two writers 
 
 
 def refusal(workload: ObservedWorkload) -> Fault | None:
-    """Return why a workload can't be adopted yet, and how its owner gives it up; None if it can.
+    """Return why a workload can't be adopted yet, and how to detach it from its owner.
 
-    The described commands leave the objects and their pods in the cluster.
+    The result is None if the workload can be adopted. The commands in the text leave the
+    objects and their pods in the cluster.
     """
     owner = workload.managed_by
     if owner.kind in (ManagerKind.HELM, ManagerKind.NOBODY):

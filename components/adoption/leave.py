@@ -1,4 +1,4 @@
-"""Release a cluster from a stack: remove the stack's annotations and records, nothing else.
+"""Release a cluster from a stack: remove the stack's annotations, records and backups.
 
 Labels, taints, Helm releases and objects stay in the cluster.
 
@@ -32,14 +32,14 @@ OURS = "gpu-cluster/"
 """Prefix of the annotations that this program writes on nodes."""
 LIMIT = 30.0
 """Seconds for the connection to one host and the removal of its backups."""
-# Folders with records and backups of the host scripts (`docs/bare-hosts.md`); the files that the
-# scripts installed are not in these folders.
+# Folders on hosts in which the host scripts keep records of applied settings and backups of files
+# (`docs/bare-hosts.md`). Files that the scripts installed are in other folders.
 _BACKUPS = ("var/lib/gpu-cluster", "run/gpu-cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handed:
-    """What is released from a stack.
+    """Stack and pools that are released from this program.
 
     Attributes:
         stack: Name of the stack.
@@ -108,7 +108,7 @@ def node_patch(node: Json, handed: Handed) -> list[Json]:
 
 
 def _pointer(key: str) -> str:
-    """Return a key escaped as a part of a JSON pointer (RFC 6901)."""
+    """Return a label or annotation key, escaped for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -208,9 +208,9 @@ async def leave_releases(client: Client, releases: Collection[HelmRelease]) -> l
 
 
 async def leave_host(host: DesiredHost, private_key: str) -> str:
-    """Remove the stack's records and backups from a host; return the error, empty on success.
+    """Remove a host's records of applied settings, and backups; return the error or an empty text.
 
-    Files that the stack wrote on the host stay as they are.
+    Files that the stack installed on the host stay as they are.
     """
     paths = " ".join(f'"${{GPU_CLUSTER_ROOT-}}"/{shlex.quote(path)}' for path in _BACKUPS)
     try:

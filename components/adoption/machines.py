@@ -32,7 +32,8 @@ from components.settings.hosts.user import User
 from components.settings.nodes.devices import GPU_LIMIT
 from components.settings.nodes.taint import Taint
 
-# Words of group names. A group of nodes is named by the words of one set, besides the product.
+# Words in names of Ansible groups. The name of a group of nodes, such as `kube_node`, has words of
+# one of the other sets, and may have the name of a Kubernetes product.
 _PRODUCTS = frozenset({"kube", "k8s", "k3s", "rke2", "kubernetes"})
 _NODES = frozenset({"node", "nodes", "worker", "workers", "agent", "agents"})
 _CONTROL_PLANE = frozenset(
@@ -97,7 +98,7 @@ class Machine:
         taints: Taints of the node.
         engine: Container engine.
         jump: Jump host to connect through.
-        notes: What a person has to know about this machine, one sentence each.
+        notes: Facts about this machine that the user must know, one sentence each.
     """
 
     name: str
@@ -118,16 +119,16 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What an inventory says about the GPU machines of a cluster.
+    """GPU machines of a cluster, and other facts, as found in an inventory.
 
     Attributes:
         machines: The machines with GPUs, in the order of the inventory.
         others: Number of further Kubernetes nodes.
-        reason: How the machines with GPUs were told from the others, as a clause.
+        reason: Why these machines count as machines with GPUs, as a clause.
         is_certain: False if no variable, group or name says which machines have GPUs.
         operator: True if the inventory deploys the GPU Operator.
         driver: Version of the driver that the inventory installs; empty if it names none.
-        notes: What a person has to know, one sentence each.
+        notes: Facts that the user must know, one sentence each.
     """
 
     machines: tuple[Machine, ...]
@@ -144,7 +145,7 @@ def find(inventory: Inventory, chosen: Collection[str] = ()) -> Found:
 
     Args:
         inventory: The inventory.
-        chosen: Names of the machines with GPUs, if a person names them; empty to find them.
+        chosen: Names of the machines with GPUs, if the user names them; empty to find them.
     """
     nodes = _nodes(inventory)
     names, reason = (
@@ -180,7 +181,7 @@ _ALL_OF_THEM = "no variable, group or name says which nodes have GPUs, so all of
 
 
 def _nodes(inventory: Inventory) -> list[str]:
-    """Return the names of the cluster's nodes; empty if no group is one of Kubernetes."""
+    """Return the names of the cluster's nodes; empty if the inventory has no Kubernetes group."""
     found: dict[str, None] = {}
     for wanted in (_NODES, _CONTROL_PLANE, _CLUSTER):
         for group in inventory.groups:
@@ -190,7 +191,7 @@ def _nodes(inventory: Inventory) -> list[str]:
 
 
 def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str], str]:
-    """Return the names of the machines with GPUs, and how they were found."""
+    """Return the names of the machines with GPUs, and a clause that explains the choice."""
     ways = (
         (_declared(inventory), "the variable nvidia_gpu_nodes names them"),
         (_grouped(inventory), "they are in a group whose name says so"),
@@ -198,7 +199,7 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
     )
     for found, reason in ways:
         inside = [name for name in inventory.hosts if name in found and name in nodes]
-        # A group of GPU machines that lies beside the groups of Kubernetes counts, too.
+        # GPU machines that are in no Kubernetes group count if no GPU machine is in such a group.
         if names := inside or [name for name in inventory.hosts if name in found]:
             return names, reason
     candidates = [name for name in inventory.hosts if name in nodes] or [*inventory.hosts]
@@ -249,17 +250,17 @@ def _describes_gpus(variables: Variables) -> bool:
 
 
 def _is_of(group: str, kind: frozenset[str]) -> bool:
-    """Return True if a group is named by words of a kind, such as `kube-node`."""
+    """Return True if a group's name consists of words of a kind, such as `kube-node` for nodes."""
     words = _words(group)
     rest = words - _PRODUCTS
     if kind is _CLUSTER:
         return rest <= kind and bool(words & (_PRODUCTS | kind))
-    # `master_nodes` are no workers.
+    # The name of a control-plane group may also contain a word for nodes, as in `master_nodes`.
     return bool(rest & kind) and rest <= kind | (_NODES if kind is _CONTROL_PLANE else frozenset())
 
 
 def _words(name: str, *, letters: bool = False) -> set[str]:
-    """Return the words of a name; with `letters`, also those before a number, as in `gpu01`."""
+    """Return the words of a name; with `letters`, also without final digits (`gpu01`: gpu)."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     return words | {word.rstrip("0123456789") for word in words} if letters else words
 
@@ -274,7 +275,7 @@ def _model(words: Iterable[str]) -> str:
 
 
 def _model_of(variables: Variables) -> str:
-    """Return the GPU model that a variable names, as the name of a pool, such as `rtx-5090`."""
+    """Return the GPU model in a host's variables, as a pool name such as `rtx-5090`."""
     written = re.sub(r"[^a-z0-9]+", "-", (text(variables, _MODELS) or "").lower()).strip("-")
     model = _VENDOR.sub("", written)[:POOL_NAME_LIMIT].strip("-")
     return model if re.search("[a-z]", model) and re.search("[0-9]", model) else ""
@@ -323,7 +324,7 @@ def _machine(inventory: Inventory, name: str) -> Machine:
 
 
 def node_name(name: str) -> str:
-    """Return the name that a node of Kubernetes can have: lower case, no underscores."""
+    """Return a machine's name as a valid Kubernetes node name: lower case, no underscores."""
     lower = name.lower().removesuffix(".")
     if is_dns_subdomain(lower):
         return lower
@@ -343,13 +344,13 @@ def _node_notes(name: str) -> Iterator[str]:
 
 
 def _address(name: str, variables: Variables) -> tuple[str, tuple[str, ...]]:
-    """Return the address for SSH, and why there is none."""
+    """Return the address for SSH and no reasons, or an empty address and the reason."""
     if text(variables, ["ansible_connection"]) == "local":
         return "", ("Ansible runs on this host itself (ansible_connection=local)",)
     if hidden := unreadable(variables, _ADDRESS):
         return "", (f"its {hidden} is an expression or encrypted: only Ansible can read it",)
     address = text(variables, _ADDRESS) or name
-    # Vagrant reaches its machines by ports of this machine.
+    # A loopback address with a forwarded port, as Vagrant uses, is another machine's address.
     if _LOOPBACK.fullmatch(address) and _port(variables) in (None, 22):
         return "", (f"its address is {address}, which is this machine",)
     if not _is_valid(Address, address):
@@ -383,7 +384,7 @@ def _login_notes(variables: Variables) -> Iterator[str]:
 
 
 def _labels(value: object) -> dict[str, str]:
-    """Return labels, which an inventory writes as a mapping, as `key=value`, or as a list."""
+    """Return node labels that an inventory writes as a mapping, as `key=value`, or as a list."""
     if isinstance(value, dict):
         return {
             str(key): str(item).lower() if isinstance(item, bool) else str(item)
@@ -395,7 +396,7 @@ def _labels(value: object) -> dict[str, str]:
 
 
 def _taints(value: object) -> tuple[Taint, ...]:
-    """Return taints, which an inventory writes as texts or as mappings; invalid ones are left."""
+    """Return node taints that an inventory writes as texts or mappings; skip invalid taints."""
     items = value if isinstance(value, list | tuple) else texts(value)
     found: dict[tuple[str, str], Taint] = {}
     for item in items:
@@ -428,7 +429,7 @@ def _bastion(inventory: Inventory, name: str) -> Jump | None:
 
 
 def _jump(variables: Variables) -> Jump | None:
-    """Return the jump host in the arguments of SSH: ProxyJump, or ProxyCommand with `ssh -W`."""
+    """Return the jump host in a host's SSH arguments: ProxyJump, or ProxyCommand with `ssh -W`."""
     for name in _ARGUMENTS:
         value = variables.get(name)
         if isinstance(value, str) and len(value) < 4096 and (jump := _jump_of(value)):
@@ -453,7 +454,7 @@ def _jump_of(arguments: str) -> Jump | None:
 
 
 def _from_command(command: str) -> Jump | None:
-    """Return the jump host of `ssh -W %h:%p … user@host`."""
+    """Return the jump host in a ProxyCommand such as `ssh -W %h:%p … user@host`."""
     try:
         words = shlex.split(command)
     except ValueError:

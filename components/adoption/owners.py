@@ -27,10 +27,12 @@ OLM_OWNER = "olm.owner"
 
 @dataclass(frozen=True, kw_only=True)
 class Deliverers:
-    """Objects of Argo CD and Flux in the cluster; None if the cluster doesn't serve their kind.
+    """Objects through which Argo CD, Flux or the k3s Helm controller deploy software.
+
+    An attribute is None if the cluster doesn't serve the objects' kind.
 
     Argo CD and Flux can run in another cluster. A label that names an Application or HelmRelease
-    then counts although the inspected cluster has no such object.
+    then identifies the owner although the inspected cluster has no such object.
 
     Attributes:
         applications: Argo CD's Applications.
@@ -48,7 +50,7 @@ class Deliverers:
     addon_manager: bool = False
 
     def of_kind(self, kind: str) -> tuple[Json, ...] | None:
-        """Return Flux's objects of a kind."""
+        """Return Flux's objects of the kind `HelmRelease` or `Kustomization`."""
         return self.helm_releases if kind == "HelmRelease" else self.kustomizations
 
 
@@ -56,13 +58,13 @@ def owner_of(item: Json, kind: str, deliverers: Deliverers) -> ManagedBy:
     """Return the owner of an object.
 
     Argo CD and Flux are preferred to Helm as the owner, because they run Helm or render
-    charts. An object with a label of Argo CD or Flux that they no longer manage has no owner, or
-    Helm.
+    charts. An object that Argo CD or Flux no longer manages may still have their label; its owner
+    is then Helm or nobody.
 
     Args:
         item: The object.
         kind: Kind of the object, because items of an API list have no field `kind`.
-        deliverers: Objects of Argo CD and Flux in the cluster.
+        deliverers: Objects of Argo CD, Flux and the Helm controller in the cluster.
     """
     return (
         _this_program(item)
@@ -90,9 +92,12 @@ def _this_program(item: Json) -> ManagedBy | None:
 
 
 def _argo_cd(item: Json, kind: str, applications: Collection[Json] | None) -> ManagedBy | None:
-    """Return the Argo CD Application that tracks an object by annotation, label or status."""
+    """Return the Argo CD Application that tracks an object; None if no Application does.
+
+    An Application tracks an object by an annotation or label of the object, or in its own status.
+    """
     tracked = _annotations(item).get(TRACKING_ID, "").partition(":")[0]
-    # The id is `<application>` or, for Applications outside Argo CD's namespace,
+    # The tracking id begins with `<application>` or, for Applications outside Argo CD's namespace,
     # `<namespace>_<application>` (argo-cd v3, util/argo/resource_tracking.go).
     name = tracked.rpartition("_")[2] or _labels(item).get(TRACKING_LABEL, "")
     if applications is None:

@@ -156,7 +156,7 @@ def _sharing(node: ObservedNode) -> Sharing:
 
 
 def is_declarable(key: str, value: str) -> bool:
-    """Return True for a label that a stack file may declare."""
+    """Return True if a stack file may declare the label."""
     try:
         TypeAdapter(OwnLabelKey).validate_python(key)
         TypeAdapter(LabelValue).validate_python(value)
@@ -177,7 +177,7 @@ def pool_names(pools: Sequence[ObservedPool]) -> list[str]:
 
 
 def unique_names(wanted: Iterable[str]) -> list[str]:
-    """Return names of pools, with a number at the end of those that occur again."""
+    """Return the names of pools; a repeated name gets a number at its end, such as `a100-2`."""
     names: list[str] = []
     for name in wanted:
         unique, number = name, 2

@@ -48,13 +48,13 @@ _NAMES = re.compile(r".*(name|names|secrets|refs?)$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """Settings that describe a running cluster, and reasons against the takeover.
+    """Settings that describe a running cluster, and reasons why a stack can't take it over.
 
     Attributes:
         settings: Content of `gpu-cluster:cluster`, with camelCase keys.
         refused: Why the cluster's GPU software can't be taken over; empty if it can.
-        notes: Facts that a person should know or decide about, one sentence each.
-        ours: Names of the nodes whose labels and taints a stack of this program already manages.
+        notes: Facts that the user should know or decide about, one sentence each.
+        ours: Names of the nodes whose labels and taints are already managed by a stack.
     """
 
     settings: Settings = field(default_factory=dict)
@@ -157,7 +157,7 @@ def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
 def _two_of_them(
     operators: Sequence[ObservedWorkload], servers: Sequence[ObservedWorkload]
 ) -> Iterator[Fault]:
-    """Yield a fault if GPUs are advertised by more than one release, or by release and manifest.
+    """Yield a fault if GPUs are advertised by several Helm releases, or by release and manifest.
 
     Several plain manifests are no fault, because they can be for different nodes.
     """
@@ -191,7 +191,7 @@ def _unfinished(release: ObservedRelease, chart: str) -> Iterator[Fault]:
 
 
 def _edited(software: _Software) -> Iterator[Fault]:
-    """Yield faults for fields that the next upgrade of the release would reset."""
+    """Yield a fault for each edited field that the next upgrade of the Helm release would reset."""
     release = software.release
     for edit in release.edits if release else ():
         yield Fault(
@@ -220,7 +220,7 @@ def _refused_values(software: _Software) -> Iterator[Fault]:
 
 
 def _secrets(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of texts under keys, and of variables, whose names suggest a secret."""
+    """Yield the paths of values whose key, or whose environment variable, suggests a secret."""
     if isinstance(value, Mapping):
         name, text = value.get("name"), value.get("value")
         if isinstance(name, str) and isinstance(text, str) and text and _is_secret(name):
@@ -237,14 +237,14 @@ def _secrets(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _is_secret(key: str) -> bool:
-    """Return True if a key names a secret, and not the name of a Secret object."""
+    """Return True if a key's value is probably a secret, not just the name of a Secret object."""
     return is_confidential(key) and not _NAMES.fullmatch(key)
 
 
 def _adopted(software: _Software) -> Settings:
     release = software.release
     if release is not None and release.is_ours:
-        # The stack installs the software, or the stack file already has the section `adopted`.
+        # A stack installed or already adopted the release, so no section `adopted` is added.
         return {}
     if release is not None:
         kept = {
@@ -274,7 +274,7 @@ def _driver(software: _Software) -> Settings:
 
 
 def _runtime(observed: ObservedCluster) -> Settings:
-    """Return the section `runtime`: the RuntimeClass of GPU pods and features of the engines."""
+    """Return the section `runtime` of the stack file: default runtime and use of CDI."""
     runtime: Settings = {}
     if observed.runtime_classes.get("nvidia") == "nvidia":
         runtime["defaultRuntime"] = "runc"
@@ -304,7 +304,7 @@ def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Set
 
 
 def _files(pools: Sequence[ObservedPool]) -> Settings:
-    """Return the plugin's configuration (sharing, MIG devices) that the nodes' labels show."""
+    """Return the device plugin's configuration (sharing, MIG) that the nodes' labels show."""
     named = {pool.config: document for pool in pools if pool.config for document in [_file(pool)]}
     plain = [document for pool in pools if not pool.config and (document := _file(pool))]
     files: Settings = {}
@@ -372,7 +372,7 @@ def _notes(
 
 
 def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
-    """Yield notes about the nodes' hosts, which stay unchanged because they are not declared."""
+    """Yield a note that the nodes' hosts stay unchanged until the stack file declares them."""
     nodes = [node for pool in pools for node in pool.nodes]
     engines = sorted({node.engine for node in nodes if node.engine})
     drivers = sorted({node.reported[DRIVER] for node in nodes if DRIVER in node.reported})

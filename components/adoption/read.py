@@ -1,6 +1,6 @@
 """Read a running cluster through the Kubernetes API, without any write.
 
-Of Secrets, only Helm's records of releases with GPU software are read, in their own namespaces.
+The only Secrets that are read are those in which Helm records releases of GPU software.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ async def read_cluster(client: Client) -> ObservedCluster:
 
 
 def _daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
-    """Return the DaemonSets that advertise GPUs or label nodes, each with its software's name."""
+    """Return DaemonSets that advertise GPUs or label nodes, each with kind and software's name."""
     found = ((item, daemon_set(item)) for item in items)
     return [(item, "DaemonSet", manager.what) for item, manager in found if manager]
 
 
 def _deployments(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
-    """Return the Deployments of the GPU Operator."""
+    """Return the GPU Operator's Deployments, each with its kind and the software's name."""
     return [
         (item, "Deployment", GPU_OPERATOR)
         for item in items

@@ -17,7 +17,7 @@ from components.loading.stack_file import KEY
 from policies.faults import InputError, Location
 from policies.printable import printable
 
-# A line as PyYAML counts lines; `str.splitlines` counts more.
+# Line breaks as PyYAML counts them; `str.splitlines` also splits at other characters.
 _BREAKS = "\n\r\x85\u2028\u2029"
 _LINE = re.compile(f"[^{_BREAKS}]*(?:\r\n|[{_BREAKS}])|[^{_BREAKS}]+")
 
@@ -45,7 +45,7 @@ def new_text(
 
     Args:
         settings: Content of `gpu-cluster:cluster`.
-        origin: Sentence that says what the settings were written from.
+        origin: Sentence that names the source of the settings.
         comments: Comments above values, by the location of the value in the settings.
     """
     body = _indented(dump({KEY: dict(settings)}), 2)
@@ -53,7 +53,7 @@ def new_text(
 
 
 def _commented(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
-    """Return YAML with comments above the lines of values."""
+    """Return a YAML text with comments inserted above the lines of the given values."""
     lines = body.splitlines(keepends=True)
     places = parse(body).lines
     above: dict[int, list[str]] = {}
@@ -69,7 +69,7 @@ def _commented(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
 
 
 def comment(text: str, indent: str) -> list[str]:
-    """Return a text as comment lines that stay comments whatever the text contains."""
+    """Return a text as YAML comment lines; line breaks in the text can't end the comment."""
     width = _WIDTH - len(indent) - 2
     wrapped = textwrap.wrap(printable(text, _COMMENT), width, break_on_hyphens=False)
     return [f"{indent}# {line}\n" for line in wrapped]
@@ -81,8 +81,8 @@ def commented_hosts(
     """Return hosts as comments at the end of a stack file.
 
     Args:
-        hosts: Each host, and notes about it.
-        why: Sentence that says what is missing.
+        hosts: Settings of each host, and notes about the host.
+        why: Sentence above the hosts, which explains why they are only comments.
         has_hosts: Whether the file ends with a list of hosts already.
     """
     if not hosts:
@@ -145,7 +145,7 @@ def _with_section(text: str, key: str, value: Any) -> str:
 
 
 def _mapping(text: str) -> yaml.MappingNode | None:
-    """Return the node of `gpu-cluster:cluster`; None if the text has no such mapping."""
+    """Return the YAML node of `gpu-cluster:cluster`; None if the text has no such mapping."""
     node: yaml.Node | None = node_of(text)
     for name in ("config", KEY):
         if not isinstance(node, yaml.MappingNode):

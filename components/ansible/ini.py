@@ -2,8 +2,8 @@
 
 The rules are those of Ansible's documentation ("How to build your inventory", and the page of the
 plugin ansible.builtin.ini): a host line holds a name or a range and `key=value` pairs, split as a
-shell splits words; values are Python literals, or else texts; a line of a section `:vars` holds one
-variable, whose value goes on to the end of the line.
+shell splits words; values are Python literals, or else texts; a line of a section `[group:vars]`
+sets one variable, whose value continues to the end of the line.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from policies.faults import InputError, show
 
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _GROUP = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
-# A name with a port, as in `gpu-1:2222`. A name with several colons is an IPv6 address.
+# A host name with a port, as in `gpu-1:2222`. A text with several colons is an IPv6 address.
 _WITH_PORT = re.compile(r"((?:[^:\[\]]|\[[^\[\]]*\])+):([0-9]{1,5})")
-# Maximum length of a value that is tried as a Python literal.
+# Maximum length of a value that is parsed as a Python literal.
 _LITERAL = 4096
 _UNGROUPED = "ungrouped"
 _EXAMPLE = "see Ansible's page on inventories"
 
 
 class _Reader:
-    """Reader of lines, which knows the section of the current line."""
+    """Parser of an INI inventory, line by line; it remembers the current section."""
 
     def __init__(self) -> None:
         self.found = Builder(NODE_LIMIT)
@@ -37,14 +37,14 @@ class _Reader:
         self.kind = "hosts"
 
     def section(self, name: str, kind: str | None) -> None:
-        """Begin a section."""
+        """Begin the section `[name]` or `[name:kind]`, and add its group."""
         if kind not in (None, "hosts", "vars", "children"):
             raise ValueError(f"a section of the unknown kind {show(kind)}")
         self.group, self.kind = name, kind or "hosts"
         self.found.group(name)
 
     def line(self, line: str) -> None:
-        """Read a line of the current section."""
+        """Read a line inside the current section."""
         if self.kind == "hosts":
             self._host(line)
         elif self.kind == "vars":
@@ -82,7 +82,7 @@ def parse(text: str) -> Inventory:
     """Return the inventory that an INI text declares.
 
     Raises:
-        InputError: A line is none of an inventory; the error has its number.
+        InputError: A line is invalid; the error contains the line's number.
     """
     reader = _Reader()
     for number, raw in enumerate(text.splitlines(), start=1):

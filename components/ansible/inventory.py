@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """An inventory, with the variables that lie in files next to it.
+    """An inventory, with variables from the folders `group_vars` and `host_vars` next to it.
 
     Attributes:
         groups: Groups by name, in the order of the file.
@@ -89,14 +89,14 @@ class Inventory:
 
     @cached_property
     def _depths(self) -> Mapping[str, int]:
-        """Return the length of the longest way from `all` to each group."""
+        """Return each group's depth: the longest chain of child groups from `all` to the group."""
         depths = dict.fromkeys(self.groups, 1)
         depths[ALL] = 0
         for _ in self.groups:
             before = dict(depths)
             for name, group in self.groups.items():
                 for child in group.children:
-                    # A group that contains itself would grow without end.
+                    # Limit the depth of a group that contains itself.
                     depths[child] = min(
                         max(depths.get(child, 1), depths[name] + 1), len(self.groups) + 1
                     )
@@ -105,7 +105,7 @@ class Inventory:
         return depths
 
     def variables(self, host: str) -> Variables:
-        """Return the variables of a host after all overrides."""
+        """Return a host's variables, with those of its groups, in Ansible's order of precedence."""
         inner = self.groups_of(host)
         groups = [ALL, *(name for name in inner if name != ALL)]
         merged: dict[str, Any] = {}
@@ -117,7 +117,7 @@ class Inventory:
 
 
 class Builder:
-    """Groups and hosts that a reader has found so far."""
+    """Builder of an inventory, to which a parser adds groups and hosts one by one."""
 
     def __init__(self, limit: int) -> None:
         """Create a builder without groups.
@@ -166,14 +166,14 @@ class Builder:
         self._variables.setdefault(group, {}).update(variables)
 
     def child(self, group: str, child: str) -> None:
-        """Put a group into a group."""
+        """Make a group a child of another group."""
         self.group(group)
         self.group(child)
         self._children.setdefault(group, []).append(child)
 
     @property
     def inventory(self) -> Inventory:
-        """Return what was found."""
+        """Return the inventory of all added groups and hosts."""
         return Inventory(
             groups={
                 name: Group(
@@ -188,13 +188,13 @@ class Builder:
 
 
 def text(variables: Variables, names: Iterable[str]) -> str | None:
-    """Return the value of the first variable that is set, as text.
+    """Return the value of the first of these variables that is set, as text.
 
     A value may be one reference to another variable, such as `{{ ip }}`.
 
     Returns:
-        The text; None if no variable is set, or if its value is encrypted, empty, no plain value or
-        an expression that only Ansible can evaluate.
+        The text; None if no variable has a plain value, or if the value is an expression that only
+        Ansible can evaluate. Empty and encrypted values count as not set.
     """
     for name in names:
         value = _followed(variables, name)
@@ -206,7 +206,7 @@ def text(variables: Variables, names: Iterable[str]) -> str | None:
 
 
 def unreadable(variables: Variables, names: Iterable[str]) -> str | None:
-    """Return the first variable that is set to a value that only Ansible can evaluate."""
+    """Return the name of the first variable whose value only Ansible can decrypt or evaluate."""
     for name in names:
         value = _followed(variables, name)
         if isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value):
@@ -215,13 +215,13 @@ def unreadable(variables: Variables, names: Iterable[str]) -> str | None:
 
 
 def number(variables: Variables, names: Iterable[str]) -> int | None:
-    """Return the value of the first variable that is set, as a whole number; None if it is none."""
+    """Return the first set variable's value as an integer; None if the value is no integer."""
     written = text(variables, names)
     return int(written) if written and re.fullmatch(r"[0-9]{1,9}", written) else None
 
 
 def truth(variables: Variables, name: str) -> bool | None:
-    """Return a truth value as Ansible reads it, for which `yes` and `1` are true; None if unset."""
+    """Return a variable as Ansible's boolean: `yes` and `1` are true. None if it is not set."""
     value = _followed(variables, name)
     if value is None or isinstance(value, Tagged):
         return None
@@ -229,7 +229,7 @@ def truth(variables: Variables, name: str) -> bool | None:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the plain texts of a list, or of a text with commas between them."""
+    """Return the non-empty strings of a list, or of a comma-separated string."""
     items = value.split(",") if isinstance(value, str) else value
     found = items if isinstance(items, list | tuple) else ()
     return tuple(item.strip() for item in found if isinstance(item, str) and item.strip())
@@ -274,7 +274,7 @@ def expanded(pattern: str, limit: int) -> Iterator[str]:
 
 
 class _Numbered:
-    """The numbers of a range as texts, made one at a time."""
+    """Sequence of the numbers in a range such as `[01:16]`, as text, computed on access."""
 
     def __init__(self, numbers: range, width: int) -> None:
         self._numbers, self._width = numbers, width

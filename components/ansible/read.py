@@ -84,14 +84,14 @@ def _text(path: Path) -> str:
 def parse_yaml(text: str, name: str = "FILE") -> Inventory:
     """Return the inventory that a YAML or JSON text declares.
 
-    The output of `ansible-inventory --list` is one, too, with and without `--yaml`.
+    The text may also be the output of `ansible-inventory --list`, with or without `--yaml`.
 
     Args:
         text: The text of the file.
         name: Name of the file, for messages.
 
     Raises:
-        InputError: The text is no inventory.
+        InputError: The text is not a static inventory.
     """
     document = yaml_file.parse(text, tags=True).value
     if not isinstance(document, dict):
@@ -107,17 +107,17 @@ def parse_yaml(text: str, name: str = "FILE") -> Inventory:
             _add_group(found, str(group), content, ())
     except ValueError as error:
         raise InputError(str(error), "an inventory", "correct it, or name a smaller one") from None
-    # `ansible-inventory --list` prints the variables of hosts apart.
+    # `ansible-inventory --list` prints the hosts' variables under `_meta.hostvars`.
     for host, variables in _pairs(_mapping(meta).get("hostvars")):
         found.set(host, _mapping(variables))
     return found.inventory
 
 
 def _add_group(found: Builder, name: str, content: object, above: tuple[str, ...]) -> None:
-    """Add one group and the groups inside it.
+    """Add one group and its child groups to a builder.
 
     Raises:
-        InputError: The content is none of a group.
+        InputError: The content is no mapping with hosts, vars or children.
         ValueError: A range is malformed, or there are too many hosts or groups.
     """
     found.group(name)
@@ -142,7 +142,7 @@ def _add_group(found: Builder, name: str, content: object, above: tuple[str, ...
 
 
 def _pairs(value: object) -> Iterator[tuple[str, object]]:
-    """Yield names and contents of a mapping; of a list or a text the names alone."""
+    """Yield a mapping's items; for a list or a string, each name with the content None."""
     if isinstance(value, dict):
         yield from ((str(key), content) for key, content in value.items())
     elif isinstance(value, list):
@@ -156,7 +156,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _variables(folder: Path, names: Collection[str]) -> Mapping[str, Variables]:
-    """Return the variables in a folder `group_vars` or `host_vars`, by group or host.
+    """Return the variables in a folder `group_vars` or `host_vars`, by name of group or host.
 
     Args:
         folder: The folder, which may be missing.
@@ -178,7 +178,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _files(entry: Path) -> Iterator[Path]:
-    """Yield the files of one group or host: the entry itself, or all files in the folder."""
+    """Yield a group's or host's files of variables: a single file, or all files in a folder."""
     if not entry.is_dir():
         yield entry
         return
@@ -188,7 +188,7 @@ def _files(entry: Path) -> Iterator[Path]:
 
 
 def _is_vars(name: str) -> bool:
-    """Return True for the names that Ansible reads: without an ending, or YAML, and not hidden."""
+    """Return True if Ansible reads a file of this name: YAML or no suffix, and not hidden."""
     suffix = Path(name).suffix
     return not name.startswith(".") and not name.endswith("~") and suffix in ("", *_YAML)
 

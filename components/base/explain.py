@@ -57,7 +57,7 @@ def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
         case "missing":
             yield _missing(root, location)
         case "too_short" if len(error["input"]) >= context["min_length"]:
-            return  # The items of the list were rejected before, and have their own errors.
+            return  # The list is long enough; its invalid items have their own errors.
         case _:
             yield _wrong_value(root, location, error)
 

@@ -17,7 +17,7 @@ from policies.faults import Location
 def model_at(root: type[Model], location: Location) -> type[Model] | None:
     """Return the model of the mapping at a location, or None if no model describes it."""
     model: type[Model] | None = root
-    named = False  # True if the previous step was a mapping of names to models.
+    named = False  # True if `step` is a name in a mapping of names to models.
     for step in location:
         if isinstance(step, int) or named:
             named = False
@@ -29,7 +29,7 @@ def model_at(root: type[Model], location: Location) -> type[Model] | None:
 
 
 def field_at(root: type[Model], location: Location) -> FieldInfo | None:
-    """Return the field of the last key in a location; positions in lists are ignored."""
+    """Return the model field that the last key of a location names; None if there is no field."""
     names = [index for index, step in enumerate(location) if isinstance(step, str)]
     if not names:
         return None
@@ -45,7 +45,7 @@ def fields(model: type[Model]) -> dict[str, FieldInfo]:
 
 
 def near_places(root: type[Model], key: str, location: Location) -> list[str]:
-    """Return the paths where a key is allowed; of several paths, those nearest to the location."""
+    """Return the allowed paths of a key that share the longest beginning with a location."""
     here = [str(step) for step in location]
     matches = [
         (

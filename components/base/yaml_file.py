@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _TaggedLoader(_Loader):
-    """The same loader, which reads a value with an unknown tag as `Tagged`."""
+    """A loader like `_Loader`, which reads a value with an unknown tag as `Tagged`."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -107,7 +107,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
     """
     try:
         loader = (_TaggedLoader if tags else _Loader)(text)
-    except yaml.YAMLError as error:  # PyYAML raises this error for a control character.
+    except yaml.YAMLError as error:  # PyYAML raises ReaderError for a control character.
         raise _syntax(error) from None
     try:
         node = loader.get_single_node()
@@ -142,9 +142,9 @@ def dump(value: Any) -> str:
 
 
 def node_of(text: str) -> yaml.Node | None:
-    """Return the root node of a YAML text, with line numbers in its marks; None if it is empty.
+    """Return the root node of a YAML text, with line numbers; None for an empty text.
 
-    `parse` must accept the text.
+    Call this only with a text that `parse` accepts.
     """
     return yaml.compose(text, Loader=_Loader)
 

@@ -1,1 +1,1 @@
-"""The change document, which describes what a run would change, and texts made from it."""
+"""The change document: effects of a Pulumi run on a stack; its texts for terminal and review."""

@@ -1,4 +1,4 @@
-"""Join the program's change documents with the engine's events. Pure functions."""
+"""Join the Pulumi program's change documents with the Pulumi engine's events. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class EngineSteps:
     Attributes:
         resources: Resources that would change.
         steps: Number of steps by operation.
-        rules: Findings of the policy pack, each with the name of its resource.
+        rules: Violations that the policy pack reports, each with the name of its resource.
         errors: Errors of the engine and of the program.
         cause: Why the preview failed. Empty: it did not fail.
     """
@@ -37,8 +37,8 @@ def assembled(
     Args:
         stack: Name of the stack.
         written: Documents that the program wrote, one per cluster.
-        engine: What the engine reported.
-        file: Lines of the stack file.
+        engine: Results that the Pulumi engine reported.
+        file: Line numbers of the settings in the stack file.
     """
     clusters = tuple(cluster for document in written for cluster in document.clusters)
     known = {problem.text for cluster in clusters for problem in cluster.faults}
@@ -64,7 +64,7 @@ def assembled(
 
 
 def _is_known(text: str, known: set[str]) -> bool:
-    """Return whether a program error repeats only faults that the change documents contain."""
+    """Return whether each line of an error text is also a line of one of the known texts."""
     every = {line.strip() for each in known for line in each.splitlines()}
     return all(line.strip() in every for line in text.splitlines() if line.strip())
 

@@ -1,7 +1,7 @@
 """The comment of a pull request about a change document, as Markdown for GitHub and GitLab.
 
-Pure functions. Each name and text of the document was written by somebody else, so it stands in a
-code span or a code block, where neither Markdown, HTML, mentions, nor GitLab's quick actions work.
+Pure functions. Names and texts of the document are untrusted, so the comment shows them in code
+spans and code blocks, where neither Markdown, HTML, mentions, nor GitLab's quick actions work.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ LABELS = ("gpus", "disruptive", "drift")
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a change document comes from.
+    """Preview from which a change document comes.
 
     Attributes:
         commit: Commit that was previewed. Empty: unknown.
-        base: Commit or branch that was brought up on an embedded cluster before. Empty: the
-            preview is of the real stack.
-        run: Address of the run's page. Empty: none.
+        base: Commit or branch that was deployed on a simulated cluster before the preview. Empty:
+            the preview is of the real stack.
+        run: URL of the web page of the CI run. Empty: none.
     """
 
     commit: str = ""
@@ -110,7 +110,7 @@ def code(text: str, limit: int = LONGEST) -> str:
 
 
 def block(text: str) -> str:
-    """Return a text as a code block; each line is indented, so that none is a quick action."""
+    """Return a text as a code block; indented lines can't be quick actions of GitLab."""
     plain = printable_lines(text, 4000)
     fence = "`" * max(3, max(map(len, re.findall(r"`+", plain)), default=0) + 1)
     body = "\n".join(f"  {line}" for line in plain.splitlines())
@@ -118,7 +118,7 @@ def block(text: str) -> str:
 
 
 def mark(stack: str, labels: Iterable[str]) -> str:
-    """Return the line by which a later run finds the comment of a stack, with its labels."""
+    """Return the hidden first line of a stack's comment; later runs find the comment by it."""
     return f"<!-- gpu-cluster change: stack={_plain(stack)} labels={','.join(labels)} -->"
 
 
@@ -127,7 +127,7 @@ def _plain(stack: str) -> str:
 
 
 def labels(document: Document) -> tuple[str, ...]:
-    """Return the labels of a change."""
+    """Return which labels the pull request gets: `gpus`, `disruptive`, `drift`."""
     clusters = document.clusters
     counts = [cluster.gpus for cluster in clusters]
     wanted = {
@@ -142,12 +142,12 @@ def labels(document: Document) -> tuple[str, ...]:
 
 
 def is_silent(document: Document) -> bool:
-    """Return whether a change needs no comment: nothing changes, and nothing is wrong."""
+    """Return whether a document needs no comment: no change, no failure, no violated rule."""
     return document.outcome is Outcome.UNCHANGED and not document.rules
 
 
 def rendered(document: Document, origin: Origin = Origin()) -> str:
-    """Return the comment about a document, at most `LIMIT` bytes long."""
+    """Return the Markdown comment about a change document, at most `LIMIT` bytes long."""
     head = f"{mark(document.stack, labels(document))}\n"
     for rows in ROWS:
         text = head + "\n\n".join(_parts(document, origin, rows)) + "\n"
@@ -157,11 +157,11 @@ def rendered(document: Document, origin: Origin = Origin()) -> str:
 
 
 def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> str:
-    """Return an earlier comment, marked as outdated because the change changes nothing any more.
+    """Return an earlier comment, marked as outdated because the pull request changes nothing now.
 
     Args:
         body: The earlier comment.
-        origin: Where the newer change document comes from.
+        origin: The newer preview.
         gpus: Number of GPUs of the stack. None: unknown.
     """
     match = MARK.match(body)
@@ -178,7 +178,7 @@ def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> s
     )
     kept = rest.encode()[: LIMIT - len(head.encode()) - 100].decode(errors="ignore")
     if len(kept) < len(rest):
-        # A text that was cut may end in a block of code or in details that are still open.
+        # A shortened comment may end inside a code block or inside `<details>`.
         kept = block(kept)
     return f"{head}{kept}\n</details>\n"
 
@@ -215,7 +215,7 @@ def _title(document: Document) -> str:
 
 
 def _requested(document: Document) -> Iterator[str]:
-    """Yield the amount of each resource, before and after, if the same GPUs are offered anew."""
+    """Yield the amounts of each extended resource whose total changes, before and after."""
     found: dict[str, list[Numbers]] = {}
     for cluster in document.clusters:
         for pool in cluster.pools:
@@ -230,7 +230,7 @@ def _requested(document: Document) -> Iterator[str]:
 
 
 def _cause(document: Document) -> Iterator[str]:
-    """Yield why a preview failed, with all faults."""
+    """Yield why a preview failed, with its first 20 faults; nothing if it did not fail."""
     if document.outcome is not Outcome.FAILED:
         return
     faults = [*document.faults, *(fault for each in document.clusters for fault in each.faults)]
@@ -252,7 +252,7 @@ def _placed(problem: Problem) -> str:
 
 
 def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
-    """Yield what a reviewer asks first: GPUs, pods, what is down meanwhile, versions."""
+    """Yield the most important lines about a cluster: GPUs, pods, outages, versions."""
     total = cluster.gpus
     before = "unknown" if total.before is None else str(total.before)
     yield f"- **GPUs**: {before} before, {total.after} after" + _list(
@@ -297,7 +297,7 @@ def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
 
 
 def _word(part: str) -> str:
-    """Return the name of a software; a chart's name is the text of somebody else."""
+    """Return a software's name as Markdown; an untrusted chart name becomes a code span."""
     head, _, name = part.partition(" ")
     word = head if head.isalpha() and len(head) < 30 else "version"
     word = word[:1].upper() + word[1:]
@@ -336,7 +336,7 @@ def _pod(pod: PodChange) -> str:
 
 
 def _down(cluster: ClusterChange) -> str:
-    """Return which GPUs running or new pods can't use for a while, step by step."""
+    """Return which GPUs are unavailable to pods for a part of the run, by steps of the run."""
     if cluster.unknown:
         return "unknown, because the cluster was not inspected"
     unknown = list(map(_limit, _unknown(cluster)))
@@ -364,7 +364,7 @@ def _gone(gap: Gap) -> str:
 
 
 def _limit(limit: Limit) -> str:
-    """Return what becomes of GPUs that are not down."""
+    """Return the restriction of GPUs that stay up but are not usable as before."""
     of = f"{counted(limit.gpus, 'GPU')} of {_names(limit.nodes)}"
     one = limit.gpus == 1
     if limit.what is Restriction.LEAVES_POOL:
@@ -402,7 +402,7 @@ def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
 
 
 def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
-    """Return names as ranges in code spans; what does not fit is counted, never cut."""
+    """Return names as ranges in code spans; names that don't fit are only counted."""
     every = ranges(names)
     shown: list[str] = []
     for name in every[:most]:
@@ -416,7 +416,7 @@ def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
 def _difference_words(
     found: Iterable[Statement], text: Callable[[Statement], str] = statement_text
 ) -> str:
-    """Return differences as one text; what the same nodes or hosts share stands together."""
+    """Return differences as one text, grouped by the nodes or hosts that they concern."""
     every = list(found)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for each in every[:STATEMENTS]:
@@ -429,7 +429,7 @@ def _difference_words(
 
 
 def _drift_text(statement: Statement) -> str:
-    """Return what somebody else changed: the value that a run applied, and the one found."""
+    """Return the text about drift: the value that a run applied, and the observed value."""
     if not statement.was and not statement.now:
         return statement_text(statement)
     was, now = statement.was or ABSENT, statement.now or ABSENT
@@ -444,7 +444,7 @@ def _folded(
     most: int,
     note: str = "",
 ) -> Iterator[str]:
-    """Yield a folded table of items; items beyond the maximum are only counted."""
+    """Yield a collapsed Markdown table; items after the first `most` are only counted."""
     if not items:
         return
     lines = [
@@ -491,7 +491,7 @@ def _pod_row(pod: PodChange) -> list[str]:
 
 
 def _happens(pod: PodChange) -> str:
-    """Return what happens to a pod, and why."""
+    """Return what happens to a pod, and why, such as `is evicted because …`."""
     return loss_text([pod]).removeprefix("1 pod ")
 
 
@@ -583,7 +583,7 @@ def _footer(document: Document, origin: Origin) -> str:
 
 
 def problems(document: Document) -> Iterator[Problem]:
-    """Yield all problems of a document that have a line of the stack file."""
+    """Yield the problems of a document whose line in the stack file is known."""
     every = [*document.faults, *document.rules]
     for cluster in document.clusters:
         every += [*cluster.faults, *cluster.warnings]

@@ -56,12 +56,12 @@ class Loss(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why something happens to a pod.
+    """Reason why a pod is evicted or loses its GPUs.
 
     - `drain`: its node is drained.
     - `taint`: it does not tolerate a taint that the run adds.
     - `driver`: the container with its node's driver is replaced.
-    - `leaves-pool`: its node leaves the pool, and is in no pool of the stack then.
+    - `leaves-pool`: its node leaves its pool and joins no other pool of the stack.
     - `platform`: the platform that advertises its GPUs is replaced by another.
     - `fewer-gpus`: the stack file declares fewer GPUs for its node.
     """
@@ -75,9 +75,9 @@ class Cause(StrEnum):
 
 
 class Restriction(StrEnum):
-    """What becomes of GPUs that are not down during the run.
+    """Restriction of GPUs that stay up during the run.
 
-    - `leaves-pool`: their node leaves the pool, and is in no pool of the stack then.
+    - `leaves-pool`: their node leaves its pool and joins no other pool of the stack.
     - `undeclared`: the stack file no longer declares them.
     - `taint`: only pods that tolerate a taint that the run adds can get them.
     - `not-inspected`: unknown, because the host or the cluster did not answer.
@@ -90,7 +90,7 @@ class Restriction(StrEnum):
 
 
 class Outage(StrEnum):
-    """The step of a run that takes a node out of use."""
+    """Step of a run that makes a node unavailable to pods: rollout, reboot or new MIG layout."""
 
     ROLLOUT = "rollout"
     REBOOT = "reboot"
@@ -189,9 +189,9 @@ class Gap(Model):
 
     Attributes:
         why: Reason, such as `drained for driver 580.95.05 → 595.91.07`.
-        nodes: Nodes whose GPUs are gone.
+        nodes: Nodes whose GPUs are unavailable.
         gpus: Number of GPUs of all these nodes together.
-        at_most: Largest number of these GPUs that are gone at the same time.
+        at_most: Largest number of these GPUs that are unavailable at the same time.
         evicts: Whether running pods with these GPUs are evicted. False: they keep their GPUs, and
             only new pods get none.
     """
@@ -204,12 +204,12 @@ class Gap(Model):
 
 
 class Down(Model):
-    """All GPUs that are gone for a while, each counted once; the causes follow each other.
+    """All GPUs that are unavailable to pods for a part of the run, each counted once.
 
     Attributes:
-        nodes: Nodes whose GPUs are gone.
+        nodes: Nodes whose GPUs are unavailable.
         gpus: Number of GPUs of all these nodes together.
-        at_most: Largest number of these GPUs that are gone at the same time.
+        at_most: Largest number of these GPUs that are unavailable at the same time.
     """
 
     nodes: tuple[Text, ...]
@@ -218,10 +218,10 @@ class Down(Model):
 
 
 class Limit(Model):
-    """GPUs that are not down, but not usable as before either.
+    """GPUs that stay up during the run but are not usable as before.
 
     Attributes:
-        what: What becomes of them.
+        what: Kind of the restriction.
         nodes: Nodes of the GPUs. Empty: all nodes of the cluster.
         gpus: Number of GPUs.
         detail: The taint, or why something was not inspected. Empty: nothing to add.
@@ -307,7 +307,7 @@ class Resource(Model):
 
 
 class ClusterChange(Model):
-    """What a run would change in one `GpuCluster`.
+    """Effects of a Pulumi run on one component `GpuCluster`.
 
     Attributes:
         name: Name of the component.
@@ -316,9 +316,9 @@ class ClusterChange(Model):
         nodes: Nodes that the run changes, drains, reboots or validates.
         at_once: Largest number of nodes that are out of use at the same time.
         pods: Pods that would be evicted or would lose their GPUs.
-        gaps: GPUs that are gone for a while during the run, by cause.
-        down: Sum of the gaps. None: no GPU is gone.
-        limits: GPUs that are not gone, but not usable as before either.
+        gaps: GPUs that are unavailable to pods for a part of the run, by cause.
+        down: Sum of the gaps. None: no GPU becomes unavailable.
+        limits: GPUs that stay up but are not usable as before.
         versions: Versions that change.
         files: Files on hosts that the run would write or remove, by host.
         changes: Differences that come from edits of the stack file.
@@ -326,9 +326,9 @@ class ClusterChange(Model):
             program.
         due: Validations that are missing or outdated, and interrupted steps that must be finished.
         faults: Problems that stop the run.
-        warnings: Things that will probably do harm.
+        warnings: Problems that don't stop the run but will probably do harm.
         uninspected: Hosts or objects that could not be inspected, with the reason.
-        notes: Nodes that the run leaves alone or must wait for, and why.
+        notes: Nodes that the run doesn't change or must wait for, and why.
         maintenance: Hosts and nodes in maintenance, which the run neither changes nor counts.
     """
 
@@ -364,7 +364,7 @@ class ClusterChange(Model):
 
     @property
     def is_full_outage(self) -> bool:
-        """Return whether all GPUs of the cluster are gone at the same time."""
+        """Return whether all GPUs of the cluster are unavailable at the same time."""
         before = self.gpus.before
         return bool(before) and self.down is not None and self.down.at_most == before
 
@@ -375,7 +375,7 @@ class ClusterChange(Model):
 
 
 class Document(Model):
-    """What a run would change in a stack.
+    """Effects of a Pulumi run on a stack: the change document.
 
     Attributes:
         version: Version of the document's format.
@@ -386,7 +386,7 @@ class Document(Model):
         resources: Pulumi resources that change. Empty in a file that the Pulumi program
             writes, because the program doesn't know the engine's steps.
         steps: Number of the engine's steps by operation, such as `same` and `update`.
-        rules: Findings of the policy pack.
+        rules: Violations that the policy pack reports.
         faults: Problems that stopped the run before a cluster was inspected.
         cause: Why the preview failed, in one line. Empty: it did not fail.
     """

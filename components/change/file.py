@@ -1,4 +1,4 @@
-"""Write the change document to the file or folder that an environment variable names."""
+"""Write the change document to the file or folder in the environment variable `VARIABLE`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def write(document: Document, name: str) -> None:
-    """Write a document to the path in the environment variable; do nothing if it is unset.
+    """Write a document to the path in the environment variable `VARIABLE`, if it is set.
 
-    The file is replaced as a whole, so that a reader never sees a part of it.
+    The file is replaced atomically, so that a reader never sees a part of it.
 
     Args:
         document: The document.
-        name: Name of the component that the document is about, for the file's name in a folder.
+        name: Name of the component that the document is about; the file's name in a folder.
 
     Raises:
         OSError: The file can't be written.
@@ -51,7 +51,9 @@ class Inspected(pulumi.RunError):
 
 @contextmanager
 def failures_written(name: str, source: str) -> Iterator[None]:
-    """Write a change document if the program stops before it has inspected the cluster.
+    """Write a change document with the error if the code inside raises a RunError.
+
+    An `Inspected` error is ignored, because its change document is already written.
 
     Args:
         name: Name of the component.

@@ -125,7 +125,7 @@ def _nodes(declared: Any) -> Iterable[str]:
 
 
 def located(document: Document, file: StackFile) -> Document:
-    """Return a document whose faults and warnings have the stack file's lines."""
+    """Return a document with the stack file's line numbers added to its faults and warnings."""
 
     def all_of(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         return tuple(each if each.line else file.located(each) for each in problems)

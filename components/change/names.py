@@ -24,7 +24,7 @@ def ranges(names: Iterable[str]) -> list[str]:
 
 
 def short(name: str) -> str:
-    """Return a printable name; a long one keeps its beginning and its end, which tell it apart."""
+    """Return a printable name; the middle of a long name is replaced by an ellipsis."""
     if len(name) > LONGEST:
         half = LONGEST // 2
         name = f"{name[:half]}…{name[-half:]}"

@@ -1,7 +1,7 @@
-"""The text that a terminal shows of a change document: one screen for the usual edit.
+"""Format a change document as text for a terminal: one screen for a typical change.
 
-Pure functions. The first line counts the GPUs. A further line is printed only if it says something:
-which pods lose their GPU, what is down meanwhile, which versions, hosts and nodes change.
+Pure functions. The first line counts the GPUs. Further lines are printed only for effects that the
+run has: pods that lose their GPU, outages, and changes of versions, hosts and nodes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ KEEPING = (
 
 
 def lines(cluster: ClusterChange) -> list[str]:
-    """Return the lines about one cluster; a single line if nothing changes."""
+    """Return the lines about one cluster of a change document; one line if nothing changes."""
     return [
         *filter(None, [printable(cluster.unknown)]),
         headline(cluster),
@@ -130,7 +130,7 @@ def headline(cluster: ClusterChange) -> str:
 
 
 def pool_details(cluster: ClusterChange) -> Iterator[str]:
-    """Yield what changes about the GPUs of each pool, with the nodes."""
+    """Yield the changes of each pool's GPUs, such as `pool a100: 8 → 4 on gpu-1`."""
     renamed = dict(_renamed(cluster))
     for pool in cluster.pools:
         if pool.pool in renamed.values():
@@ -145,7 +145,7 @@ def pool_details(cluster: ClusterChange) -> Iterator[str]:
 
 
 def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
-    """Yield old and new name of each pool all of whose nodes are in one new pool."""
+    """Yield the old and the new name of each renamed pool, whose nodes all move to a new pool."""
     before: dict[str, set[str]] = {}
     after: dict[str, set[str]] = {}
     moved: dict[str, set[str]] = {}
@@ -199,7 +199,7 @@ def _per_node(pool: str, nodes: Iterable[NodeChange]) -> Iterator[str]:
 
 
 def _membership(word: str, nodes: list[NodeChange]) -> Iterator[str]:
-    """Yield which nodes leave or join a pool, by the pool of the other side."""
+    """Yield which nodes leave or join a pool, grouped by their new or former pool."""
     others: dict[str, list[str]] = {}
     for node in nodes:
         other = node.pool if word == "without" else node.was
@@ -210,7 +210,7 @@ def _membership(word: str, nodes: list[NodeChange]) -> Iterator[str]:
 
 
 def validated(cluster: ClusterChange) -> str:
-    """Return which nodes are validated, for the first line; empty if there are no GPUs."""
+    """Return which nodes are validated, for the headline; empty without GPUs and validations."""
     chosen = [node for node in cluster.nodes if node.validated]
     if not cluster.gpus.after and not chosen:
         return ""
@@ -229,7 +229,7 @@ def _all_gpus(cluster: ClusterChange, chosen: list[NodeChange]) -> bool:
 
 
 def drained(cluster: ClusterChange) -> str:
-    """Return which nodes are drained and rebooted, for the first line."""
+    """Return how many nodes are drained and rebooted, for the headline; empty without changes."""
     if not cluster.is_changed:
         return ""
     gone = [node for node in cluster.nodes if node.drained]
@@ -252,7 +252,9 @@ def pod_lines(cluster: ClusterChange) -> Iterator[str]:
 
 
 def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> str:
-    """Return whom the run evicts if it finds pods that do not run now; empty if some run now.
+    """Return a note that the run would evict pods that start before it drains their nodes.
+
+    The note is empty if the run evicts pods that run now, and if it evicts no pods at all.
 
     Args:
         cluster: What a run would change.
@@ -270,7 +272,7 @@ def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> s
 
 
 def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
-    """Yield the pods to which the same happens for the same reason."""
+    """Yield the affected pods in groups: pods with the same loss and the same cause."""
     groups: dict[tuple[Loss, Cause | None], list[PodChange]] = {}
     for pod in cluster.pods:
         groups.setdefault((pod.loss, pod.cause), []).append(pod)
@@ -293,7 +295,7 @@ def pod_text(pod: PodChange) -> str:
 
 
 def outage_lines(cluster: ClusterChange) -> Iterator[str]:
-    """Yield one line per step that takes nodes out of use, with its waves."""
+    """Yield one line per kind of outage of nodes, such as a reboot, with the nodes of each wave."""
     words = {
         Outage.ROLLOUT: "changed in waves",
         Outage.REBOOT: "drained and rebooted",
@@ -319,7 +321,7 @@ def outage_lines(cluster: ClusterChange) -> Iterator[str]:
 
 
 def at_a_time(number: int, at_once: int) -> str:
-    """Return how many nodes of a wave are out of use at once; empty if the wave has one node."""
+    """Return how many nodes of a wave are unavailable together; empty for a wave of one node."""
     if number < 2:
         return ""
     if at_once >= number:
@@ -328,7 +330,7 @@ def at_a_time(number: int, at_once: int) -> str:
 
 
 def gap_lines(cluster: ClusterChange) -> Iterator[str]:
-    """Yield one line per cause for GPUs that are gone for a while; several steps are numbered."""
+    """Yield one line per cause of unavailable GPUs; if the run has several steps, with numbers."""
     steps = outage_steps(cluster)
     for number, gaps in enumerate(steps, 1):
         for gap in gaps:
@@ -345,7 +347,7 @@ def _gone(gap: Gap) -> str:
 
 
 def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
-    """Return the causes of the outage, grouped by the steps of the run that follow each other.
+    """Return the causes of unavailable GPUs, grouped by the consecutive steps of the run.
 
     The waves of a rollout are one step, whatever the reasons for which their nodes are drained.
     """
@@ -356,7 +358,7 @@ def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
 
 
 def outage_word(cluster: ClusterChange) -> str:
-    """Return what it is called that all GPUs are gone at the same time; empty if they are not."""
+    """Return the words for an outage of all GPUs; empty if some GPUs stay available."""
     if not cluster.is_full_outage:
         return ""
     whole = [gap for gap in cluster.gaps if gap.at_most == cluster.gpus.before]
@@ -364,12 +366,12 @@ def outage_word(cluster: ClusterChange) -> str:
 
 
 def at_most(gap: Gap) -> str:
-    """Return how many of the GPUs of an outage are gone at the same time."""
+    """Return how many of an outage's GPUs are unavailable at the same time, as text."""
     return "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
 
 
 def version_line(change: VersionChange) -> str:
-    """Return the line about a version; a downgrade says so."""
+    """Return the line about a changed version; it marks a downgrade."""
     words = {Direction.DOWNGRADE: ": a downgrade", Direction.UPGRADE: "", Direction.OTHER: ""}
     where = listed(change.where)
     return f"{change.part} {version_text(change)} on {where}{words[change.direction]}"
@@ -381,7 +383,7 @@ def version_text(change: VersionChange) -> str:
 
 
 def object_lines(document: Document) -> Iterator[str]:
-    """Yield the lines that only the engine's steps tell: hosts that leave, and objects by kind."""
+    """Yield lines made from the Pulumi engine's steps: removed hosts, and Kubernetes objects."""
     found: dict[str, Counter[str]] = {}
     for resource in document.resources:
         if resource.type.startswith("kubernetes:"):
@@ -400,7 +402,7 @@ def object_lines(document: Document) -> Iterator[str]:
 
 
 def file_lines(cluster: ClusterChange) -> Iterator[str]:
-    """Yield the files that the run may write on hosts, one line for the same hosts."""
+    """Yield the files that the run may write on hosts, one line per group of hosts."""
     found: dict[tuple[str, ...], list[str]] = {}
     for each in cluster.files:
         found.setdefault(each.names, []).append(printable(each.what))
@@ -409,13 +411,13 @@ def file_lines(cluster: ClusterChange) -> Iterator[str]:
 
 
 def is_validation(statement: Statement) -> bool:
-    """Return whether a statement is a reason for a validation that needs no line of its own."""
+    """Return whether a difference is a reason for a validation, which the headline shows."""
     reasons = ("not validated", "validation asked", "rebooted by this")
     return statement.subject == "node" and statement.what.startswith(reasons)
 
 
 def told_apart(cluster: ClusterChange) -> list[Statement]:
-    """Return the changes that no other line states, in as few statements as possible."""
+    """Return the changes that no other line shows, in as few `Statement`s as possible."""
     rest = [
         each
         for each in cluster.changes
@@ -427,7 +429,7 @@ def told_apart(cluster: ClusterChange) -> list[Statement]:
 
 
 def _joined(found: Iterable[Statement]) -> list[Statement]:
-    """Return statements, with those without values about the same names joined."""
+    """Join the differences of the same hosts or nodes that have no values to show."""
     joined: dict[Statement, list[str]] = {}
     for each in found:
         if each.was or each.now:
@@ -438,7 +440,7 @@ def _joined(found: Iterable[Statement]) -> list[Statement]:
 
 
 def _with_steps(found: list[Statement]) -> list[Statement]:
-    """Return statements, with the settings of new steps of hosts only counted."""
+    """Return differences; for hosts with new preparation steps, only count the steps' settings."""
     new: dict[tuple[str, ...], list[str]] = {}
     for each in found:
         if each.subject == "host" and each.what.startswith("step ") and not each.was:
@@ -461,7 +463,8 @@ def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
     """Yield one line per difference, up to `STATEMENTS`; the rest is counted.
 
     Args:
-        kind: `change`, `drift` or `due`; what drifted is absent, and not only not declared.
+        kind: `change`, `drift` or `due`. For drift, an empty value is shown as absent, otherwise as
+            not declared.
         found: The differences.
     """
     every = list(found)

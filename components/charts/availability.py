@@ -1,9 +1,10 @@
-"""Fetch a chart and compare it with the declared one, before the first host is changed.
+"""Fetch a Helm chart and compare it with the declared chart before the first host is changed.
 
 Pulumi fetches even an unchanged chart only after the resources that the chart's release depends on,
 and hosts are among these (pulumi-kubernetes 4.25.0, helm_release.go, Check). An unreachable
 repository would leave prepared hosts without a platform. Helm verifies the digest only of an OCI
-reference (helm v3.18.6, pkg/downloader/chart_downloader.go), so this module verifies archives.
+reference (helm v3.18.6, pkg/downloader/chart_downloader.go), so this module verifies the digest of
+any other archive.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ FEW = 5
 
 @dataclass(frozen=True, kw_only=True)
 class WantedChart:
-    """A chart that must be available at its source.
+    """Helm chart that a stack declares and that must be available at its source.
 
     Attributes:
         place: Source of the chart (`components.settings.chart_source`).
         chart: Name of the chart.
         version: Version of the chart; empty if the version is not compared.
         digest: Expected digest of the archive; empty if it is unknown.
-        values: Values of the release, which are compared with those of an unknown version.
+        values: Values of the release. If `unknown` is True, the chart must read all of them.
         unknown: True if the stack file accepts a version whose values this program does not know.
     """
 
@@ -62,7 +63,7 @@ class FetchedChart:
 
     Attributes:
         problem: Why the chart can't be used; empty if no problem was found.
-        contents: Content of the chart; None if it could not be read, or not without a login.
+        contents: Content of the chart; None if it could not be read or the registry needs a login.
     """
 
     problem: str = ""
@@ -70,10 +71,10 @@ class FetchedChart:
 
 
 async def fetched(wanted: WantedChart) -> FetchedChart:
-    """Fetch a chart from its source and compare it with the declared one.
+    """Fetch a chart from its source and check its name, version and, if unknown, its values.
 
-    Helm takes a folder's chart whatever its version is, and ignores values that the chart does not
-    read. Both are problems here.
+    Helm installs a chart folder of any version, and ignores values that the chart does not read.
+    This function reports both as problems.
     """
     try:
         contents = await asyncio.to_thread(_contents, wanted)
@@ -86,7 +87,7 @@ async def fetched(wanted: WantedChart) -> FetchedChart:
 
 
 class _NotUsableError(Exception):
-    """The chart can't be fetched or read; the message contains the reason."""
+    """A chart can't be fetched or read; the message contains the reason."""
 
 
 def _contents(wanted: WantedChart) -> ChartContents | None:
@@ -153,7 +154,7 @@ def _of_registry(wanted: WantedChart) -> ChartContents | None:
 
 
 def _difference(wanted: WantedChart, contents: ChartContents) -> str:
-    """Return why a chart is not the declared one, or does not read its values; empty if it does."""
+    """Return why a fetched chart can't be used; empty if it is the declared chart and fits."""
     same = contents.version.removeprefix("v") == wanted.version.removeprefix("v")
     if wanted.version and (contents.name != wanted.chart or not same):
         found = printable(f"{contents.name} {contents.version}", SHOWN)
@@ -169,7 +170,7 @@ def _difference(wanted: WantedChart, contents: ChartContents) -> str:
 
 
 def _archive(index: bytes, address: str, chart: str, version: str) -> str:
-    """Return the URL of a version's archive, found as Helm does (helm v3.18.6, pkg/repo/index.go).
+    """Return the archive URL of a chart version in an index (helm v3.18.6, pkg/repo/index.go).
 
     Raises:
         ValueError: The index is invalid or lacks the version.

@@ -1,6 +1,7 @@
-"""Read a Helm chart's own files: its name, values, templates, schema and definitions.
+"""Read a Helm chart: Chart.yaml, values, templates, schema, CustomResourceDefinitions.
 
-A chart is untrusted input: it is read in memory and with limits, and nothing of it is executed.
+A chart is untrusted input: it is read in memory and with size limits, and its templates are not
+executed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import yaml
 from components.base.nesting import LOADER, bound_depth
 
 # Limits of one chart: number of files, bytes of a file and of all files, levels of subcharts.
-# NVIDIA's largest file, the definition of ClusterPolicy, has below 1 MiB.
+# NVIDIA's largest file, the definition of ClusterPolicy, is smaller than 1 MiB.
 FILES = 2000
 BYTES = 8 * 1024 * 1024
 ALL_BYTES = 64 * 1024 * 1024
@@ -37,10 +38,10 @@ class ChartContents:
         name: Name in Chart.yaml.
         version: Version in Chart.yaml.
         values: Default values.
-        read: Paths of values that the templates and the conditions of subcharts name.
+        read: Paths of the values that occur in templates and in conditions of subcharts.
         schema: JSON schema of the values; None if the chart has none.
         definitions: CustomResourceDefinitions of the chart, by name.
-        subcharts: Subcharts by the key of their values.
+        subcharts: Content of each subchart, by the key of the subchart's values.
     """
 
     name: str
@@ -160,7 +161,7 @@ def _subcharts(
 
 
 def _conditions(about: Mapping[str, Any]) -> list[str]:
-    """Return the values that turn subcharts on (Helm documentation, "Condition")."""
+    """Return the paths of the values that enable subcharts (Helm documentation, "Condition")."""
     listed = about.get("dependencies")
     return [
         path.strip()
@@ -189,7 +190,7 @@ def _document(text: bytes) -> Any:
 def _documents(text: bytes) -> list[Any]:
     try:
         bound_depth(text)
-        return list(yaml.load_all(text, LOADER))  # LOADER is a safe loader
+        return list(yaml.load_all(text, LOADER))  # `LOADER` is a subclass of PyYAML's SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError("a file of YAML that can't be read") from error
 

@@ -37,13 +37,13 @@ def lacking_fields(live: Mapping[str, Any], charts: Mapping[str, Any]) -> list[s
 def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
     """Yield the fields of a manifest that an object in the cluster does not have.
 
-    Fields with another value are not lost: their controller may have changed them. Empty values and
-    zeros are left out, because a controller that writes the object omits them (`omitempty`).
+    A field with another value is present, because a controller may have changed it. Empty and zero
+    values are skipped, because controllers omit them when they write objects (`omitempty`).
 
     Args:
         declared: The manifest as it was applied.
         live: The object as the API server returned it.
-        path: Path of both, with a dot at its end.
+        path: Path of `declared` in its manifest, with a dot at its end; empty for the manifest.
     """
     if isinstance(declared, Mapping):
         held = live if isinstance(live, Mapping) else {}
@@ -60,7 +60,7 @@ def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return True for a zero value, and for a mapping or list of nothing but zero values."""
+    """Return True for a zero value, and for a mapping or list with only zero values inside."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Known digests of images and charts; a digest can't be moved to other content as a tag can.
+"""Known digests of images and charts. Unlike a tag, a digest always identifies one content.
 
 An image reference keeps its tag next to the digest for readers; container engines pull by the
 digest only (distribution/reference, reference.go; CRI of containerd and CRI-O).
@@ -13,8 +13,8 @@ from typing import Any
 
 @cache
 def facts() -> dict[str, Any]:
-    """Return the content of images.yaml: images by chart, digests by image reference."""
-    import yaml  # The YAML library is imported here, because only some runs need it.
+    """Return the content of the file images.yaml: images by chart, digests by image reference."""
+    import yaml  # Importing PyYAML takes time, and only some runs need it.
 
     document: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("images.yaml").read_text())
     return document

@@ -1,4 +1,4 @@
-"""Images of charts by chart version."""
+"""Container images that Helm charts deploy, by chart version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Section:
     """A section of the GPU Operator's chart values that sets an image.
 
     Attributes:
-        path: Path of the section in the values.
+        path: Path of the section in the chart's values.
         repository: Default registry and path of the image.
         image: Default name of the image.
         secrets: True if the section has the key `imagePullSecrets`.
@@ -53,10 +53,10 @@ def sections() -> tuple[Section, ...]:
 
 
 def nfd_image(version: str) -> str:
-    """Return Node Feature Discovery's image for a version of the plugin's or operator's chart.
+    """Return Node Feature Discovery's image for a version of the device plugin or GPU Operator.
 
     Raises:
-        UnknownImages: The chart's version is not known.
+        UnknownImages: This version's images are not known.
     """
     tag = facts()["nfd"].get(series_of(version))
     if tag is None:

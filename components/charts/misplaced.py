@@ -1,4 +1,4 @@
-"""Find where a value belongs that stands at a path which the chart does not read."""
+"""Find the right path of a Helm value whose given path the chart does not read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from components.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from components.charts.value_table import Table
 
-# Lowest similarity at which a key counts as a misspelling of a key of the same section, even if
-# another section has a key that is spelled exactly like it.
+# Lowest similarity (0 to 1) at which a key counts as a misspelling of a key in the same section,
+# even if a key in another section is spelled exactly like it.
 MISSPELT = 0.9
-# A key that more sections than this have, such as `enabled`, says nothing about its section.
+# Maximum number of suggested paths. A key in more sections, such as `enabled`, is too common.
 COMMON = 3
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def cure(table: Table, path: str, value: Any) -> str:
-    """Return what a user should do with a value whose path the chart does not read.
+    """Return an instruction to the user for a value whose path the chart does not read.
 
     The function first looks for a misspelled key in the same section. Otherwise it searches all
     paths of the chart and all settings of the stack file for the same words.
@@ -63,11 +63,10 @@ def _write(table: Table, places: list[str], section: str) -> str:
 
 
 def _places(table: Table, path: str, value: Any) -> list[str]:
-    """Return the paths of the chart that end with the words of a path's last key, nearest first.
+    """Return the chart's paths that end with the words of a path's last key, most similar first.
 
-    Paths below the same section as the given path are preferred to all others.
-
-    A mapping only belongs at a path that has all of its keys.
+    If paths in the section of the given path match, only these are returned. A path only matches a
+    mapping if the chart has all keys of the mapping below the path.
     """
     section = path.rpartition(".")[0]
     found = sorted(_ending(table, path, value), key=lambda place: -similarity(path, place))
@@ -96,7 +95,7 @@ def _same(tail: list[str], key: str) -> bool:
 
 
 def _settings(table: Table, key: str) -> Iterator[str]:
-    """Yield the settings of the stack file whose last key is the given key."""
+    """Yield the paths of the stack file's settings that end with the given key."""
     for value in table.values.values():
         steps = (value.setting or "").split(".")
         for length in range(2, len(steps) + 1):

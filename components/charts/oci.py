@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class LoginRequiredError(Exception):
-    """The registry gives the chart only to users that have logged in."""
+    """A registry requires a login to download a chart."""
 
 
 def chart(registry: str, name: str, reference: str) -> bytes:
@@ -41,7 +41,7 @@ def chart(registry: str, name: str, reference: str) -> bytes:
         ValueError: The registry has no such chart, or its response is invalid.
         OSError: The registry can't be reached.
     """
-    # Helm replaces the plus sign, which a tag can't contain.
+    # Like Helm, replace the plus sign of a chart version, which a tag can't contain.
     tag = reference.replace("+", "_")
     base = f"{registry}/v2/{urllib.parse.quote(name)}"
     content, token = _get(f"{base}/manifests/{urllib.parse.quote(tag)}", "", registry)
@@ -56,7 +56,7 @@ def chart(registry: str, name: str, reference: str) -> bytes:
 
 
 def _get(url: str, token: str, registry: str) -> tuple[bytes, str]:
-    """Return a response and the token that the registry accepted for it."""
+    """Return the content at a URL, and the token with which the registry served it."""
     try:
         return _read(url, token), token
     except urllib.error.HTTPError as error:
@@ -70,7 +70,7 @@ def _get(url: str, token: str, registry: str) -> tuple[bytes, str]:
 
 
 def _token(challenge: str, registry: str) -> str:
-    """Return a token for everybody as the registry's challenge describes; empty without one."""
+    """Return an anonymous token from the server in a WWW-Authenticate header; empty on failure."""
     parts = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     realm = parts.get("realm", "")
     if not challenge.lower().startswith("bearer ") or not realm.startswith(("https://", registry)):

@@ -1,7 +1,8 @@
-"""Check values against the chart's own values, templates and schema.
+"""Check a release's values against the chart's own default values, templates and schema.
 
-A chart version that this program does not know is accepted by consent. Helm ignores a value that no
-template reads, so this check finds the values that would have no effect.
+The check is for chart versions that this program does not know and that the user accepts with
+`unknownVersion: true`. It finds values without effect, because Helm ignores a value that no
+template reads.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ SHOWN = 200
 
 
 def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the paths of values that neither the chart's values nor its templates contain.
+    """Yield the paths of values that neither the chart's default values nor its templates contain.
 
-    Values that turn nothing on (false, empty or null) are left out: they state the chart's default.
+    False, empty and null values are skipped, because they enable nothing.
 
     Args:
         chart: The chart.
@@ -43,14 +44,14 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
 
 
 def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
-    """Return the first reason why the chart's own schema refuses the values; empty for none.
+    """Return the first error of the values against the chart's JSON schema; empty without errors.
 
-    A schema that is not valid, or that refers to other documents, is not used.
+    A schema that is invalid, or that refers to other documents, is not used.
     """
     if chart.schema is None:
         return ""
     document = merged(plain(chart.values), values)
-    # Without this registry a reference in the schema would be fetched from the network.
+    # The empty registry prevents that a `$ref` in the schema is fetched from the network.
     validator = Draft7Validator(chart.schema, registry=Registry())
     try:
         Draft7Validator.check_schema(chart.schema)
@@ -66,7 +67,7 @@ def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
 def _leaves(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
     if isinstance(value, Mapping) and value and path not in chart.read:
         inside = _at(chart.values, path)
-        # A mapping that the chart leaves empty, such as labels, takes any key.
+        # A mapping that is empty in the chart's values, such as labels, accepts any key.
         if isinstance(inside, Mapping) and not inside:
             yield path
             return
@@ -81,12 +82,12 @@ def _is_read(chart: ChartContents, path: str) -> bool:
     prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
     if prefixes & chart.read or _at(chart.values, path) is not _NOTHING:
         return True
-    # A list or a text of the chart may be replaced as a whole.
+    # A value may replace a list or a text of the chart by a mapping, whose keys are then read.
     return any(not isinstance(_at(chart.values, one), Mapping | _Nothing) for one in prefixes)
 
 
 class _Nothing:
-    """Type of the result for a path that does not exist."""
+    """Type of `_NOTHING`, the result for a path that does not exist in a chart's values."""
 
 
 _NOTHING = _Nothing()

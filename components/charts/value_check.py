@@ -1,4 +1,4 @@
-"""Check a chart's values for unknown, unused and mistyped keys, and for conflicts with settings."""
+"""Check Helm values for unknown, unused and mistyped keys, and for conflicts with settings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def check(
     Args:
         table: The values that the chart reads.
         values: The values to check.
-        at: Location of the values in the document.
+        at: Location of the values in the stack file.
         decided: True to reject values that a setting of the stack file already sets, as in
             `extraValues`. False to check only the values themselves.
-        complete: False if the table is that of a similar version, which may read other values. The
-            check then accepts values that the table lacks.
+        complete: False if the table is for a similar chart version. The declared version may read
+            other values, so the check then accepts values that the table lacks.
     """
     yield from _check(table, values, "", at, decided, complete)
 

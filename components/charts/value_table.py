@@ -1,4 +1,4 @@
-"""Tables of the values that each chart reads, by chart version; they are in `value_paths/`."""
+"""Tables of the values that each Helm chart reads, by chart version; files in `value_paths/`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 _GROUP = re.compile(r"<(\w+)>|\{([^}]*)\}")
 _SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
 
-# Value of `Dead.unread` if no value of the path is accepted.
+# Value of `Dead.unread` if no value is accepted at the path.
 NOTHING = object()
 
 
 @dataclass(frozen=True)
 class Value:
-    """A path in a chart's values.
+    """A path in a Helm chart's values, such as `driver.version`.
 
     Attributes:
         path: The path.
         type: Type of the value (`components.charts.value_types`).
-        setting: The stack file's setting that sets the value; None if `extraValues` sets it.
-        cure: Instruction to the user in place of the setting's name; empty if the name is enough.
+        setting: Setting of the stack file that sets the value; None if only `extraValues` can set
+            the value.
+        cure: Instruction to the user, shown in place of the setting's name; empty to show the name.
     """
 
     path: str
@@ -51,7 +52,7 @@ class Dead:
         path: The path.
         was: Last chart version that read the path, or `never`.
         instead: Instruction to the user.
-        unread: The one value that is accepted, because it is the chart's default.
+        unread: The only value that is accepted, because it is the chart's default.
     """
 
     path: str
@@ -62,7 +63,7 @@ class Dead:
 
 @dataclass(frozen=True)
 class Table:
-    """The paths in one chart's values, for one series of versions."""
+    """The paths in one Helm chart's values, for one series of versions (major and minor)."""
 
     chart: str
     series: str
@@ -78,7 +79,7 @@ class Table:
         return list(dict.fromkeys(path[len(start) :].split(".")[0] for path in known))
 
     def leads_on(self, prefix: str) -> bool:
-        """Return True if a longer path begins with the prefix."""
+        """Return True if a path of the table begins with the prefix and a dot."""
         start = f"{prefix}."
         return any(path.startswith(start) for path in (*self.values, *self.dead))
 
@@ -102,7 +103,7 @@ def known_versions(chart: str) -> str:
 def nearest_series(chart: str, version: str) -> str:
     """Return the series of a version if its values are known, or the nearest older known series.
 
-    A version that is older than all known series has the oldest one.
+    For a version that is older than all known series, return the oldest series.
     """
     older = [known for known in SERIES[chart] if _numbers(known) <= _numbers(series_of(version))]
     return older[-1] if older else SERIES[chart][0]
@@ -155,14 +156,14 @@ def _table(chart: str, series: str) -> Table:
 
 @cache
 def _document(chart: str) -> dict[str, Any]:
-    import yaml  # Only stacks with additional values need the YAML library.
+    import yaml  # Importing PyYAML takes time, and only stacks with `extraValues` need it.
 
     document: dict[str, Any] = yaml.safe_load((FOLDER / f"{chart}.yaml").read_text("utf-8"))
     return document
 
 
 def _expand(text: str, groups: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield the paths that a pattern with groups such as `{a,b}` or `<name>` stands for."""
+    """Yield all paths that match a pattern with groups such as `{a,b}` or `<name>`."""
     match = _GROUP.search(text)
     if match is None:
         yield text

@@ -1,7 +1,8 @@
 """Types of Helm values, as templates and Kubernetes interpret them.
 
-A type is a word of `TYPES`, a choice of texts (`a|b`), or several of them joined by ` or `. Charts
-validate little: a template treats the text "false" as true, and accepts a number as a version.
+The tables of values write a type as a word of `TYPES`, as a choice of texts (`a|b`), or as several
+types joined by ` or `. Charts validate little: a template treats the text "false" as true, and
+accepts a number as a version.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ TYPES: Mapping[str, Type] = {
 
 @cache
 def type_of(text: str) -> Type:
-    """Return the type for its text in a table.
+    """Return the type that a text in a table of values describes.
 
     Raises:
         KeyError: The text contains an unknown word.

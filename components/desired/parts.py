@@ -1,4 +1,4 @@
-"""Parts of a cluster that a program may declare without the other parts."""
+"""Parts of a cluster, which different Pulumi programs may declare separately."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from components.desired.resolve import Desired
 
 
 class Part(StrEnum):
-    """A part of a cluster: what one program may leave to another program."""
+    """Part of a cluster that one Pulumi program can declare while others declare the rest."""
 
     HOSTS = "hosts"
     PLATFORM = "platform"
@@ -24,10 +24,10 @@ WHOLE = frozenset(Part)
 
 
 def narrowed(desired: Desired, parts: Collection[Part]) -> Desired:
-    """Return the desired state without everything that belongs to other parts.
+    """Return the desired state of some parts of a cluster.
 
-    The inspection reads only what is left, so it reports no difference of a part that another
-    program declares.
+    The inspection then reads only these parts, so it reports no differences of parts that another
+    Pulumi program declares.
 
     Args:
         desired: Desired state of the whole cluster.

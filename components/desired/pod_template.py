@@ -1,4 +1,4 @@
-"""Parts of a pod spec that all validation pods of a pool share."""
+"""Fields of a pod spec that all validation pods of a pool share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 Json = dict[str, Any]
 
-# nvidia-smi comes from the driver: through CDI (nvidia-container-toolkit v1.17
-# pkg/nvcdi/driver-nvml.go, NewDriverBinariesDiscoverer), else through the driver capability
-# "utility" (Container Toolkit user guide, "Driver Capabilities"). gpu-manager mounts it into
-# /usr/local/nvidia/bin, which is not in the default PATH.
+# nvidia-smi is a part of the driver. Containers get the program through CDI
+# (nvidia-container-toolkit v1.17 pkg/nvcdi/driver-nvml.go, NewDriverBinariesDiscoverer), or else
+# through the driver capability "utility" (Container Toolkit user guide, "Driver Capabilities").
+# The device plugin gpu-manager mounts the program into /usr/local/nvidia/bin, which is not in the
+# default PATH.
 SCRIPT = 'PATH="$PATH:/usr/local/nvidia/bin"; nvidia-smi -L && exec "$@"'
 
 
@@ -24,7 +25,7 @@ def template(
     priority_class: str,
     claim_template: str | None,
 ) -> Json:
-    """Return the parts that all validation pods of a pool share.
+    """Return the fields that all validation pods of a pool share, in the form of a request.
 
     Args:
         image: Image of all containers.

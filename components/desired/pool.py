@@ -22,7 +22,7 @@ class Members:
         nodes: Names of the pool's nodes, without nodes in maintenance. None if `selector` selects
             the nodes.
         selector: Labels that select the pool's nodes.
-        count: Number of nodes that the selector must match.
+        count: Number of nodes that `selector` must match.
         maintenance: Names of nodes in maintenance, which are skipped and may be missing.
         joining: Names of nodes that may be missing because they join the cluster in this run.
     """
@@ -49,14 +49,15 @@ class PoolScheduling(Members):
     """Labels and taints of a pool's nodes: request of the program `node-scheduling`.
 
     Attributes:
-        manager: Field manager of the labels. It is always the same, so that every run owns the
-            same fields.
+        manager: Field manager of the labels; the same in every run, so that later runs own the
+            fields.
         labels: Labels by key.
         taints: Taints in the API server's form.
         startup_taint: True if new nodes are tainted until each of their GPUs has run a CUDA kernel.
         resources: Extended resources that GPU pods request; needed only with `startup_taint`.
         namespace: Namespace of the validation pods.
-        hands_over: Labels whose ownership is transferred, mapped to their new field manager.
+        hands_over: Keys of labels whose field ownership is transferred, mapped to the new field
+            manager.
         by_node: Additional labels and taints by node.
         stack: Name of the stack.
         gpus: Number of GPUs of each node.

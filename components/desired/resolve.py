@@ -1,7 +1,7 @@
 """Turn a stack file into the desired state.
 
-Only this module reads the whole stack file. It builds the platform, and merges the values of the
-stack, a pool and a host.
+Only this module reads the whole stack file. It creates the object of the platform, and merges the
+settings of the stack, of a pool and of a host.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Desired:
 
     @property
     def newcomers(self) -> tuple[DesiredHost, ...]:
-        """Return the hosts that join a cluster during the run in which they are first declared."""
+        """Return the hosts that join a cluster in a run, without hosts in maintenance."""
         joining = self.kubeadm.joining if self.kubeadm else ()
         return working(host for host in self.hosts if host.joins) or working(joining)
 
@@ -158,7 +158,7 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
 
 @dataclass(frozen=True)
 class _Resolver:
-    """Converter of a stack file into the desired state, with one method per part."""
+    """Converter of a stack file into the desired state, with one method per field of `Desired`."""
 
     cluster: Cluster
     stack: str
@@ -186,7 +186,7 @@ class _Resolver:
 
     @cached_property
     def pool_of(self) -> dict[str, Pool]:
-        """Return the pool of each node, for nodes that a pool lists by name."""
+        """Return the pool of each node that a pool lists by name, by node name."""
         return {node: pool for pool in self.cluster.pools for node in pool.node_names}
 
     @cached_property
@@ -264,9 +264,9 @@ class _Resolver:
             excluded_gpus=tuple(sorted(left_out.uuid)) if left_out else (),
             pool=pool.name if pool else "",
             gpus=pool.on_the_bus(host.node) if pool else None,
-            # If two programs write the runtime's configuration, they undo each other's changes. A
-            # platform whose plugin mounts devices itself needs plain runc
-            # (tkestack/gpu-manager#78).
+            # If the GPU Operator and this program both write the runtime's configuration, they
+            # undo each other's changes. A platform whose device plugin mounts devices itself needs
+            # plain runc (tkestack/gpu-manager#78).
             configures_runtime=(
                 host.role.has_gpus and left_to_us and delivery is not Delivery.PLUGIN
             ),
@@ -282,7 +282,7 @@ class _Resolver:
 
     @cached_property
     def takes_a_job(self) -> bool:
-        """Return True if a node can run kubeadm's Job (it tolerates only control-plane taints)."""
+        """Return True if some node can run kubeadm's Job, which tolerates control-plane taints."""
         tainted = {
             node
             for pool in self.cluster.pools
@@ -346,7 +346,7 @@ class _Resolver:
     def beside(
         self,
     ) -> tuple[ValidationSettings, DriverInstallerSettings | None, MonitoringSettings | None]:
-        """Return the sections other than the platform's that add images and namespaces."""
+        """Return the sections `validation`, `driverInstaller`, `monitoring`, which add images."""
         return self.cluster.validation, self.cluster.installer, self.cluster.monitoring
 
     @cached_property
@@ -459,14 +459,14 @@ class _Resolver:
         return {**members, **found, "maintenance": resting}
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """Return the labels of a pool's nodes: the platform's and the declared ones."""
+        """Return the labels of a pool's nodes: labels of the platform and declared labels."""
         declared = dict(pool.labels)
         if not pool.gpus_per_node:
             return declared
         if not self.platform.installation.is_adopted:
             declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
-            # The MIG label is changed in waves (`components.rollout.mig_layouts`).
+            # Another program changes the MIG label, in waves (`components.rollout.mig_layouts`).
             declared.pop(MIG_LABEL, None)
         if self.cluster.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name
@@ -607,7 +607,7 @@ class _Resolver:
         return tuple(sorted(namespaces))
 
     def pod(self, pool: Pool) -> Json:
-        """Return the shared part of a pool's validation pods."""
+        """Return the fields that all validation pods of a pool share."""
         validation, registry = self.cluster.validation, self.cluster.registry
         claim = self.platform.claim(validation.namespace, validation.namespace, 1)
         return template(

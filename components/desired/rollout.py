@@ -40,7 +40,8 @@ class RebootRequest:
     Attributes:
         rollout: Limits of changes that make nodes unavailable.
         hosts: Hosts that may be rebooted.
-        prepared: Digest of the hosts' preparation; after a change hosts may need a reboot.
+        prepared: Digest of the hosts' preparation; a change makes the program run again, because
+            hosts may need a reboot.
         private_key: SSH private key to log in to the hosts.
     """
 
@@ -127,9 +128,9 @@ class RolledHost:
         target: Connection data of the host.
         prepare: Script that prepares the host.
         runtime: Script that configures the container runtime; None if nothing is configured.
-        has_gpus: True if the node's GPU pods must end before the change.
+        has_gpus: True if the node has GPUs, so that its GPU pods must end before the change.
         upgrades: True if kubeadm upgrades the control plane on the host.
-        refused: Reason why the host must not change; empty if it may.
+        refused: Reason why the host must not be changed; empty if the host may be changed.
         pool: Name of the node's pool in `RolloutRequest.pools`; empty if the node has no pool.
         layouts: MIG layouts that the node may have during its validation; empty for any layout.
     """

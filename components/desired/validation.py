@@ -60,14 +60,15 @@ class PoolValidation(Advertised):
     """The validation of a pool: request of the program `validation`.
 
     Attributes:
-        manager: Field manager of the pool; the validation's record on each node names it.
+        manager: Field manager of the pool's labels; the result that is recorded on a validated node
+            contains this name.
         timeout_seconds: Seconds for the validation of all nodes together.
         busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
         settings: Settings that the validation depends on, by name; long values as digests.
-        own: The same settings of nodes whose hosts override the stack's settings, by node.
-        spaces: Namespaces of the DaemonSets that provide GPUs to containers.
+        own: Values of `settings` for nodes whose hosts override the stack's settings, by node.
+        spaces: Namespaces of the DaemonSets that provide GPUs, such as the device plugin.
         hosts: Connection data of the nodes' hosts, by node.
-        pod: Shared part of the validation pods (`components.desired.pod_template.template`).
+        pod: Fields that all validation pods share (`components.desired.pod_template.template`).
         private_key: SSH private key to log in to the hosts; empty if there is none.
     """
 
@@ -84,7 +85,7 @@ class PoolValidation(Advertised):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPool(Advertised):
-    """A pool on which tests run; `tolerations` are those of the test pods."""
+    """A pool on which user-defined tests run, with the tolerations of the test pods."""
 
     tolerations: tuple[Json, ...] = ()
 
@@ -104,7 +105,7 @@ class MeasuredTest:
         memory: Memory of the container, as a Kubernetes quantity.
         timeout_seconds: Seconds in which the test must end.
         annotations: Annotations of the test's pod.
-        spec: Shared fields of the pod spec.
+        spec: Fields of the pod spec that all tests share.
         claim_template: Name of the ResourceClaimTemplate of the test's GPUs; None if the test
             requests an extended resource.
     """
@@ -149,7 +150,7 @@ class DesiredValidation:
         context: Context of the kubeconfig.
         namespace: Namespace of the validation pods, and name of their PriorityClass.
         pools: Pools with GPUs, divided so that all nodes of a pool advertise the same devices.
-        pool_of: Name of the declared pool of each node.
+        pool_of: Name of the declared pool of each node, by node name.
         measuring: The user-defined tests.
         claim: ResourceClaimTemplate of the validation pods; None if they request extended
             resources.

@@ -131,8 +131,8 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
                                 {"name": key, "mountPath": inside}
                                 for key, (_, inside) in mounts.items()
                             ],
-                            # An installer that finds another driver loaded prints that and exits;
-                            # the log explains it.
+                            # If another driver is loaded, the installer logs that and exits; this
+                            # policy shows the log in the pod's status.
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                         },
                         {
@@ -156,7 +156,7 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
 
 
 def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
-    """Return a short digest that identifies a set of installers."""
+    """Return a short digest of installer DaemonSets; it changes if a manifest changes."""
     text = json.dumps(sets, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -177,7 +177,7 @@ class DriverInstallerArgs:
 
 
 class DriverInstaller(pulumi.ComponentResource):
-    """The driver installers: one DaemonSet per pool with GPUs.
+    """The driver installers: one installer DaemonSet per pool with GPUs.
 
     Pools may differ in flavour, operating system and driver version.
     """

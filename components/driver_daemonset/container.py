@@ -1,4 +1,4 @@
-"""Checks whether hosts can run the GPU Operator's driver container. Pure, over all hosts' facts."""
+"""Check whether hosts can run the GPU Operator's driver container. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAJOR_ONLY = ("rhel", "rocky", "ol")
 
 
 def image_tag(facts: HostFacts) -> str:
-    """Return the operating system's part of a driver image's tag, such as `ubuntu24.04`."""
+    """Return the suffix of a driver image's tag for an operating system, such as `ubuntu24.04`."""
     version = facts.os_version
     return facts.os + (version.split(".")[0] if facts.os in MAJOR_ONLY else version)
 
@@ -23,7 +23,7 @@ def image_tag(facts: HostFacts) -> str:
 def judge_all(
     driver: DriverSettings, hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
 ) -> list[Fault]:
-    """Return faults that keep the operator's driver container from running on the reached hosts."""
+    """Return the faults of inspected hosts that can't run the GPU Operator's driver container."""
     if not driver.managed_by_operator:
         return []
     reached = {
@@ -35,10 +35,10 @@ def judge_all(
 
 
 def _one_system(driver: DriverSettings, reached: Mapping[str, HostFacts]) -> list[Fault]:
-    """Return a fault for each host whose system differs from the first host's system.
+    """Return a fault for each host whose operating system differs from that of the first host.
 
-    With its ClusterPolicy, the operator uses the driver image of the first node's system for all
-    nodes, and a digest identifies the image of one system.
+    With a ClusterPolicy, the GPU Operator uses the driver image for the first node's operating
+    system on all nodes. An image digest identifies the image for one operating system, too.
     """
     if driver.resource and driver.digest is None:
         return []

@@ -1,4 +1,4 @@
-"""Program that waits until DaemonSets run on all nodes, and reports why a pod does not run."""
+"""Program that waits until the driver's DaemonSets are ready, and reports why pods are not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def wait(wanted: InstallersRequest) -> Json:
 
     Raises:
         ClusterError: The time limit has passed, or a pod reports that a driver is already loaded.
-            The error has the cause of each of the first pods by node.
+            The error lists the first pods that are not ready, with node and cause.
     """
     deadline, told = time.monotonic() + wanted.timeout_seconds, time.monotonic()
     async with connect(wanted.context) as client:
@@ -89,9 +89,9 @@ def _ready(item: Json) -> bool:
 
 
 async def causes(client: Client, namespace: str, pods: list[Json]) -> list[tuple[str, Cause]]:
-    """Return why pods are not ready, each with its node, by status, events and logs.
+    """Return why pods are not ready, each cause with its node, from status, events and logs.
 
-    Without pods, return why their DaemonSets can't create them.
+    If there are no pods, return why DaemonSets of the namespace can't create pods.
     """
     if not pods:
         return [
