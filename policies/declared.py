@@ -61,9 +61,7 @@ def judge(resource_type: str, props: Mapping[str, object], context: Context) -> 
 
 
 def unjudged(resource_type: str, props: Mapping[str, object]) -> list[str]:
-    """Return the paths of fields that may request GPUs but that no rule can read.
-
-    Such fields are in custom resources that contain pod templates.
+    """Return the paths of a custom resource's fields that may request GPUs but that no rule reads.
 
     Args:
         resource_type: Type token, such as `kubernetes:argoproj.io/v1alpha1:Workflow`.

@@ -1,6 +1,6 @@
-"""The `github` output format: GitHub annotations as workflow commands on standard output.
+"""The `github` output format: workflow commands, which GitHub Actions shows as annotations.
 
-Source of the escaping of values: actions/toolkit packages/core/src/command.ts.
+The values are escaped as in actions/toolkit packages/core/src/command.ts.
 """
 
 from __future__ import annotations
