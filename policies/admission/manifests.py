@@ -103,11 +103,11 @@ def _spec(
         "failurePolicy": failure_policy if shape.refused else "Ignore",
         "matchConstraints": {"resourceRules": list(shape.rules)},
         "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
-        # One validation covers all rules. With a validation for each rule, the API server would
-        # report only the first broken rule, and its type check would be much slower.
         "auditAnnotations": [
             {"key": "exempted", "valueExpression": 'variables.holding.join("; ")'}
         ],
+        # One validation covers all rules. With a validation for each rule, the API server would
+        # report only the first broken rule, and its type check would be much slower.
         "validations": [
             {
                 "expression": "size(variables.violations) == 0",

@@ -76,7 +76,7 @@ def test_pre_commit_installs_the_hook_and_stops_a_commit(tmp_path: Path) -> None
             shutil.copy2(ROOT / name, rules / name)
     revision = _repository(rules)
     project = tmp_path / "project"
-    # A folder named `policies` in the user's project must not replace the package.
+    # The hook must not import the folder `policies` of the user's project in place of the package.
     (project / "policies").mkdir(parents=True)
     (project / "policies" / "pod.yaml").write_text(GOOD)
     (project / "readme.md").write_text("a: [")
