@@ -47,7 +47,7 @@ The clean-up that ends plugins whose engine has exited skips plugins with this a
 
 
 class NotRendered(Exception):
-    """The objects of a chart in a local folder could not be rendered; the message is the reason."""
+    """Rendering a Helm chart in a local folder failed; the message is the reason."""
 
 
 def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violation]:

@@ -53,7 +53,7 @@ class Fault:
     location: Location = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
-        """Return the fault as one printable line: place, found, wanted, cure."""
+        """Return the fault as one printable line: place, found value, wanted value, cure."""
         line = f" (line {self.line})" if self.line is not None else ""
         wording = worded(self.found, self.wanted, self.cure)
         return printable(f"{self.place}{line}: {wording}")

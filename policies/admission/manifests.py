@@ -33,7 +33,7 @@ class Enforcement:
         actions: `validationActions` of the bindings (`Deny`, `Warn`, `Audit`), by rule severity.
         failure_policy: `Fail` or `Ignore`: what happens to a request if a policy cannot be
             evaluated.
-        excluded: Names of namespaces in which no policy applies.
+        excluded: Names of namespaces in which the GPU rules don't apply.
     """
 
     actions: Mapping[Severity, Sequence[str]]

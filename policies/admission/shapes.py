@@ -133,7 +133,8 @@ _NEW_EPHEMERAL = (
 _GPU_RESOURCES = {**_OBJECT, "gpuResources": parameter("gpuResources")}
 
 
-# `dyn` is needed because a ResourceClaimTemplate holds the claim's spec one level deeper.
+# CEL for the spec of a device claim. `dyn` switches off the type check, because a
+# ResourceClaimTemplate has the claim's spec one level deeper than a ResourceClaim.
 _CLAIM = 'dyn(object).kind == "ResourceClaim" ? dyn(object).spec : dyn(object).spec.spec'
 _REQUESTS = f"({_CLAIM}).?devices.?requests.orValue([])"
 

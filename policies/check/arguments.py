@@ -53,7 +53,7 @@ class Arguments:
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
-    """Parse the command line; exit the process with code 2 if an argument is wrong."""
+    """Parse the command line of the checker; exit with code 2 if an argument is invalid."""
     parser = argparse.ArgumentParser(
         prog="python -m policies.check",
         description="Judges Kubernetes manifests by the GPU rules.",

@@ -107,7 +107,7 @@ def _below(folder: str) -> Iterator[Name | Problem]:
 
 
 def read(file: Name) -> Iterator[Source | Problem]:
-    """Yield the documents of a file, or a `Problem` if the file cannot be read."""
+    """Yield the YAML and JSON documents of a file, or a `Problem` if the file cannot be read."""
     name = file.path
     shown = STDIN_NAME if name == STDIN else name
     try:

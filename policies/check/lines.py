@@ -50,10 +50,10 @@ def _places(text: str, index: int) -> Iterator[tuple[Location, int]]:
 
     A value in a mapping has the line of its key; a list item has the line in which it begins.
     """
-    # Locations of the enclosing collections, outermost first.
+    # Locations of the mappings and lists that enclose the current value, outermost first.
     open_at: list[Location] = []
-    # For each enclosing collection: the next index of a list, or the pending key of a mapping (None
-    # if no key is pending).
+    # For each enclosing list, the index of its next item. For each enclosing mapping, the key whose
+    # value comes next, or None if a key comes next.
     steps: list[str | int | None] = []
     line, number = 1, -1
     event: Any

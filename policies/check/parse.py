@@ -151,7 +151,7 @@ class _Builder:
         above: list[_Open] = []
         into: Any = None
         key: Any = _NO_KEY
-        # Keys that a YAML merge (<<) added to the current mapping.
+        # Keys that a YAML merge (<<) has added to the current mapping. The mapping may set them again.
         merged: set[str] = set()
         value: Any
         while True:
@@ -177,7 +177,7 @@ class _Builder:
                 continue
             elif kind is yaml.AliasEvent:
                 value = self._alias(event)
-            # The event is the end of a collection.
+            # All other events are the end of a mapping or list.
             else:
                 value = into
                 into, anchor, before, key, merged = above.pop()

@@ -72,7 +72,7 @@ class Report:
 
     @property
     def exempt(self) -> int:
-        """Return the number of violations that an exemption turns into advice."""
+        """Return the number of violations to which an exemption applies."""
         return sum(bool(violation.exemption) for violation in self.found)
 
     @property
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """Return a summary of the run in one line."""
+        """Return a summary of the checker's run in one line."""
         parts = [
             f"{_plural(self.objects, 'object')} judged" if self.objects else "nothing was judged",
             f"{self.count(Severity.MANDATORY)} mandatory and "

@@ -42,7 +42,7 @@ class StreamPart:
 
 
 def decode(raw: bytes) -> str:
-    """Return the text of a file.
+    """Decode the content of a file, without byte order marks.
 
     Raises:
         InputError: The bytes are not UTF-8; the error names the line number.

@@ -58,7 +58,7 @@ class CheckedStack:
     _objects: list[tuple[Judged, Object]] = field(default_factory=list)
 
     def __post_init__(self, sources: Iterable[Source]) -> None:
-        """Index the documents by chart or kustomization, file and number."""
+        """Index the documents by the name of their chart or kustomization, file and number."""
         self._sources = {
             (source.rendered, source.file, source.part.number): source for source in sources
         }

@@ -27,7 +27,7 @@ _WRAPPING: Final = re.compile(
 
 
 class NotRendered(Exception):
-    """A chart or kustomization could not be rendered; the message is the reason."""
+    """Rendering a Helm chart or kustomization failed; the message is the reason."""
 
 
 def output_of(command: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ _COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 
 def github(report: Report) -> str:
-    """Return a workflow command for each violation and problem, and then the summary."""
+    """Return a report as workflow commands, one for each violation and problem, and a summary."""
     lines = [_line("error", problem, "unreadable", problem.message) for problem in report.problems]
     lines += [
         _line(

@@ -113,7 +113,7 @@ class Answer:
     Attributes:
         status: HTTP status.
         rules: Ids of the rules in the denial, or in the warnings if the request was accepted.
-        text: Warnings and denial as text.
+        text: The warnings and the message of the denial.
     """
 
     status: int
@@ -252,7 +252,8 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
     """Create a namespace with its own policies and bindings, and wait until they are in force."""
     make_namespace(client, namespace)
     granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
-    # The API server accepts claims with admin access only in a namespace with this label.
+    # The API server accepts a ResourceClaim with adminAccess only in a namespace with the label
+    # resource.kubernetes.io/admin-access.
     labels = {LABEL: namespace, "resource.kubernetes.io/admin-access": "true"}
     metadata = {"name": namespace, "labels": labels, "annotations": granted}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for objects of every kind that a rule checks."""
+"""Hypothesis strategies for manifests of every kind that a rule checks."""
 
 from __future__ import annotations
 

@@ -174,9 +174,9 @@ def _claims(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _by_class(draw: st.DrawFn) -> Json:
-    """Generate a pod that requests devices by the resource of a DeviceClass (GPU070).
+    """Generate a pod that requests devices by the extended resource of a DeviceClass (GPU070).
 
-    The API server requires no limit for such a resource.
+    The API server accepts a request for such a resource without a limit.
     """
     name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com"]))
     asked = {f"deviceclass.resource.kubernetes.io/{name}": draw(st.integers(0, 64))}

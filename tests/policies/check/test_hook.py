@@ -1,4 +1,4 @@
-"""The checker's pre-commit hook, run by pre-commit itself."""
+"""The checker works as a hook of the program pre-commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALLED = ("components", "policies", "pyproject.toml", ".pre-commit-hooks.yaml
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with separate folders for caches and git settings, and return its result."""
+    """Run a command in a folder, with test settings for git and a separate pre-commit cache."""
     own = folder.parent / "home"
     return subprocess.run(
         command,
