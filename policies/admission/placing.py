@@ -2,7 +2,7 @@
 
 A Binding names a pod and a node, and can set the pod's annotations. The policies that check pods
 don't match Bindings, and a Binding doesn't contain the pod to check. In the same way, the
-allocation in the status of a ResourceClaim doesn't contain a pod. So this policy asks the API
+allocation in the status of a ResourceClaim doesn't contain the pod. So this policy asks the API
 server's authorizer whether the user may create bindings or allocations in all namespaces. The
 Kubernetes scheduler has this right, and so has another scheduler with a ClusterRole. A tenant with
 all rights in one namespace doesn't have it.

@@ -151,7 +151,7 @@ class _Builder:
         above: list[_Open] = []
         into: Any = None
         key: Any = _NO_KEY
-        # Keys that a YAML merge (<<) has added to the current mapping. The mapping may set them again.
+        # Keys that a YAML merge (<<) has added to the current mapping, which may set them again.
         merged: set[str] = set()
         value: Any
         while True:

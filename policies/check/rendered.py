@@ -136,8 +136,8 @@ def _part(number: int, manifest: Mapping[str, object]) -> StreamPart:
 def _origin(file: str, kind: str, name: str) -> StreamPart | None:
     """Return the document in a file from which kustomize built an object, or None.
 
-    The document has the kind of the object, and its name is part of the object's name, because a
-    kustomization may add a prefix and a suffix to names.
+    The document has the kind of the object. If possible, its name is part of the object's name,
+    because a kustomization may add a prefix and a suffix to names.
     """
     same = [entry for entry in _objects(file) if entry[0] == kind]
     named = [entry for entry in same if entry[1] and entry[1] in name]

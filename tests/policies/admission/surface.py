@@ -138,7 +138,7 @@ _CONTAINER = {
 }
 _POD = {"spec": {"containers": [_CONTAINER]}}
 _GATED = {"spec": {**_POD["spec"], "schedulingGates": [{"name": "example.com/wait"}]}}
-"""A pod with a scheduling gate, so that its placement can still be changed."""
+"""A pod with a scheduling gate; the API server still accepts changes of its node selection."""
 _TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [_CONTAINER]}}
 _SELECTOR = {"selector": {"matchLabels": {"app": "a"}}}
 _ONCE = {"metadata": {}, "spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}
