@@ -1,9 +1,9 @@
-"""Apply the rules to the objects that the chart of a Helm release renders.
+"""Render the Helm chart of a Pulumi `Release` resource, and apply the GPU rules to its objects.
 
-The Kubernetes provider plugin renders the chart in the same way as in a deployment; the Pulumi
-engine needs this plugin for the release anyway. Only charts in a local folder are rendered. For a
-chart from a repository, or for values that are not known during a preview, only the rules on the
-release's values apply. If rendering fails, `NotRendered` has the reason.
+Pulumi's Kubernetes provider plugin renders the chart in the same way as in a deployment; the Pulumi
+engine needs this plugin for the release anyway. Only charts in a local folder are rendered. If the
+chart comes from a repository, or if a value is not known during a preview, nothing is rendered, and
+only the release's inputs are checked. If rendering fails, `NotRendered` gives the reason.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _NO_CLUSTER: Mapping[str, Any] = {
 }
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
-"""Placeholder for an engine's address in the plugin's command line.
+"""Placeholder for the address of the Pulumi engine in the plugin's command line.
 
-The clean-up that ends the plugins of dead engines skips plugins with this address.
+The clean-up that ends plugins whose engine has exited skips plugins with this address.
 """
 
 
 class NotRendered(Exception):
-    """The objects of a chart in a local folder could not be rendered; the message is the reason."""
+    """Rendering a Helm chart in a local folder failed; the message is the reason."""
 
 
 def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violation]:
     """Return the rule violations of the objects that a Helm release's chart renders.
 
     Args:
-        props: Inputs of the release as plain data.
+        props: Inputs of the `Release` resource as plain data.
         context: Facts about the cluster.
 
     Raises:
@@ -71,7 +71,7 @@ def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violat
 def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
     """Return the objects that a Helm release's chart renders.
 
-    The result is empty if the chart is not in a local folder or a value is not known yet.
+    The result is empty if the chart is not in a local folder or a chart value is not known yet.
 
     Raises:
         NotRendered: The chart is in a local folder, but its objects could not be rendered.
@@ -93,10 +93,10 @@ def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
 
 
 def chart_folder(chart: str) -> Path | None:
-    """Return the folder of a local chart, or None if there is no such folder.
+    """Return the folder of a local Helm chart, or None if the path is not such a folder.
 
-    A relative path is tried in the current directory, in `$PWD` (where the engine was started) and
-    in `$GPU_CLUSTER_HOME`.
+    A relative path is tried in the current directory, in `$PWD` (where the Pulumi engine was
+    started) and in `$GPU_CLUSTER_HOME`.
     """
     for base in dict.fromkeys(
         ("", os.environ.get("PWD", ""), os.environ.get("GPU_CLUSTER_HOME", ""))
@@ -110,7 +110,7 @@ def chart_folder(chart: str) -> Path | None:
 def _release_name(folder: str) -> str:
     """Return a valid Helm release name made from the chart's folder name.
 
-    The engine chooses the real name later.
+    The Pulumi engine chooses the real name when it deploys the release.
     """
     return re.sub("[^a-z0-9]+", "-", folder.lower())[:53].strip("-") or "release"
 
@@ -144,9 +144,9 @@ def _render(options: str) -> tuple[Mapping[str, object], ...]:
 
 
 def plugin_path() -> str | None:
-    """Return the path of the Kubernetes provider plugin, or None if it is not installed.
+    """Return the path of Pulumi's Kubernetes provider plugin, or None if it is not installed.
 
-    A plugin on `PATH` comes first, then the plugins that the Pulumi engine has downloaded.
+    A plugin on `PATH` takes precedence over the plugins that the Pulumi engine has downloaded.
     """
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     kept = sorted(home.glob(f"plugins/resource-kubernetes-v*/{PLUGIN}"))
@@ -155,13 +155,13 @@ def plugin_path() -> str | None:
 
 @contextlib.contextmanager
 def _plugin() -> Iterator[Any]:
-    """Start a Kubernetes provider plugin for one chart and yield its gRPC stub.
+    """Start Pulumi's Kubernetes provider plugin for one chart and yield its gRPC stub.
 
-    The plugin gets a temporary folder for its files. A plugin shared by all charts would exit after
-    5 minutes, because no engine answers its health check (pulumi v3.250.0
-    pkg/resource/provider/main.go, sdk/go/common/util/rpcutil/health.go). Its kubeconfig names a
-    server that does not exist: rendering needs a client object but sends no request
-    (pulumi-kubernetes 4.25.0 provider.go Configure, clients.go IsNamespacedKind).
+    Each chart gets its own plugin process. A process shared by all charts would exit after 5
+    minutes, because it is started without a Pulumi engine that answers its health check (pulumi
+    v3.250.0 pkg/resource/provider/main.go, sdk/go/common/util/rpcutil/health.go). The plugin's
+    kubeconfig names a server that does not exist: rendering needs a client object but sends no
+    request (pulumi-kubernetes 4.25.0 provider.go Configure, clients.go IsNamespacedKind).
     """
     import grpc
     from pulumi.runtime.proto import provider_pb2_grpc
@@ -183,7 +183,7 @@ def _plugin() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _started(command: list[str], folder: str) -> Iterator[str]:
-    """Run a program until the block ends, and yield the first line of its standard output."""
+    """Run a program until the `with` block ends, and yield the first line that it prints."""
     kubeconfig = Path(folder, "kubeconfig")
     kubeconfig.write_text(json.dumps(_NO_CLUSTER))
     process = subprocess.Popen(
@@ -195,7 +195,7 @@ def _started(command: list[str], folder: str) -> Iterator[str]:
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "TMPDIR": folder},
     )
     with process:
-        # Also ends a program that prints nothing, for which readline would wait forever.
+        # The timer also kills a program that prints nothing; readline would wait for it forever.
         limit = threading.Timer(2 * _LIMIT, process.kill)
         limit.start()
         try:

@@ -1,4 +1,4 @@
-"""Command `gpu-rules`: check manifests, list and explain the rules, export admission policies."""
+"""Command `gpu-rules`: check manifests, list or explain GPU rules, export admission policies."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ VERSION = "0.1.0"
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
-    """Run the command that the arguments name, and return the exit code.
+    """Run the subcommand of `gpu-rules` that the arguments name, and return the exit code.
 
     Args:
-        argv: Command-line arguments; None means those of the process.
-        find_stack: Reads the stack file that `check --stack` names.
+        argv: Command-line arguments; None means `sys.argv[1:]`.
+        find_stack: Function that reads the stack file of `check --stack`; None if no Pulumi project
+            can read one.
     """
     given = _parser().parse_args(argv)
     if given.command == "check":
@@ -41,14 +42,15 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         print(error, file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:
-        # The reader of the pipe has closed it; writing to /dev/null avoids a second error at exit.
+        # The process that reads the output has closed the pipe. Python flushes standard output at
+        # exit; with /dev/null in its place that causes no second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREADABLE
     return CLEAN
 
 
 def run() -> None:
-    """Run the installed command."""
+    """Run `gpu-rules` as the entry point of the installed package."""
     sys.exit(main())
 
 

@@ -11,16 +11,17 @@ from .rules.hosts.commands import API_VERSION
 _KUBERNETES = "kubernetes:"
 _REMOTE = "command:remote:"
 _PATCH = "Patch"
-# Pulumi components: their inputs are not a manifest, and their children are registered separately.
+# Modules of the Kubernetes provider with Pulumi components. The inputs of such a component are not
+# a manifest, and Pulumi registers its child resources separately.
 _NOT_MANIFESTS = frozenset({"helm.sh/v2", "yaml", "yaml/v2", "kustomize"})
 PREFIXES = (_KUBERNETES, _REMOTE)
 
 
 def manifest_of(resource_type: str, props: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the manifest that a resource declares, or None for a type that no rule checks.
+    """Return the manifest that a Pulumi resource declares, or None for a type that no rule checks.
 
-    A Helm release becomes a manifest with the apiVersion `helm.sh/v3`, a command on a host one with
-    `command/remote`. Both keep the resource's inputs as their fields.
+    A Helm release becomes a manifest with the apiVersion `helm.sh/v3`. A remote command becomes a
+    manifest with the apiVersion `command/remote`. The resource's inputs are the manifest's fields.
 
     Args:
         resource_type: Type token, such as `kubernetes:apps/v1:Deployment`.
@@ -40,12 +41,12 @@ def manifest_of(resource_type: str, props: Mapping[str, object]) -> dict[str, ob
 
 
 def is_partial(resource_type: str) -> bool:
-    """Return whether a resource is a patch, which declares only some fields of an object."""
+    """Return whether a Pulumi resource is a patch, which declares only some fields of an object."""
     return resource_type.startswith(_KUBERNETES) and resource_type.endswith(_PATCH)
 
 
 def judge(resource_type: str, props: Mapping[str, object], context: Context) -> list[Violation]:
-    """Return the rule violations of a resource; empty for a type that no rule checks.
+    """Return the rule violations of a Pulumi resource; empty for a type that no rule checks.
 
     Args:
         resource_type: Type token, such as `kubernetes:apps/v1:Deployment`.
@@ -60,11 +61,12 @@ def judge(resource_type: str, props: Mapping[str, object], context: Context) -> 
 
 
 def unjudged(resource_type: str, props: Mapping[str, object]) -> list[str]:
-    """Return the paths in a resource where GPUs may be requested in a way that no rule reads.
+    """Return the paths of a custom resource's fields that may request GPUs but that no rule reads.
 
     Args:
         resource_type: Type token, such as `kubernetes:argoproj.io/v1alpha1:Workflow`.
-        props: Inputs as for `judge`.
+        props: Inputs as plain data with Kubernetes' field names, and `UNKNOWN` for values not known
+            yet.
     """
     manifest = manifest_of(resource_type, props)
     return list(unread(manifest)) if manifest else []

@@ -1,4 +1,4 @@
-"""Faults in configuration, hosts and clusters, and the exceptions that carry them."""
+"""Faults that a user can fix in configuration, hosts or clusters, and their exceptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Location = tuple[str | int, ...]
 NOTHING = "nothing"
 WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s?#]*@")
 """A URL that contains a user name or password (RFC 3986, section 3.2.1)."""
-# Maximum number of characters of a found value that a message repeats.
+# Maximum number of characters of an invalid value that a message repeats.
 _SHOWN = 72
 
 
@@ -53,22 +53,22 @@ class Fault:
     location: Location = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
-        """Return the fault as one printable line: place, found, wanted, cure."""
+        """Return the fault as one printable line: place, found value, wanted value, cure."""
         line = f" (line {self.line})" if self.line is not None else ""
         wording = worded(self.found, self.wanted, self.cure)
         return printable(f"{self.place}{line}: {wording}")
 
 
 def worded(found: str, wanted: str, cure: str) -> str:
-    """Return the text of a fault in the form that all messages have, without the place."""
+    """Return one line with the found state, the wanted state and the cure, as in all messages."""
     return f"found {found}; wanted: {wanted}; cure: {cure}"
 
 
 class FaultError(Exception):
-    """An error that a user can fix, with all of its faults."""
+    """An error that reports one or more faults; the user can fix each of them."""
 
     def __init__(self, *faults: Fault) -> None:
-        """Keep the faults for callers that report them one by one."""
+        """Keep the faults in the attribute `faults`."""
         super().__init__(*faults)
         self.faults = faults
 
@@ -79,7 +79,7 @@ class FaultError(Exception):
 
 @dataclass
 class InputError(Exception):
-    """A text that cannot be parsed. The caller adds the file name and makes a `Fault` of it.
+    """A syntax error in a text. The caller knows the file name and converts the error to a `Fault`.
 
     Attributes:
         found: What was found in the text.
@@ -95,7 +95,7 @@ class InputError(Exception):
 
 
 class ConfigError(FaultError):
-    """All faults of one configuration, in the order of the document.
+    """All faults of one configuration, in the order in which the document has them.
 
     `str()` returns them as a numbered list.
 
@@ -104,7 +104,7 @@ class ConfigError(FaultError):
     """
 
     def __init__(self, faults: Iterable[Fault], source: str = "gpu-cluster:cluster") -> None:
-        """Keep the faults and the name of the configuration that they are in."""
+        """Keep the faults and the name of the configuration."""
         super().__init__(*faults)
         self.source = source
 
@@ -115,9 +115,14 @@ class ConfigError(FaultError):
         return "\n".join([head, *(f"{n:>3}. {f}" for n, f in enumerate(self.faults, start=1))])
 
     def located(self, source: str, lines: dict[Location, int]) -> ConfigError:
-        """Return a copy with the file's name and each fault's line.
+        """Return a copy of the error with a file name and the line number of each fault.
 
-        A value without a line of its own gets the line of the nearest enclosing value.
+        If the line of an invalid value is not known, its fault gets the line of the nearest
+        enclosing value.
+
+        Args:
+            source: Name of the file.
+            lines: Line numbers of the values in the file, by location.
         """
         return ConfigError(
             (replace(f, line=_nearest_line(f.location, lines)) for f in self.faults), source
@@ -125,13 +130,13 @@ class ConfigError(FaultError):
 
 
 def fault(location: Location, found: str, wanted: str, cure: str) -> Fault:
-    """Return a fault in a document; its place is written from its location."""
+    """Return a fault of a value in a document, from the keys and indices that lead to the value."""
     return Fault(path_text(location), found, wanted, cure, location=location)
 
 
 def refuse(found: str, wanted: str, cure: str) -> PydanticCustomError:
     """Return the error that a pydantic validator raises to reject a value."""
-    # Imported here because callers that use only faults don't need pydantic.
+    # pydantic is imported only in this function: programs without pydantic import this module, too.
     from pydantic_core import PydanticCustomError
 
     return PydanticCustomError(
@@ -159,7 +164,10 @@ def path_text(location: Location) -> str:
 
 
 def show(value: object) -> str:
-    """Return a value as shortened JSON for a message, without private keys or passwords."""
+    """Return a value as JSON for a message, shortened, and with secrets left out.
+
+    Private keys and URLs with a user name or password are replaced by a description.
+    """
     if isinstance(value, dict):
         return "a mapping" if value else "an empty mapping"
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Enforce the GPU rules inside the Pulumi program, for runs that load no policy pack."""
+"""Enforce the GPU rules inside a Pulumi program, for runs of Pulumi without the policy pack."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pulumi
 from .declared import PREFIXES, judge
 from .rules import UNKNOWN, Context, Severity
 
-# Mappings whose keys the user chooses: below the first set one level of keys, below `values` all
-# levels. Other keys in snake_case are Python's spelling of Kubernetes' camelCase fields.
+# Names of mappings whose keys the user chooses, such as labels. Keys of all other mappings are
+# field names: in snake_case they are Python's spelling of Kubernetes' camelCase names.
+# `_FREE_BELOW` has the mappings in which the user chooses the keys at all levels: Helm values.
 _FREE = frozenset(
     {"labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels", "hard", "max"}
     | {"min", "default", "defaultRequest", "overhead", "data", "stringData", "environment"}
@@ -22,7 +23,7 @@ _FREE_BELOW = frozenset({"values"})
 
 
 class _Names(Enum):
-    """How the keys of a mapping are written: as field names, or chosen by the user."""
+    """Kind of a mapping's keys: field names of Kubernetes, or keys that the user chooses."""
 
     OURS = "camelCase or snake_case"
     FREE = "the user's, but not below"
@@ -30,14 +31,14 @@ class _Names(Enum):
 
 
 class RuleBroken(pulumi.RunError):
-    """A declared resource breaks a mandatory rule."""
+    """A resource of the Pulumi program breaks a mandatory GPU rule."""
 
 
 def enforce(context: Context) -> None:
-    """Check every resource that the program registers from now on against the mandatory rules.
+    """Check each resource that the Pulumi program registers later against the mandatory GPU rules.
 
-    The check is a stack transformation, so it needs no extra call to the engine. A resource that
-    breaks a rule raises `RuleBroken` at the line that creates the resource.
+    The check is a stack transformation, so it needs no extra call to the Pulumi engine. A resource
+    that breaks a rule raises `RuleBroken` at the line that creates the resource.
 
     Args:
         context: Facts about the cluster.
@@ -46,7 +47,7 @@ def enforce(context: Context) -> None:
 
 
 def judging(context: Context) -> pulumi.ResourceTransformation:
-    """Return a transformation that checks resources against the mandatory rules.
+    """Return a Pulumi transformation that checks resources against the mandatory GPU rules.
 
     Use it for the children of one component:
     `pulumi.ResourceOptions(transformations=[judging(context)])`.
@@ -67,13 +68,13 @@ def judging(context: Context) -> pulumi.ResourceTransformation:
 def check_declared(
     type_: str, name: str, props: Mapping[str, object] | object, context: Context
 ) -> None:
-    """Raise an error with the text of each mandatory rule that a resource breaks.
+    """Raise an error with one line for each violation of a mandatory rule by a resource.
 
     Args:
         type_: Type token of the resource.
         name: Pulumi name of the resource.
-        props: Arguments as the program passed them. Outputs count as unknown values; the policy
-            pack runs later and knows more of them.
+        props: Arguments of the resource as the program passed them. Each Pulumi output counts as an
+            unknown value. The policy pack runs later, when more outputs have values.
         context: Facts about the cluster.
 
     Raises:
@@ -95,7 +96,10 @@ def check_declared(
 
 
 def _plain(value: object, names: _Names = _Names.OURS) -> object:
-    """Return arguments as plain data with Kubernetes' field names; outputs become `UNKNOWN`."""
+    """Return a resource's arguments as plain data with Kubernetes' field names.
+
+    Each Pulumi output becomes `UNKNOWN`.
+    """
     if isinstance(value, pulumi.Output) or inspect.isawaitable(value):
         return UNKNOWN
     if isinstance(value, Mapping) or hasattr(type(value), "_pulumi_input_type"):

@@ -1,9 +1,10 @@
-"""The Pulumi policy pack: a mandatory and an advisory policy for resources, and two for the stack.
+"""The Pulumi policy pack `gpu-rules`, with four policies that together apply all GPU rules.
 
-The SDK deserializes a resource again for each policy, and the enforcement level belongs to the
-policy. So there are only as many policies as enforcement levels. The first policy of a pair runs
-all rules and reports the mandatory violations; the second policy reports the advisory ones that the
-first has found. All policies use the settings of the first one.
+A mandatory and an advisory policy check single resources; another such pair checks the stack as a
+whole. There is not a policy for each rule, because the SDK deserializes a resource again for each
+policy. The mandatory policy of a pair runs all rules and reports the mandatory violations. The
+advisory policy reports the advisory violations that the mandatory policy has found. All policies
+use the settings of the policy `gpu-rules-mandatory`.
 """
 
 from __future__ import annotations
@@ -45,24 +46,26 @@ STACK_ADVISORY = "gpu-rules-stack-advisory"
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
 Judgement = tuple[list[Violation], list[str]]
-"""Violations, and remarks on what could not be checked."""
+"""Rule violations, and remarks on parts of a resource that could not be checked."""
 
 _judged = threading.local()
 _settings: dict[str, Any] = {}
-"""Configuration of `gpu-rules-mandatory`. The engine checks resources first, so it is set before
-the stack policies need it.
+"""Configuration of the policy `gpu-rules-mandatory`.
+
+The Pulumi engine checks resources before the stack, so the stack policies find this set.
 """
 
 
 def plain(value: object, secrets: bool = False) -> object:
     """Return a policy's input as plain data, with `UNKNOWN` for each value that is not known yet.
 
-    Reading an unknown value raises an error, and the SDK then skips the whole policy with a remark
-    (pulumi-policy 1.21.0 policy.py Analyze). So each value is read separately.
+    pulumi-policy raises an error if an unknown value is read. If the policy does not catch the
+    error, the SDK skips the policy for this resource (pulumi-policy 1.21.0 policy.py Analyze).
+    So each value is read separately.
 
     Args:
         value: A resource's properties, or a part of them.
-        secrets: Whether to keep the marks of secret values.
+        secrets: Whether to keep the marks that say which values are Pulumi secrets.
     """
     if isinstance(value, Mapping):
         result = {key: _item(value, key, secrets) for key in value}
@@ -88,8 +91,8 @@ def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs)
     """Return all rule violations of a resource, and remarks on what could not be checked.
 
     Args:
-        settings: Settings of the pack.
-        args: The resource.
+        settings: Settings of the policy pack.
+        args: The resource, as pulumi-policy passes it to a policy.
     """
     if not args.resource_type.startswith(PREFIXES):
         return [], []
@@ -112,12 +115,12 @@ def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs)
 
 
 def judge_stack_by(settings: Mapping[str, Any], args: StackValidationArgs) -> list[Violation]:
-    """Return the violations that only the stack as a whole shows.
+    """Return the violations of rules that compare several resources of a stack.
 
-    Patches are left out, because they declare only some fields of an object.
+    Patch resources are left out, because they declare only some fields of an object.
 
     Args:
-        settings: Settings of the pack.
+        settings: Settings of the policy pack.
         args: All resources of the stack.
     """
     manifests = (
@@ -171,7 +174,7 @@ def _stack_advisory(_: StackValidationArgs, report: ReportViolation) -> None:
 
 
 def policies() -> list[Policy]:
-    """Return the policies of the pack; each advisory policy needs the mandatory one before it."""
+    """Return the four policies; a mandatory policy must run before its advisory policy."""
     must, should = "GPU rules that a deployment must keep", "GPU rules that it should keep"
     return [
         ResourceValidationPolicy(
@@ -206,8 +209,8 @@ def start(read_stack: StackReader | None = None) -> None:
     """Serve the policy pack to the Pulumi engine that started this process.
 
     Args:
-        read_stack: Reads the stack's `gpu-cluster:cluster`. Without it, the pack knows only what
-            its own configuration says about the cluster.
+        read_stack: Function that parses the stack's configuration key `gpu-cluster:cluster`. If
+            None, the facts about the cluster come only from the policy pack's configuration.
     """
     receive_stack_configuration()
     mark_secrets()

@@ -1,9 +1,10 @@
-"""The Pulumi policy pack with one policy for each rule.
+"""The Pulumi policy pack `gpu-rules-by-rule`, with one policy for each GPU rule.
 
-The engine's output then shows each rule's name, title and link, and a policy group can set the
-level of each rule. The SDK deserializes a resource again for each policy, so `policies.pack`, with
-a policy for each level, is faster in large stacks. The first policy runs all rules; the others
-report what it has found.
+The Pulumi engine's output shows the name, title and link of each broken rule, and a policy group in
+Pulumi Cloud can set the enforcement level of each rule. The other pack, `policies.pack`, has one
+policy for each enforcement level. It is faster in large stacks, because the SDK deserializes a
+resource again for each policy. In both packs the first policy runs all rules, and the policies
+after it report the violations that the first policy has found.
 """
 
 from __future__ import annotations
@@ -39,10 +40,14 @@ NAME: Final = "gpu-rules-by-rule"
 SETTINGS: Final = "gpu-rules-settings"
 NOTES: Final = "gpu-rules-notes"
 STACK: Final = "-stack"
-"""End of the name of a rule's second policy, which reports what only the whole stack shows."""
+"""Suffix of the names of stack policies, which compare several resources."""
 LEVELS: Final = "rules"
 _NOT_CONFIGURED: Final = (LEVELS, RULE_FOLDER)
-"""Settings that the engine cannot give, because levels and policies must be known before."""
+"""Settings that the pack reads only from `.gpu-rules.yaml`.
+
+They determine the policies and their levels, which must be known before the Pulumi engine sends its
+configuration.
+"""
 _LEVELS: Final = {
     Severity.MANDATORY: EnforcementLevel.MANDATORY,
     Severity.ADVISORY: EnforcementLevel.ADVISORY,
@@ -51,17 +56,20 @@ _LEVELS: Final = {
 
 @dataclass
 class _Judged(threading.local):
-    """What the first policy has found for the resource that is judged, and for the stack."""
+    """Violations and remarks of the current check, for the policies that report them.
+
+    The first policy fills them, for the current resource or for the stack.
+    """
 
     violations: list[Violation] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
 class _Pack:
-    """The policies with what they share."""
+    """All policies of the pack, and the settings and violations that they share."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        """Keep the settings that were found by themselves; the engine's settings come before."""
+        """Keep the settings from `.gpu-rules.yaml`; the Pulumi engine's settings override them."""
         self._found = settings
         self._settings = settings
         self._judged = _Judged()
@@ -71,7 +79,7 @@ class _Pack:
         }
 
     def policies(self) -> list[Policy]:
-        """Return all policies; their order matters."""
+        """Return all policies in the order in which the Pulumi engine must run them."""
         described = "Settings of the GPU rules; reports settings that cannot be used."
         properties = {key: value for key, value in PROPERTIES.items() if key not in _NOT_CONFIGURED}
         alone = [rule for rule in RULES.values() if not rule.is_only_across]
@@ -151,7 +159,7 @@ class _Pack:
             report(message, None)
 
     def _is_lowered(self, violation: Violation) -> bool:
-        """Return whether a violation weighs less than its rule, because of an exemption."""
+        """Return whether an exemption lowers the severity of a violation below that of its rule."""
         return violation.severity is not self._levels[violation.rule.id]
 
 
@@ -159,15 +167,16 @@ def policies(settings: dict[str, Any]) -> list[Policy]:
     """Return the policies of the pack, one for each rule.
 
     Args:
-        settings: Settings that hold where the engine's configuration gives no others.
+        settings: Settings from `.gpu-rules.yaml`; the Pulumi engine's configuration overrides them.
     """
     return _Pack(settings).policies()
 
 
 def found_settings() -> dict[str, Any]:
-    """Return the settings in `.gpu-rules.yaml` of the project whose engine started this process.
+    """Return the settings in `.gpu-rules.yaml` of the Pulumi project; empty without such a file.
 
-    The engine starts a pack in the pack's folder, but keeps `PWD`.
+    The Pulumi engine starts a policy pack in the pack's folder. The environment variable `PWD`
+    still names the folder in which the engine was started.
 
     Raises:
         ContextError: The file has faults; the error lists all of them.

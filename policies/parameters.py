@@ -1,4 +1,4 @@
-"""The policy pack's settings: their JSON schema, and the cluster facts that they produce."""
+"""Settings of the GPU rules: their JSON schema, and how to turn them into cluster facts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ _TEXTS = {"type": "array", "items": {"type": "string"}}
 _CAP = {"type": "integer", "minimum": 0}
 
 RULE_FOLDER = "ruleFolder"
-"""Setting with a folder of the user's own rules, relative to the file with the settings."""
+"""Name of the setting for the folder of user-defined rules.
 
-# JSON schema of each setting, by the setting's name.
+The folder's path is relative to the file with the settings.
+"""
+
+# JSON schema of each setting of the GPU rules, by the setting's name.
 PROPERTIES: Mapping[str, Any] = {
     "rules": {
         "type": "object",
@@ -118,11 +121,11 @@ PROPERTIES: Mapping[str, Any] = {
 
 
 def context_by(settings: Mapping[str, Any], context: Context) -> Context:
-    """Return a copy of cluster facts in which the pack's settings replace existing values.
+    """Return a copy of cluster facts in which settings of the rules replace existing values.
 
     Args:
         settings: Settings that match the schema in `PROPERTIES`.
-        context: Facts about the cluster that the settings don't change.
+        context: Facts about the cluster that apply if the settings don't replace them.
 
     Raises:
         ValueError: The settings name a rule that does not exist.
@@ -158,7 +161,9 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
 
 
 def _refuse_unknown(settings: Mapping[str, Any]) -> None:
-    """Refuse names of rules that don't exist; the schema allows those of a user's own rules.
+    """Check that the rules that the settings name exist.
+
+    The JSON schema accepts each id of the form GPU9NN, because user-defined rules have such ids.
 
     Raises:
         ValueError: The settings name a rule that does not exist.
@@ -197,7 +202,7 @@ def _pool(settings: Mapping[str, Any]) -> PoolFacts:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a setting as an int; the engine passes all numbers as floats."""
+    """Return a numeric setting as an int; the Pulumi engine passes all numbers as floats."""
     return None if value is None else int(value)
 
 

@@ -1,4 +1,4 @@
-"""Functions that make strings from outside safe to print or to pass on."""
+"""Functions that make untrusted strings safe to print or to pass to other programs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ LIMIT = 4096
 128 KiB (MAX_ARG_STRLEN).
 """
 
-# Text that GitHub's runner reads as a command: `::name …::` at the beginning of a line, and
-# `##[name]` anywhere (actions/runner src/Runner.Common/ActionCommand.cs).
+# Text that the runner of GitHub Actions reads as a command: `::name …::` at the beginning of a
+# line, and `##[name]` anywhere (actions/runner src/Runner.Common/ActionCommand.cs).
 _COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
 
 
@@ -20,11 +20,11 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def printable(text: str, limit: int = LIMIT) -> str:
-    r"""Return a string as one line without control characters or workflow commands.
+    r"""Return a string as one line without control characters or GitHub workflow commands.
 
     Args:
         text: Text read from a host, a cluster, a chart or a pull request.
-        limit: Number of characters to keep; the result says how many were cut off.
+        limit: Maximum number of characters to keep; the result names the number of those cut off.
 
     Returns:
         The string with each invisible character written as its escape sequence, such as `\x1b`.
@@ -39,13 +39,13 @@ def printable(text: str, limit: int = LIMIT) -> str:
 
 
 def printable_lines(text: str, limit: int = 64 * LIMIT) -> str:
-    """Return a string of several lines with each line made printable; line breaks stay."""
+    """Return a string with each line made printable, as in `printable`; line breaks are kept."""
     cut = text if len(text) <= limit else f"{text[:limit]} (and {len(text) - limit} more)"
     return "\n".join(printable(line, limit) for line in cut.split("\n"))
 
 
 def shortened(names: Sequence[str], most: int) -> str:
-    """Return the first names separated by commas, and the number of further names.
+    """Return a list of names for a message: the first names, and the number of further names.
 
     Args:
         names: Names that are already printable.

@@ -1,6 +1,6 @@
-"""Write docs/rules.md, the reference of all rules, from the rules themselves.
+"""Generate docs/rules.md, the reference page of all GPU rules, from the rules' Python objects.
 
-`python -m policies.reference` writes the page. A test checks that it is up to date.
+`python -m policies.reference` writes the page. A test checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ _KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "pres
 
 
 def context_for(example: Example) -> Context:
-    """Return the cluster facts for an example: its settings, and a pool with 8 GPUs per node.
+    """Return the cluster facts for checking an example of a rule.
 
-    The pool has the taint `nvidia.com/gpu`, as GPU nodes have by default.
+    They are the example's settings and a pool with 8 GPUs per node. The pool has the taint
+    `nvidia.com/gpu`, as GPU nodes have by default.
     """
     return context_by(example.settings, _KNOWN)
 
 
 def violations(manifest: Mapping[str, object], context: Context) -> list[Violation]:
-    """Return all rule violations of a manifest, including those of rules for the whole stack."""
+    """Return all rule violations of a manifest, as if the manifest were a whole stack."""
     return [*evaluate(manifest, context), *evaluate_stack([manifest], context)]
 
 
@@ -64,12 +65,12 @@ def admission(rule: Rule) -> str:
 
 
 def section(rule: Rule) -> str:
-    """Return the Markdown section of a rule; its id is the section's anchor, as `links` has it."""
+    """Return the Markdown section of a rule, with an HTML anchor for links to the rule."""
     return f'<a id="{anchor(rule.id)}"></a>\n\n{described(rule)}'
 
 
 def described(rule: Rule) -> str:
-    """Return what there is to know of a rule, as Markdown: why, where, examples and source."""
+    """Return the Markdown description of a rule: reason, scope, examples and source."""
     shown = EXAMPLES[rule.id]
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
     broken = violations(yaml.safe_load(shown.failing), context_for(shown))
@@ -104,7 +105,10 @@ Source: {rule.source}.
 
 
 def _failing(shown: Example) -> str:
-    """Return the failing manifest: the lines that differ from the passing one, if they are few."""
+    """Return the failing manifest of an example as a Markdown code block.
+
+    If at most half of its lines differ from the passing manifest, only these lines are shown.
+    """
     passing, failing = shown.passing.splitlines(), shown.failing.splitlines()
     lines = [line for line in difflib.ndiff(passing, failing) if line[0] in "-+"]
     if len(lines) * 2 > len(failing):
@@ -131,7 +135,7 @@ _CONFIGURATION = {
 
 
 def page() -> str:
-    """Return the whole page: how rules are configured, a table, the settings, each rule."""
+    """Return the reference page: configuration, table of rules, settings, one section per rule."""
     rows = "\n".join(
         f"| [{rule.id}](#{anchor(rule.id)}) | {rule.title} | {rule.severity} | {judged_by(rule)} | "
         f"{admission(rule).partition(':')[0]} |"
@@ -207,7 +211,7 @@ This page is written by `python -m policies.reference`.
 
 
 def main() -> None:
-    """Write the page."""
+    """Write docs/rules.md."""
     PAGE.write_text(page())
 
 

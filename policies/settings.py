@@ -1,7 +1,8 @@
-"""The cluster facts for the rules: from the pack's configuration first, then from the stack's.
+"""The cluster facts that the policy pack passes to the rules.
 
-Only the project that a stack belongs to can read its `gpu-cluster:cluster`. The project passes the
-pack a function that does so (`read_stacks_by`).
+The policy pack's configuration takes precedence over the stack's configuration key
+`gpu-cluster:cluster`. Only the Pulumi project of the stack can parse that key. The project passes
+the pack a function for this (`read_stacks_by`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from .rules.registry import add_rules
 from .rules.secret import SECRET
 
 STACK_KEY = "gpu-cluster:cluster"
-# Settings that the stack file also provides. If the pack's configuration sets all of them, the
-# stack file is not read.
+# Settings that the stack's configuration also provides. If the pack's configuration sets all of
+# them, the stack's configuration is not parsed.
 STACK_SETTINGS = frozenset(
     {"pools", "platform", "plugin", "runtimeClass", "infrastructureNamespaces"}
 )
@@ -43,18 +44,18 @@ _readers: list[StackReader] = []
 
 
 def read_stacks_by(reader: StackReader) -> None:
-    """Set the project's function that reads stack configurations; the last call counts."""
+    """Set the function that parses stack configurations; it replaces an earlier function."""
     _readers[:] = [reader]
     _context.cache_clear()
 
 
 def receive_stack_configuration() -> None:
-    """Keep the stack's `gpu-cluster:cluster` when the engine calls ConfigureStack.
+    """Patch the policy SDK so that it keeps the stack's `gpu-cluster:cluster`.
 
-    An engine that starts the pack through the language host sends the stack's configuration with
-    ConfigureStack and does not set PULUMI_CONFIG (pulumi v3.250.0 pkg/resource/plugin/
-    analyzer_plugin.go NewPolicyAnalyzer). pulumi-policy 1.21.0 keeps only the tags of that call. No
-    other key of the configuration is kept, so no secret is.
+    If the Pulumi engine starts the pack through the language host, it sends the stack's
+    configuration with the gRPC call ConfigureStack and does not set PULUMI_CONFIG (pulumi v3.250.0
+    pkg/resource/plugin/analyzer_plugin.go NewPolicyAnalyzer). pulumi-policy 1.21.0 keeps only the
+    tags of that call. The patch keeps no other key of the configuration, and so no secrets.
     """
     servicer: Any = sdk._PolicyAnalyzerServicer
     inner = servicer.ConfigureStack
@@ -67,10 +68,11 @@ def receive_stack_configuration() -> None:
 
 
 def mark_secrets() -> None:
-    """Make the policy SDK keep the marks of secret values, in the form of `policies.rules.secret`.
+    """Patch the policy SDK so that policies see which inputs are secrets.
 
-    The engine marks the secret inputs (pulumi v3.250.0 analyzer_plugin.go Analyze, KeepSecrets),
-    but pulumi-policy 1.21.0 passes the marks to remediations only.
+    The Pulumi engine marks the secret inputs (pulumi v3.250.0 analyzer_plugin.go Analyze,
+    KeepSecrets), but pulumi-policy 1.21.0 passes the marks only to remediations. The patch wraps
+    each secret value as in `policies.rules.secret`.
     """
     module: Any = sdk
     inner = module.deserialize_properties
@@ -97,13 +99,13 @@ def stack_document() -> str:
     """Return the stack's `gpu-cluster:cluster` as JSON text, or an empty text if it is not set."""
     if STACK_KEY in _received:
         return _received[STACK_KEY]
-    # Pulumi engines before 3.2xx set this variable.
+    # Pulumi engines before 3.2xx pass the stack's configuration in this environment variable.
     configuration = json.loads(os.environ.get("PULUMI_CONFIG") or "{}")
     return str(configuration.get(STACK_KEY, ""))
 
 
 def context_for(settings: Mapping[str, Any]) -> Context:
-    """Return the cluster facts from the pack's settings, and from the stack for other facts.
+    """Return the cluster facts from the pack's settings, completed from the stack's configuration.
 
     Raises:
         ValueError: The stack's `gpu-cluster:cluster` is needed, but it has faults (the message

@@ -1,4 +1,4 @@
-"""The GPU rules at admission, as ValidatingAdmissionPolicies in CEL."""
+"""The GPU rules as ValidatingAdmissionPolicies in CEL, which the API server evaluates."""
 
 from .grants import OPT_OUT
 from .manifests import ACTIONS, Enforcement, manifests

@@ -1,7 +1,8 @@
-"""CEL for exemptions: annotations that exempt one object from one rule until a given day.
+"""CEL for exemptions, which exempt an object from a rule until a given day.
 
-The CEL variable `grants` holds the annotations of the namespace. They say which rules an object in
-the namespace may be exempted from, and until which day.
+The user writes an exemption as an annotation of the object. It applies only if an annotation of the
+object's namespace grants exemptions from the rule until that day or later. The CEL variable
+`grants` contains the annotations of the namespace. Exemptions in the settings need no grant.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _GRANTED = (
     f"{_GRANT}.substring(0, 10) >= {_DAY}"
 )
 SETTLED: Final = "settled"
-"""Name of the CEL variable with the ids of rules from which the settings exempt the object."""
+"""Name of the CEL variable with the ids of the rules from which the settings exempt an object."""
 _UNKNOWN_DAY = "9999-12-32"
 """A date later than any day on which an exemption can end."""
 _HOLDS = (
@@ -37,24 +38,26 @@ GRANTED_BY_THEMSELVES: Final = (
     f"variables.ownAnnotations.transformMapEntry(k, v, k.startsWith({text(PREFIX)}), "
     f"{{{text(GRANT)} + k.substring({len(PREFIX)}): v}})"
 )
-"""CEL for `grants` of objects whose exemptions only an administrator may set, such as a
-Namespace: the object's own annotations count as grants.
+"""CEL for the variable `grants` of a Namespace: its own exemption annotations count as grants.
+
+Only an administrator may set these annotations.
 """
 
 VARIABLES: Final[Mapping[str, str]] = {
-    # Each exemption is written as id=value. An annotation of the object overrides that of its
-    # template.
+    # A list of texts such as "GPU022=2030-12-31 reason". An annotation of the object overrides the
+    # annotation of its pod template for the same rule.
     "exemptions": f'variables.ownAnnotations.filter(k, k.startsWith("{PREFIX}"))'
     f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.ownAnnotations[k]) + '
     f'variables.annotations.filter(k, k.startsWith("{PREFIX}") && '
     "!(k in variables.ownAnnotations))"
     f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.annotations[k])',
-    # CEL has no clock. The API server sets the time of a creation, and writes the time of a change
-    # into an entry of managedFields. A user can empty that list, or write entries with other times:
-    # the server's entry then stands next to them, or there is no new entry (k8s.io/apimachinery
-    # v0.34.4 pkg/util/managedfields/internal/fieldmanager.go Update). Without a new entry the
-    # current day is not known, and no exemption applies. `dyn` is needed because the times are
-    # strings here, but the type check takes them for timestamps.
+    # CEL has no clock, so the current day is taken from times that the API server writes: an
+    # object's creation time, or on an update the time in a new entry of managedFields. A user can
+    # empty managedFields or write entries with other times. The API server then adds its own entry
+    # to these, or there is no new entry (k8s.io/apimachinery v0.34.4
+    # pkg/util/managedfields/internal/fieldmanager.go Update). The latest time counts. Without a new
+    # entry the current day is not known, and no exemption applies. `dyn` is needed because the
+    # times are strings here, but the type check takes them for timestamps.
     "stamps": "dyn(object).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue() && "
     "!(m in dyn(oldObject).metadata.?managedFields.orValue([]))).map(m, string(m.time))",
     "today": 'request.operation == "CREATE" ? '
@@ -68,11 +71,11 @@ VARIABLES: Final[Mapping[str, str]] = {
 
 
 def settled(context: Context, pod: str) -> str:
-    """Return CEL for the ids of the rules from which the settings exempt an object.
+    """Return CEL for a list of the ids of the rules from which the settings exempt an object.
 
     Args:
-        context: Facts about the cluster, with the exemptions.
-        pod: CEL of the pod or the pod template, or an empty text for objects without pods.
+        context: Facts about the cluster, with the exemptions in the settings.
+        pod: CEL that returns the pod or the pod template; empty for objects without pods.
     """
     lists = (
         f"({_matches(given, pod)} ? {texts(given.rules - {RULE_ID})} : [])"
@@ -83,7 +86,11 @@ def settled(context: Context, pod: str) -> str:
 
 
 def _matches(given: ExemptionFacts, pod: str) -> str:
-    """Return CEL that is true if an object matches all fields that an exemption sets."""
+    """Return CEL that is true if an exemption in the settings applies to an object.
+
+    An object must match all of the exemption's fields that are set, and the exemption must not have
+    ended.
+    """
     parts = [f"variables.today <= {text(given.until.isoformat())}"]
     if given.namespaces:
         parts.append(f"request.namespace.matches({text(pattern(given.namespaces))})")

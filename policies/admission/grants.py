@@ -1,8 +1,9 @@
-"""A policy that controls who may exempt a namespace from the rules or grant exemptions in it.
+"""An admission policy that controls who may exempt a namespace from the GPU rules.
 
-Without it, everyone who may edit a namespace could exempt their own workloads. The policy checks
-with the API server's authorizer that the user may `grant` the resource
-`exemptions.guardrails.gpu-cluster`, which exists only for this check:
+The policy also controls who may grant exemptions to the objects in a namespace. Without the policy,
+everyone who may edit a namespace could exempt their own workloads. The policy asks the API server's
+authorizer whether the user has the verb `grant` for the resource
+`exemptions.guardrails.gpu-cluster`, which exists only for this check. A ClusterRole allows it with:
 
     rules: [{apiGroups: [guardrails.gpu-cluster], resources: [exemptions], verbs: [grant]}]
 """
@@ -17,7 +18,7 @@ from ..rules.exemptions import GRANT, PREFIX
 from .objects import bound_policy, resource_rule
 
 OPT_OUT: Final = "gpu-cluster/guardrails"
-"""Label of a namespace; with the value `exempt` the GPU rules don't apply in the namespace."""
+"""Label of namespaces. With the value `exempt`, the GPU rules don't apply in the namespace."""
 
 NAME: Final = "gpu-rules-grants"
 _NEW = 'request.operation == "CREATE"'
@@ -45,8 +46,14 @@ _TOUCHED = (
 def manifests(
     labels: Mapping[str, str], actions: Sequence[str], failure_policy: str
 ) -> list[dict[str, Any]]:
-    """Return the policy over namespaces and its binding, which covers every namespace."""
-    # The subresources can change labels and annotations, too.
+    """Return the admission policy for changes of Namespaces, and its binding.
+
+    Args:
+        labels: Labels of both objects.
+        actions: `validationActions` of the binding.
+        failure_policy: `Fail` or `Ignore`.
+    """
+    # A request to a subresource of a Namespace can also change its labels and annotations.
     resources = ("namespaces", "namespaces/finalize", "namespaces/status")
     rule = resource_rule("", ("CREATE", "UPDATE"), *resources, scope="Cluster")
     spec = {

@@ -1,4 +1,4 @@
-"""Kubernetes objects that enforce the rules at admission: policies and their bindings."""
+"""Build the ValidatingAdmissionPolicies for the GPU rules, and their bindings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACTIONS: Final[Mapping[str, Mapping[Severity, Sequence[str]]]] = {
     "warn": dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Warn", "Audit")),
     "audit": dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Audit",)),
 }
-"""`validationActions` of the bindings by mode and rule severity."""
+"""`validationActions` of the policy bindings, by enforcement mode and severity of the rules."""
 _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 
@@ -33,7 +33,7 @@ class Enforcement:
         actions: `validationActions` of the bindings (`Deny`, `Warn`, `Audit`), by rule severity.
         failure_policy: `Fail` or `Ignore`: what happens to a request if a policy cannot be
             evaluated.
-        excluded: Names of namespaces in which no policy applies.
+        excluded: Names of namespaces in which the GPU rules don't apply.
     """
 
     actions: Mapping[Severity, Sequence[str]]
@@ -42,10 +42,14 @@ class Enforcement:
 
 
 def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
-    """Return all objects to apply, in order: each policy with its binding.
+    """Return all admission policies for the GPU rules, each followed by its binding.
 
-    Rules that are switched off or need unknown facts are left out, and so are policies without any
-    rule.
+    Rules that are switched off, and rules that need facts that are not known, are left out. So are
+    policies without rules.
+
+    Args:
+        context: Facts about the cluster.
+        enforcement: How the policies act on a violation.
     """
     namespaces = _judged_namespaces(enforcement)
     result: list[Json] = []
@@ -99,11 +103,11 @@ def _spec(
         "failurePolicy": failure_policy if shape.refused else "Ignore",
         "matchConstraints": {"resourceRules": list(shape.rules)},
         "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
-        # One validation covers all rules. The API server reports only the first failing validation,
-        # so this is the only way to name all broken rules. The type check is also much faster.
         "auditAnnotations": [
             {"key": "exempted", "valueExpression": 'variables.holding.join("; ")'}
         ],
+        # One validation covers all rules. With a validation for each rule, the API server would
+        # report only the first broken rule, and its type check would be much slower.
         "validations": [
             {
                 "expression": "size(variables.violations) == 0",
@@ -129,9 +133,10 @@ def _spec(
 
 
 def _signs(twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
-    """Return CEL that is true if a pod may break a rule, with the facts that it reads.
+    """Return the match condition that is true if a pod may break a rule.
 
-    A match condition can't use variables.
+    A match condition can't use the variables of its policy, so the cluster facts that it reads are
+    part of the expression.
     """
     found = ordinary.condition(twin for _, twin in twins)
     if not re.search(r"\bfacts\b", found):
@@ -148,7 +153,7 @@ def _places(shape: Shape, twin: Twin) -> str:
 
 
 def _violation(rule: Rule) -> str:
-    """Return CEL for a list: the message of the rule if the rule is broken, else empty."""
+    """Return CEL for a list with the rule's message if an object breaks the rule, else empty."""
     places = f"variables.{rule.id}"
     more = f'(size({places}) > 1 ? " and " + string(size({places}) - 1) + " more" : "")'
     line = f"{text(f'{rule.id} {rule.title}: ')} + {places}[0] + {more}"
@@ -157,7 +162,7 @@ def _violation(rule: Rule) -> str:
 
 
 def _judged_namespaces(enforcement: Enforcement) -> Json:
-    """Return the selector of all namespaces in which the rules apply."""
+    """Return the label selector of the namespaces in which the GPU rules apply."""
     left_alone: list[Json] = [{"key": OPT_OUT, "operator": "NotIn", "values": ["exempt"]}]
     if enforcement.excluded:
         left_alone.append(

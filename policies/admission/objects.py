@@ -1,4 +1,4 @@
-"""Builders of ValidatingAdmissionPolicy objects and their bindings."""
+"""Functions that build ValidatingAdmissionPolicy objects and their bindings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,14 @@ def bound_policy(
 def resource_rule(
     group: str, operations: Sequence[str], *resources: str, scope: str = "Namespaced"
 ) -> Json:
-    """Return an entry of `resourceRules`, for version v1 of one API group."""
+    """Return an entry of an admission policy's `matchConstraints.resourceRules`, for version v1.
+
+    Args:
+        group: API group of the resources.
+        operations: Operations, such as `CREATE`.
+        resources: Resources and subresources, such as `pods/status`.
+        scope: `Namespaced` or `Cluster`.
+    """
     return {
         "apiGroups": [group],
         "apiVersions": ["v1"],

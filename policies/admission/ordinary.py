@@ -1,10 +1,11 @@
-"""A match condition that lets pods pass which obviously break no rule.
+"""A match condition so that admission policies skip pods that obviously break no rule.
 
-Most pods are such pods, and the condition makes them nearly free. The API server evaluates a
-policy's variables twice, for the result and for the message, and copies the object each time
-(k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/validator.go Validate). The match
-condition avoids that. It tests the signs that each rule declares: simple expressions that are true
-for every pod that can break the rule (`policies.rules.signs`).
+Most pods break no rule, and with the match condition their admission costs nearly nothing. For all
+other pods the API server evaluates a policy's variables twice, for the result and for the message,
+and copies the object each time (k8s.io/apiserver v0.34.4
+pkg/admission/plugin/policy/validating/validator.go Validate). The match condition consists of the
+signs that each rule declares (`policies.rules.signs`): simple CEL expressions that are true for
+every pod that can break the rule.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from ..rules.twin import Twin
 
 
 def condition(twins: Iterable[Twin]) -> str:
-    """Return CEL that is true if a pod may break a rule; it uses only `object` and `facts`.
+    """Return CEL that is true if a pod may break one of the rules.
+
+    The CEL uses only the variables `object` and `facts`.
 
     Args:
-        twins: CEL expressions of the rules that apply to pods.
+        twins: The rules that check pods, in their CEL form.
 
     Returns:
-        The expression, or an empty text if a rule has no such test and must see every pod.
+        The CEL expression, or an empty text if a rule has no signs and must check every pod.
     """
     wanted: dict[Sign, None] = {}
     for twin in twins:

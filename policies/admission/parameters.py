@@ -1,4 +1,4 @@
-"""The facts about the cluster that the admission policies read, as CEL."""
+"""The facts about the cluster that the admission policies read, as a map in CEL."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from ..rules.placement.room import per_node
 from ..rules.pools import gpu_pools, hard_taints
 from ..rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 
-# Maximum number of whole GPUs in a container that the match condition lets pass without a check.
+# Maximum number of whole GPUs in a container for which the match condition may skip a pod.
 _MOST: Final = 16
-# Limit in characters; the parser of CEL accepts 100,000 code points in one expression (cel-go
-# v0.28.1 parser/parser.go).
+# Maximum length of the map in characters. The CEL parser accepts expressions of up to 100,000 code
+# points (cel-go v0.28.1 parser/parser.go).
 _LONGEST: Final = 90_000
-_BLOCK_MIB: Final = 256  # tkestack gpu-manager pkg/types/types.go MemoryBlockSize
+_BLOCK_MIB: Final = 256  # MemoryBlockSize in tkestack gpu-manager pkg/types/types.go
 
 
 def literal(context: Context, used_by: str) -> str:
-    """Return the facts that some CEL text uses as a CEL map.
+    """Return a CEL map with those facts about the cluster that given CEL expressions read.
 
-    The facts are in the policies themselves because a ConfigMap of a policy can't be relied on: an
-    API server that saw the last policy with a ConfigMap go reads none for later policies, and
-    denies what they match (kubernetes/kubernetes#130887, open in v1.36).
+    The facts are literals in the policies and not parameters in a ConfigMap (`paramKind`). After
+    the last policy with a ConfigMap is deleted, the API server no longer reads ConfigMaps for
+    policies that are created later, and denies all requests that these policies match
+    (kubernetes/kubernetes#130887, open in v1.36).
 
     Args:
         context: Facts about the cluster.
-        used_by: CEL that reads a map `facts`.
+        used_by: CEL expressions that read the map under the name `facts`.
 
     Raises:
         ValueError: The map is longer than the API server accepts.
@@ -46,17 +47,20 @@ def literal(context: Context, used_by: str) -> str:
 
 
 def _read(key: str, cel: str) -> bool:
-    """Return whether CEL reads a fact, whose key may start with the name of a pool."""
+    """Return whether a CEL expression reads the fact with a key such as `platform` or `a.taints`.
+
+    Expressions append the part after the dot to the name of a pool.
+    """
     _, pool, part = key.partition(".")
     wanted = f".{part}" if pool else key
     return f'"{wanted}"' in cel or re.search(rf"\bfacts\.{re.escape(key)}\b", cel) is not None
 
 
 def data(context: Context) -> dict[str, str]:
-    """Return the facts about the cluster as texts.
+    """Return the facts about the cluster as texts, by key.
 
-    Lists are joined by commas, which no name, label or taint contains. Unknown facts are left out.
-    Each pool that has GPUs adds these keys: `<pool>.labels` (key=value), `<pool>.taints`
+    Lists are joined by commas, which no name, label or taint contains. Facts that are not known are
+    left out. Each pool that has GPUs adds these keys: `<pool>.labels` (key=value), `<pool>.taints`
     (key=value:effect, only taints that keep pods away), `<pool>.<resource>` (amount per node),
     `<pool>.<resource>.all` (amount on all nodes) and `<pool>.blocks` (vcuda-memory blocks of 256
     MiB per GPU).
@@ -98,7 +102,7 @@ def data(context: Context) -> dict[str, str]:
 
 
 def _ordinary(pools: tuple[PoolFacts, ...], context: Context) -> dict[str, str]:
-    """Return the GPU resource and GPU counts that the match condition lets pass unchecked."""
+    """Return the GPU resource and the GPU counts for which the match condition may skip a pod."""
     plugin, platform = context.plugin, context.platform
     plain = platform in (None, "device-plugin", "gpu-operator") and (
         plugin is None or plugin.sharing is Sharing.NONE

@@ -1,10 +1,11 @@
-"""A policy that lets only schedulers bind pods to nodes and allocate devices to claims.
+"""An admission policy that lets only schedulers bind pods to nodes and allocate devices to claims.
 
-A Binding names a pod and a node, and can set the pod's annotations. The policies over pods don't
-see a Binding, and a Binding doesn't contain the pod that they could check. The same is true of the
-allocation in the status of a ResourceClaim. So the policy checks with the API server's authorizer
-that the user may do this in all namespaces. The Kubernetes scheduler may, and so may another
-scheduler with a ClusterRole; a tenant with all rights in one namespace may not.
+A Binding names a pod and a node, and can set the pod's annotations. The policies that check pods
+don't match Bindings, and a Binding doesn't contain the pod to check. In the same way, the
+allocation in the status of a ResourceClaim doesn't contain the pod. So this policy asks the API
+server's authorizer whether the user may create bindings or allocations in all namespaces. The
+Kubernetes scheduler has this right, and so has another scheduler with a ClusterRole. A tenant with
+all rights in one namespace doesn't have it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PLACES = (
     f"!({_CLAIM}) || (dyn(object).{_ALLOCATION}.hasValue() && "
     f"dyn(object).{_ALLOCATION} != dyn(oldObject).{_ALLOCATION})"
 )
-# The authorizer checks the right in all namespaces, because no namespace is given.
+# The expression gives the authorizer no namespace, so it checks the right for all namespaces.
 _ALLOWED = (
     f'{_CLAIM} ? authorizer.group("resource.k8s.io").resource("resourceclaims")'
     '.subresource("status").check("update").allowed() : '
@@ -35,11 +36,11 @@ def manifests(
     failure_policy: str,
     namespaces: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Return the admission policy for pod bindings and device allocations, with its policy binding.
+    """Return the admission policy for pod bindings and device allocations, and its policy binding.
 
     Args:
         labels: Labels of both objects.
-        actions: `validationActions` of the binding.
+        actions: `validationActions` of the policy binding.
         failure_policy: `Fail` or `Ignore`.
         namespaces: Selector of the namespaces in which the policy applies.
     """

@@ -1,4 +1,4 @@
-"""CEL variables of pods and pod templates, computed from the variable `spec`."""
+"""CEL variables for pods and pod templates, computed from the CEL variable `spec` (a pod spec)."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _bound(comparison: str) -> str:
     )
 
 
-# True if nodes of pool `p` satisfy match expression `e`. Nodes may have more labels than the pool
-# declares; `policies.rules.pools` does the same in Python.
+# CEL that is true if nodes of pool `p` may satisfy the node selector expression `e`. Nodes may have
+# labels that the pool doesn't declare. `policies.rules.pools` makes the same decision in Python.
 _FITS = (
     f'(!{_LABELS}.exists(l, l.startsWith(e.key + "=")) || '
     f'(e.operator == "In" ? e.values.exists(v, e.key + "=" + v in {_LABELS}) : '
@@ -78,7 +78,7 @@ _NAMES_GPU = f"{limits('c')}.exists(n, {is_gpu('n')} && "
 
 POD_VARIABLES: Final[Mapping[str, str]] = {
     "init": "variables.spec.?initContainers.orValue([])",
-    # `dyn` is needed because the type check treats the two lists as different types.
+    # `dyn` is needed because the type check gives containers and init containers different types.
     "containers": "dyn(variables.spec.containers) + dyn(variables.init)",
     "judged": "variables.containers",
     "overhead": resources("variables.spec", "overhead"),
@@ -88,24 +88,26 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     "volumes": "variables.spec.?volumes.orValue([])",
     "hostPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "")'
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
-    # The host paths that a container mounts with the right to write.
+    # The host paths that at least one container mounts without readOnly.
     "writtenPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "" && '
     "variables.containers.exists(c, c.?volumeMounts.orValue([]).exists(m, m.name == v.name && "
     "!m.?readOnly.orValue(false))))"
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
     "gpuResources": parameter("gpuResources"),
-    # Whether a claim is for GPUs is not known here, because the claim is another object.
+    # CEL can't read the claim, which is another object. So each claim counts as a GPU claim, unless
+    # the cluster facts say that it is for other devices.
     "gpuClaims": f"variables.spec.?resourceClaims.orValue([]).filter(r, !{_OTHER})",
     "gpuContainers": f"variables.containers.filter(c, {asks_for(is_gpu('n'))} || {_USES_CLAIM})",
     "asksForGpus": "size(variables.gpuContainers) > 0 || size(variables.gpuClaims) > 0 || "
     f"variables.containers.exists(c, {_NAMES_GPU}"
     + positive('variables.overhead[?n].orValue("0")')
     + "))",
-    # Evaluated once into a variable, because the order of a map's keys differs between evaluations.
+    # The names are computed once and kept in a variable, because the order of a map's keys differs
+    # between evaluations.
     "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
     '.join(",")).join(",").split(",")',
     "gpuPools": parameter("pools"),
-    # GPU pools with taints all of which the pod tolerates.
+    # GPU pools that have taints and whose taints the pod tolerates.
     "reachedPools": 'variables.gpuPools.filter(p, variables.facts[p + ".taints"] != "" && '
     f"{POOL_TAINTS}.all(t, {TOLERATED}))",
     "pools": f"variables.gpuPools.filter(p, {_CANDIDATE})",

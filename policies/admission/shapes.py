@@ -1,7 +1,8 @@
-"""The API objects that each policy matches, and the CEL variables that its rules can read.
+"""The API objects that each admission policy matches, and its CEL variables.
 
-The CEL expression of a rule is written once and uses variables. The kind of object determines how
-the variables are computed.
+The CEL expression of a rule is the same for all kinds of objects, such as pods and pod templates.
+The expression reads variables such as `spec`, which the policy for each kind computes in its own
+way.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from .objects import resource_rule as rule_of
 from .pod_variables import POD_VARIABLES
 
 _READ = ("activeDeadlineSeconds", "backoffLimit", "jobTemplate", "strategy", "template")
-"""Fields below `spec` of a workload that rules read. `replicas` is missing on purpose: scaling does
-not count as a change.
+"""Fields below `spec` of a workload that rules read.
+
+`replicas` is missing on purpose: a request that only scales a workload is not checked.
 """
 
 
@@ -30,17 +32,18 @@ class Shape:
 
     Attributes:
         name: Suffix of the policies' names.
-        scope: Kind of the objects for the rules; each rule names the scopes that it applies to.
+        scope: Kind of the objects, such as `PODS`; each rule names the scopes to which it applies.
         rules: `matchConstraints.resourceRules` of the policies.
-        variables: CEL variables by name; each uses only variables before it.
+        variables: CEL expressions of the variables by name. An expression may use the variables
+            before it.
         changed: CEL that is true if an update changes something that rules read. Other updates of
             objects that are older than the policy pass. Empty if only creations are matched.
         ephemeral: Whether the objects are ephemeral containers that are added to a running pod.
-        updates: Whether these are updates of pods, for which each rule runs only if its fields
-            change.
+        updates: Whether the policy matches updates of pods. A rule then checks only updates that
+            change a field that the rule reads.
         templates: Whether the objects are pod templates and workload controllers.
-        ordinary: Whether a match condition lets pods pass that obviously break no rule
-            (`policies.admission.ordinary`).
+        ordinary: Whether the policy has a match condition that skips pods that obviously break no
+            rule (`policies.admission.ordinary`).
         refused: Whether a broken mandatory rule denies the request. If False, the policies only
             warn and ignore evaluation errors.
     """
@@ -58,13 +61,13 @@ class Shape:
 
     @property
     def pod(self) -> str:
-        """Return CEL of the pod or the pod template, or an empty text if there is none."""
+        """Return CEL for the object's pod or pod template; empty for objects without pods."""
         if self.scope is not Scope.PODS:
             return ""
         return "variables.template" if self.templates else "object"
 
     def judges(self, twin: Twin) -> bool:
-        """Return whether the CEL expression of a rule applies to these objects."""
+        """Return whether a rule checks the objects of this shape."""
         if self.scope not in twin.scopes or (self.ephemeral and not twin.ephemeral):
             return False
         if self.updates:
@@ -72,7 +75,10 @@ class Shape:
         return self.templates or not twin.kinds
 
     def used(self, expressions: Iterable[str]) -> dict[str, str]:
-        """Return the CEL variables that expressions use, directly or through others, in order."""
+        """Return the CEL variables that expressions use directly or through other variables.
+
+        The variables are returned in the order of their definition.
+        """
         wanted: set[str] = set()
         texts = list(expressions)
         for name, expression in reversed(list(self.variables.items())):
@@ -93,8 +99,8 @@ _OBJECT = {**_BARE, **_GRANTS, **exemptions.VARIABLES}
 _POD = {**_OBJECT, "spec": "object.spec", **POD_VARIABLES}
 _TEMPLATE = {
     **_OWN,
-    # `dyn` is needed because the path of the template depends on the kind. For a Pod, the same
-    # expressions are also checked with types.
+    # `dyn` switches off the type check, because the path of the pod template depends on the kind of
+    # object. The policy for Pods uses the same expressions, and there their types are checked.
     "template": 'dyn(object).kind == "PodTemplate" ? dyn(object).template : '
     'dyn(object).kind == "CronJob" ? dyn(object).spec.jobTemplate.spec.template : '
     "dyn(object).spec.template",
@@ -114,8 +120,8 @@ _TEMPLATE = {
         f"int(variables.{given})"
         for name, given, up in (("surge", "maxSurge", 99), ("unavailable", "maxUnavailable", 0))
     },
-    # The strategy as kubernetes v1.34.4 pkg/controller/deployment ResolveFenceposts reads it: new
-    # pods start first if no pod may be unavailable.
+    # Whether a Deployment starts new pods before it stops old ones. As in ResolveFenceposts of
+    # kubernetes v1.34.4 pkg/controller/deployment, it does so if no pod may be unavailable.
     "surges": 'dyn(object).spec.?strategy.?type.orValue("") != "Recreate" && '
     "variables.unavailable == 0 && variables.surge > 0",
     **POD_VARIABLES,
@@ -127,7 +133,8 @@ _NEW_EPHEMERAL = (
 _GPU_RESOURCES = {**_OBJECT, "gpuResources": parameter("gpuResources")}
 
 
-# `dyn` is needed because a ResourceClaimTemplate holds the claim's spec one level deeper.
+# CEL for the spec of a device claim. `dyn` switches off the type check, because a
+# ResourceClaimTemplate has the claim's spec one level deeper than a ResourceClaim.
 _CLAIM = 'dyn(object).kind == "ResourceClaim" ? dyn(object).spec : dyn(object).spec.spec'
 _REQUESTS = f"({_CLAIM}).?devices.?requests.orValue([])"
 
@@ -142,7 +149,8 @@ SHAPES: Final = (
     Shape(
         name="pod-updates",
         scope=Scope.PODS,
-        # An update through `status` can change annotations, one through `resize` CPU and memory.
+        # A request to `pods/status` can change annotations; a request to `pods/resize` can change
+        # CPU and memory.
         rules=(rule_of("", ("UPDATE",), "pods", "pods/resize", "pods/status"),),
         variables=_POD,
         updates=True,
@@ -191,8 +199,8 @@ SHAPES: Final = (
     Shape(
         name="claims",
         scope=Scope.CLAIMS,
-        # Claims of older API versions are converted to this version, because matchPolicy is
-        # Equivalent.
+        # The policy matches only v1. The API server converts claims of older API versions to v1,
+        # because the default matchPolicy is Equivalent.
         rules=(rule_of("resource.k8s.io", _BOTH, "resourceclaims", "resourceclaimtemplates"),),
         variables={**_OBJECT, "requests": _REQUESTS},
         changed=changed("spec"),
@@ -201,7 +209,7 @@ SHAPES: Final = (
         name="persistentvolumes",
         scope=Scope.VOLUMES,
         rules=(rule_of("", _BOTH, "persistentvolumes", scope="Cluster"),),
-        # A PersistentVolume is in no namespace that could grant an exemption.
+        # A PersistentVolume has no namespace, so no namespace can grant it an exemption.
         variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
         changed=changed("spec"),
     ),
@@ -211,16 +219,16 @@ SHAPES: Final = (
         rules=(rule_of("", _BOTH, "nodes", "nodes/status", scope="Cluster"),),
         variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
         changed=changed("metadata.?labels"),
-        # Denying the request would keep the report of a fault out of the cluster, but not the
-        # fault.
+        # The rules for nodes check labels that report facts, such as the driver version. Denying
+        # the request would remove only the report, not the faulty driver.
         refused=False,
     ),
     Shape(
         name="namespaces",
         scope=Scope.NAMESPACES,
         rules=(_NAMESPACES,),
-        # `policies.admission.grants` checks who may set a namespace's annotations, so a namespace's
-        # own exemptions need no separate grant.
+        # The policy in `policies.admission.grants` restricts who may set exemptions on a namespace,
+        # so an exemption of the namespace itself needs no grant.
         variables={**_BARE, "grants": exemptions.GRANTED_BY_THEMSELVES, **exemptions.VARIABLES},
         changed=changed("metadata.?labels"),
     ),

@@ -1,1 +1,1 @@
-"""The command-line checker: applies the GPU rules to manifest files, for CI and pre-commit."""
+"""The command-line checker, which applies the GPU rules to manifest files."""

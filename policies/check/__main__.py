@@ -26,21 +26,23 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
-    """Check the manifests that the arguments name, and return the exit code.
+    """Check the manifest files that the command line names, and return the exit code.
 
     Args:
-        argv: Command-line arguments; None means those of the process.
-        find_stack: Reads the stack file that `--stack` names.
+        argv: Command-line arguments; None means `sys.argv[1:]`.
+        find_stack: Function that reads the stack file of `--stack`; None if no Pulumi project can
+            read one.
     """
     return check(arguments.parse(argv), find_stack)
 
 
 def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> int:
-    """Check the manifests that parsed arguments name, and return the exit code.
+    """Check the manifest files that the command line names, and return the exit code.
 
     Args:
-        given: The arguments.
-        find_stack: Reads the stack file that `--stack` names.
+        given: The parsed command line.
+        find_stack: Function that reads the stack file of `--stack`; None if no Pulumi project can
+            read one.
     """
     try:
         context = _context(given, find_stack)
@@ -58,7 +60,8 @@ def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> 
         print("a process that judged was ended from outside; was memory short?", file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:
-        # The reader of the pipe has closed it; writing to /dev/null avoids a second error at exit.
+        # The process that reads the output has closed the pipe. Python flushes standard output at
+        # exit; with /dev/null in its place that causes no second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREADABLE
     except KeyboardInterrupt:
@@ -122,7 +125,7 @@ def _write(report: Report, format_: str) -> None:
         show(report)
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # File names may contain bytes that are not valid text.
+        # File names in the report may contain bytes that cannot be encoded as text.
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.stdout.write(FORMATS[format_](report))
     sys.stdout.flush()

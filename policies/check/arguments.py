@@ -1,4 +1,4 @@
-"""The command-line arguments of the checker."""
+"""The command-line arguments of the manifest checker."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ examples:
 
 
 UNJUDGED = "unjudged"
-"""Value of `--fail-on` that also fails a run for requests for GPUs that no rule reads."""
+"""Value of `--fail-on`: exit code 1 also for requests for GPUs in a form that no rule reads."""
 
 
 class CheckScope(StrEnum):
-    """Scope of a check: `stack` adds the rules that need all manifests of a stack."""
+    """Scope of a check: manifests one by one, or in addition all manifests as one stack."""
 
     STACK = "stack"
     OBJECT = "object"
@@ -35,7 +35,7 @@ class CheckScope(StrEnum):
 
 @dataclass(frozen=True)
 class Arguments:
-    """The parsed command-line arguments of the checker."""
+    """The parsed command line of the manifest checker."""
 
     paths: tuple[str, ...]
     stack: str | None
@@ -53,7 +53,7 @@ class Arguments:
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
-    """Parse the command line; exit the process with code 2 if an argument is wrong."""
+    """Parse the command line of the checker; exit with code 2 if an argument is invalid."""
     parser = argparse.ArgumentParser(
         prog="python -m policies.check",
         description="Judges Kubernetes manifests by the GPU rules.",
@@ -65,7 +65,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a check to a parser."""
+    """Add the arguments of the checker to a parser, for commands that include a check."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
     parser.add_argument("--stack", help="take pools and platform from Pulumi.STACK.yaml")
     add_config_to(parser)
@@ -126,7 +126,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def add_config_to(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that names the file with the settings to a parser."""
+    """Add the argument `--config` to a parser; it names the file with settings of the rules."""
     parser.add_argument(
         "--config",
         type=Path,
@@ -136,7 +136,7 @@ def add_config_to(parser: argparse.ArgumentParser) -> None:
 
 
 def of(given: argparse.Namespace) -> Arguments:
-    """Return the arguments of a check from what a parser with them has read."""
+    """Convert the result of a parser with the checker's arguments."""
     return Arguments(
         paths=tuple(given.paths),
         stack=given.stack,

@@ -1,4 +1,4 @@
-"""The violations that a report of an earlier run names, which are not failures any more."""
+"""Baseline: known violations from the report of an earlier run, which no longer fail a run."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ _SCHEMA: Final = {
         },
     },
 }
-# In bytes.
+# Maximum size of a report, in bytes.
 _LIMIT: Final = 64 * 1024 * 1024
 _Key = tuple[str, str, str, str, str]
 
 
 class Baseline:
-    """The known violations: each entry of the earlier report excuses one violation.
+    """The known violations from an earlier report; each entry excuses one violation.
 
-    A violation is known by its rule, file, object, container and path without indices, so that it
-    stays known if a line, a container or an item is added before it.
+    A violation matches an entry with the same rule, file, object, container and path. Line numbers
+    and list indices in paths are ignored, so the entry still matches after a line, a container or
+    a list item is inserted before the violation.
     """
 
     def __init__(self, known: Iterable[_Key] = ()) -> None:
-        """Count the known violations."""
+        """Count how many violations each key in the earlier report excuses."""
         self._known = Counter(known)
 
     @property
     def left(self) -> int:
-        """Return the number of entries that no violation was found for."""
+        """Return the number of baseline entries that no violation of this run has matched."""
         return self._known.total()
 
     def marked(self, results: Iterable[Result]) -> Iterator[Result]:
-        """Yield results in which the known violations are marked."""
+        """Yield the results with `known=True` in each violation that the baseline excuses."""
         for result in results:
             match result:
                 case Found():
@@ -74,12 +75,12 @@ class Baseline:
 
 
 def read(path: Path) -> Baseline:
-    """Return the violations of a report in the format `json`, without those that are exempt.
+    """Return the baseline from a report in the format `json`, without exempted violations.
 
     Raises:
-        ContextError: The file cannot be read or is no such report.
+        ContextError: The file cannot be read or is not a report in the format `json`.
     """
-    # Imported here because only this function needs it.
+    # jsonschema is imported only for runs with a baseline.
     from jsonschema import Draft7Validator
 
     try:

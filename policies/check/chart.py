@@ -23,15 +23,15 @@ from .tool import NotRendered, output_of
 
 KIND: Final = "Helm chart"
 _PARTS: Final = ("templates", "charts")
-"""Folders of a chart whose files are no manifests before the chart is rendered."""
+"""Subfolders of a Helm chart whose files are manifests only after the chart is rendered."""
 _SOURCE: Final = re.compile(r"^# Source: ([^\n]+)$", re.MULTILINE)
 _RELEASE: Final = "release"
-"""Name and namespace of the release: some charts refuse the namespace `default`."""
+"""Name and namespace for `helm template`: some charts refuse the namespace `default`."""
 _VALUES: Final = ("values.yaml", "values.yml", "values.schema.json", CHART)
 
 
 def chart_of(name: str) -> str | None:
-    """Return the folder of the outermost chart that a file is a part of, or None."""
+    """Return the folder of the outermost Helm chart to which a file belongs, or None."""
     folder, base = os.path.split(os.path.realpath(name))
     found = folder if base in _VALUES and _is_chart(folder) else None
     return _outermost(folder) or found
@@ -39,7 +39,7 @@ def chart_of(name: str) -> str | None:
 
 @cache
 def _outermost(folder: str) -> str | None:
-    """Return the outermost chart in whose `templates` or `charts` a folder lies, or None."""
+    """Return the outermost Helm chart with a folder inside its `templates` or `charts`, or None."""
     above, name = os.path.split(folder)
     if above == folder:
         return None
@@ -55,11 +55,11 @@ def _is_chart(folder: str) -> bool:
 
 @dataclass(frozen=True)
 class Rendered:
-    """What a chart renders with its own values.
+    """The objects that a Helm chart renders with its default values.
 
     Attributes:
-        objects: The objects, each with the file that it stems from.
-        left_out: Names of the charts that it depends on and that are not in its folder.
+        objects: The objects, each with the name of its template file.
+        left_out: Names of the dependencies that are missing in the chart's folder `charts`.
     """
 
     objects: tuple[tuple[str, Mapping[str, object]], ...] = ()
@@ -67,13 +67,13 @@ class Rendered:
 
 
 def render(folder: str) -> Rendered:
-    """Return what a chart renders; a library chart renders nothing.
+    """Render a Helm chart with its default values; a library chart renders nothing.
 
-    Dependencies that are not in the chart's `charts` folder are left out: helm fetches them only
-    with `helm dependency build`.
+    Dependencies that are missing in the chart's folder `charts` are not rendered:
+    `helm dependency build` would have to download them first.
 
     Raises:
-        NotRendered: No program to render it was found, or the chart cannot be rendered.
+        NotRendered: `helm` is not on PATH, or helm cannot render the chart.
     """
     described = _described(folder)
     if described.get("type") == "library":
@@ -91,18 +91,18 @@ def render(folder: str) -> Rendered:
 
 
 def _is_there(folder: str, dependency: str) -> bool:
-    """Return whether a chart's folder has a dependency, as a folder or as an archive."""
+    """Return whether a chart's folder `charts` has a dependency, as a folder or an archive."""
     inside = Path(folder, "charts")
     names = [path.name for path in inside.iterdir()] if inside.is_dir() else []
     return any(name == dependency or name.startswith(f"{dependency}-") for name in names)
 
 
 def _rendered(copy: str, folder: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the objects of a chart.
+    """Render a chart with `helm template`, and yield its objects with their template files.
 
     Args:
-        copy: Folder of the chart that is rendered.
-        folder: Folder whose files the objects stem from.
+        copy: Folder that helm renders: the chart, or a copy without missing dependencies.
+        folder: Folder of the original chart, for the names of the template files.
     """
     helm = shutil.which("helm")
     if helm is None:
@@ -121,10 +121,13 @@ def _described(folder: str) -> Mapping[str, object]:
 
 
 def _objects(rendered: str, folder: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the objects of helm's output; each begins with a comment that names its template."""
+    """Yield the objects in the output of `helm template`, with their template files.
+
+    helm writes a comment with the name of the template before each object.
+    """
     for part in re.split(r"^---\s*$", rendered, flags=re.MULTILINE):
         source = _SOURCE.search(part)
-        # The name begins with the chart's name in the place of its folder.
+        # The first part of the name in helm's comment is the name of the chart, not of its folder.
         inside = source[1].partition("/")[2] if source else CHART
         name = os.path.normpath(os.path.join(folder, inside))
         if os.path.commonpath([name, folder]) != folder:

@@ -1,6 +1,7 @@
-"""Cluster facts for the checker: from a stack file, then from a file with settings.
+"""Cluster facts for the checker, from a Pulumi stack file and a file with settings of the rules.
 
-Only the project that a stack file belongs to can read it, through a `StackFinder`.
+The settings override the stack file. Only the Pulumi project of a stack can parse its stack file,
+so the project passes a function for this to the checker (`StackFinder`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from .parse import documents
 from .stream import decode
 
 SECTION = "gpu-rules-mandatory"
-"""Name of the policy whose settings `pulumi preview --policy-pack-config` passes to the pack."""
+"""Policy with the settings of the rules, in a file for `pulumi preview --policy-pack-config`."""
 
 FILE: Final = ".gpu-rules.yaml"
-"""Name of the file with settings that is found by itself."""
+"""Name of the settings file that the checker uses if `--config` names no file."""
 
 StackFinder = Callable[[str, Path], Context]
 """A function that returns the cluster facts of a stack, or raises `ContextError`.
@@ -33,11 +34,11 @@ search continues in the folders above.
 
 
 class ContextError(FaultError):
-    """The stack file or the pack's configuration is missing or has faults."""
+    """A stack file or another file that the command line names is missing or has faults."""
 
 
 def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
-    """Return the cluster facts of a stack.
+    """Return the cluster facts in the stack file of a Pulumi stack.
 
     Args:
         name: Name of the stack.
@@ -55,10 +56,10 @@ def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
 
 
 def find_config(folder: Path) -> Path | None:
-    """Return the nearest `.gpu-rules.yaml` in a folder or above it, or None.
+    """Return the nearest `.gpu-rules.yaml` in a folder or its parent folders, or None.
 
-    The search ends at the root of the folder's git repository. Outside a repository it does not
-    leave the folder, because the folders above may belong to others.
+    The search ends at the root of the folder's git repository. Outside a git repository only the
+    folder itself is searched, because its parent folders may belong to other users.
     """
     above = (folder, *folder.parents)
     ends = (n for n, parent in enumerate(above) if os.path.exists(parent / ".git"))
@@ -67,12 +68,12 @@ def find_config(folder: Path) -> Path | None:
 
 
 def configured(given: Path | None, folder: Path, context: Context) -> Context:
-    """Return a copy of cluster facts with the settings of the named file, or of the found one.
+    """Return a copy of cluster facts with the settings from a file.
 
     Args:
-        given: The file that the user named, or None.
-        folder: Folder in which the search for a file begins if none is named.
-        context: Facts about the cluster that the settings don't change.
+        given: The file with settings that the user named, or None to use `.gpu-rules.yaml`.
+        folder: Folder in which the search for `.gpu-rules.yaml` begins.
+        context: Facts about the cluster that apply if the settings don't replace them.
 
     Raises:
         ContextError: The file cannot be read or has faults; the error lists all of them.
@@ -84,13 +85,14 @@ def configured(given: Path | None, folder: Path, context: Context) -> Context:
 
 
 def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
-    """Return a copy of cluster facts with the settings of a file.
+    """Return a copy of cluster facts with the settings from a named file.
 
     Args:
-        path: A file with the settings, alone or as the policy pack's configuration has them
-            (`pulumi preview --policy-pack-config`).
-        context: Facts about the cluster that the settings don't change.
-        trusted: Whether the user named the file, so that the rules in its `ruleFolder` may run.
+        path: File with the settings of the rules. It may also have the format for
+            `pulumi preview --policy-pack-config`.
+        context: Facts about the cluster that apply if the settings don't replace them.
+        trusted: Whether the user named the file. Only then may the checker run the user-defined
+            rules in its `ruleFolder`.
 
     Raises:
         ContextError: The file cannot be read or has faults; the error lists all of them.
@@ -107,12 +109,17 @@ def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
 
 
 def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
-    """Return the settings in a file, as `by_config` reads them.
+    """Return the settings of the rules in a file.
+
+    Args:
+        path: File with the settings, alone or in the format for
+            `pulumi preview --policy-pack-config`.
+        trusted: Whether the user named the file; if not, the setting `ruleFolder` is rejected.
 
     Raises:
         ContextError: The file cannot be read or has faults; the error lists all of them.
     """
-    # Imported here because only this function needs it.
+    # jsonschema is imported only for runs with a settings file.
     from jsonschema import Draft7Validator
 
     try:
@@ -139,7 +146,7 @@ def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
 
 
 def _settings(document: Any) -> tuple[object, str]:
-    """Return the settings in a document, and the name of the section that they stand in."""
+    """Return the settings in a document, and the name of their section; empty for no section."""
     if isinstance(document, dict) and SECTION in document:
         return document[SECTION], SECTION
     return document, ""

@@ -1,4 +1,4 @@
-"""Check the text of one YAML or JSON document."""
+"""Check the text of one YAML or JSON document against the GPU rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from .template import (
 )
 
 CHART = "Chart.yaml"
-"""The file that describes a Helm chart. It has an apiVersion but no kind, so it is no manifest."""
+"""Name of the file that describes a Helm chart.
+
+The file has an apiVersion but no kind, so it is not a manifest.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,12 @@ class Source:
     """The text of a document and the name of its file.
 
     Attributes:
-        file: Name of the file that the document was read from or stems from.
-        part: The text.
-        given: Whether the user named the file itself, so that it must hold manifests.
+        file: Name of the document's file. For a rendered document, the file that was rendered.
+        part: The text, and its place in the file.
+        given: Whether the user named the file itself and not only its folder. Such a file must
+            contain manifests.
         rendered: Name of the chart or kustomization that rendered the text, or empty.
-        origin: For a rendered text, the document of the file that it stems from, if it is known.
+        origin: For a rendered document, the unrendered document in the file, if it is known.
     """
 
     file: str
@@ -50,7 +54,7 @@ class Source:
     origin: StreamPart | None = None
 
     def line(self, path: str, index: int) -> int:
-        """Return the line of a field in the file, or of its nearest parent."""
+        """Return the line of a field in the file, or of the nearest parent of a missing field."""
         part = self.origin if self.rendered else self.part
         if part is None:
             return 1
@@ -58,14 +62,14 @@ class Source:
 
 
 def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:
-    """Check a document and return the results.
+    """Check the text of a document against the rules, and return the results.
 
-    There is more than one result if `...` separates several documents in one text.
+    There is more than one result if the YAML marker `...` splits the text into several documents.
 
     Args:
         source: Text of the document.
         context: Facts about the cluster.
-        keep: Whether the results keep the objects, for rules that need the whole stack.
+        keep: Whether the results contain the objects, for rules that compare several objects.
     """
     written = source.part.text
     try:
@@ -145,7 +149,10 @@ def _holds_manifests(value: object) -> bool:
 
 
 def _left_out(source: Source, what: str) -> Judged:
-    """Return the result for a text that is no manifest: it is named only if it names GPUs."""
+    """Return the result for a text that is not a manifest, such as a template or a patch.
+
+    A template or patch that names GPUs is reported as not judged.
+    """
     number, line = source.part.number, line_with_gpus(source.part.text)
     if not what or line is None:
         return Judged(source.file, number, foreign=not what, templates=bool(what))

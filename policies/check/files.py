@@ -1,4 +1,4 @@
-"""Find and read the files that the command line names."""
+"""Find and read the files that the command line of the checker names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .template import is_manifest
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-# In bytes.
+# Maximum size of a file, in bytes.
 SIZE_LIMIT: Final = 256 * 1024 * 1024
 
 
@@ -28,7 +28,8 @@ class Name:
 
     Attributes:
         path: Path of the file, or `-` for standard input.
-        given: Whether an argument names the file itself, so that it must hold manifests.
+        given: Whether an argument names the file itself and not only its folder. Such a file must
+            contain manifests.
     """
 
     path: str
@@ -36,13 +37,14 @@ class Name:
 
 
 def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:
-    """Yield each file that the arguments name, once.
+    """Yield each file that the command line names, once.
 
     A folder stands for all YAML and JSON files below it, in the order of their names. Hidden
     folders inside a named folder are skipped. An argument that matches no file yields a `Problem`.
 
     Args:
-        arguments: Files, folders, patterns (`**` matches any depth), or `-` for standard input.
+        arguments: Files, folders, glob patterns (`**` matches any number of folders), or `-` for
+            standard input.
     """
     seen: set[str] = set()
     for argument in arguments:
@@ -59,11 +61,10 @@ def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:
 
 
 def _identity(name: str) -> str:
-    """Return a key that is equal for two names of the same file.
+    """Return a key that is the same for all names of one file.
 
-    The key is the real path and not the inode number, because some file systems don't keep an inode
-    number as long as the file exists (Linux Documentation/filesystems/overlayfs.rst, "Inode
-    properties").
+    The key is the real path and not the inode number, because on some file systems the inode number
+    of a file can change (Linux Documentation/filesystems/overlayfs.rst, "Inode properties").
     """
     try:
         return os.path.realpath(name)
@@ -106,7 +107,7 @@ def _below(folder: str) -> Iterator[Name | Problem]:
 
 
 def read(file: Name) -> Iterator[Source | Problem]:
-    """Yield the documents of a file, or a `Problem` if the file cannot be read."""
+    """Yield the YAML and JSON documents of a file, or a `Problem` if the file cannot be read."""
     name = file.path
     shown = STDIN_NAME if name == STDIN else name
     try:
@@ -130,7 +131,17 @@ def read(file: Name) -> Iterator[Source | Problem]:
 
 
 def _text(raw: bytes, *, strict: bool) -> str:
-    """Return the text of a file; bytes that are no text only matter in a manifest."""
+    """Return the text of a file.
+
+    Invalid bytes are replaced, unless the file looks like a manifest or must contain manifests.
+
+    Args:
+        raw: Content of the file.
+        strict: Whether the file must contain manifests.
+
+    Raises:
+        InputError: The file has invalid bytes that are not replaced.
+    """
     try:
         return decode(raw)
     except InputError:

@@ -1,4 +1,4 @@
-"""Read kustomizations and build them with `kustomize` or `kubectl kustomize`."""
+"""Read kustomizations, and build them with `kustomize build` or `kubectl kustomize`."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Kustomization:
 
     Attributes:
         folder: Folder of the kustomization.
-        is_component: Whether it is a part of other kustomizations that cannot be built alone.
-        below: Folders of the kustomizations that it builds on.
+        is_component: Whether the kustomization has the kind Component, which cannot be built alone.
+        below: Folders of the kustomizations that this kustomization includes.
         resources: Files with whole objects.
         patches: Files with patches of objects.
-        settings: Files with settings of kustomize itself.
+        settings: Files with configurations, transformers, generators and validators.
     """
 
     folder: str
@@ -48,14 +48,14 @@ class Kustomization:
 
 
 def file_of(folder: str) -> str | None:
-    """Return the kustomization file of a folder, or None."""
+    """Return the path of the kustomization file in a folder, or None."""
     names = (os.path.join(folder, name) for name in NAMES)
     return next((name for name in names if os.path.isfile(name)), None)
 
 
 @cache
 def read(folder: str) -> Kustomization | None:
-    """Return the kustomization in a folder, or None if there is none that can be read."""
+    """Return the kustomization in a folder, or None if the folder has no readable one."""
     name = file_of(folder)
     if name is None:
         return None
@@ -83,7 +83,7 @@ def read(folder: str) -> Kustomization | None:
 
 
 def with_all_below(one: Kustomization) -> Iterator[Kustomization]:
-    """Yield a kustomization and those that it builds on, each once."""
+    """Yield a kustomization and all kustomizations that it includes, also indirectly, each once."""
     waiting, seen = [one], {one.folder}
     while waiting:
         current = waiting.pop()
@@ -95,13 +95,14 @@ def with_all_below(one: Kustomization) -> Iterator[Kustomization]:
 
 
 def build(one: Kustomization) -> list[tuple[str, Mapping[str, object]]]:
-    """Return the objects that a kustomization builds, each with the file that it stems from.
+    """Build a kustomization, and return its objects, each with the name of its source file.
 
-    kustomize gets a temporary kustomization around the given one that asks for the origin of each
-    object (sigs.k8s.io/kustomize api/types/kustomization.go, BuildMetadata).
+    kustomize builds a temporary kustomization that includes the given one and sets
+    `buildMetadata: [originAnnotations]`. kustomize then writes the source file of each object into
+    an annotation (sigs.k8s.io/kustomize api/types/kustomization.go, BuildMetadata).
 
     Raises:
-        NotRendered: There is no kustomize, or it refuses the kustomization.
+        NotRendered: Neither kustomize nor kubectl is on PATH, or the build fails.
     """
     command = _command()
     with tempfile.TemporaryDirectory(prefix="gpu-rules-build-") as around:
@@ -129,7 +130,13 @@ def _command() -> tuple[str, ...]:
 def _built(
     manifest: Mapping[str, object], around: str, folder: str
 ) -> tuple[str, Mapping[str, object]]:
-    """Return a built object without the mark of its origin, and its origin."""
+    """Return the source file of a built object, and the object without its origin annotation.
+
+    Args:
+        manifest: An object in the output of kustomize.
+        around: Folder of the temporary kustomization, to which source paths are relative.
+        folder: Folder of the kustomization.
+    """
     metadata = mapping(manifest.get("metadata"))
     annotations = dict(mapping(metadata.get("annotations")))
     origin = mapping(next(iter(_documents(text(annotations.pop(_ORIGIN, "")))), None))
@@ -137,7 +144,7 @@ def _built(
     kept = {key: value for key, value in metadata.items() if key != "annotations"}
     if annotations:
         kept["annotations"] = annotations
-    # Generated objects name no file.
+    # The origin annotation of a generated object has no path.
     path = os.path.normpath(os.path.join(around, name)) if name else file_of(folder) or folder
     return path, {**manifest, "metadata": kept}
 
@@ -154,7 +161,7 @@ def _entries(fields: Mapping[str, object], key: str) -> Iterable[str]:
 
 
 def _real(folder: str, entry: str) -> str:
-    """Return the real path of an entry; a text that is no path becomes a path without a file."""
+    """Return the real path of a kustomization's entry; empty for a URL or an inline patch."""
     if not entry or "\n" in entry or "\0" in entry or "://" in entry:
         return ""
     return os.path.realpath(os.path.join(folder, entry))

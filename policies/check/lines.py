@@ -1,4 +1,4 @@
-"""Find the line of a manifest's field in the text of a document."""
+"""Find the line number of a manifest's field in the text of a YAML document."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def location(path: str) -> Location:
-    """Return a path such as `spec.containers[0].limits[nvidia.com/gpu]` as keys and indices."""
+    """Split a path such as `spec.containers[0].limits[nvidia.com/gpu]` into keys and indices."""
     return tuple(int(index) if index else key or name for index, key, name in _STEP.findall(path))
 
 
 class Lines:
-    """The line of each value of one document, counted from 1."""
+    """The line numbers of all values in one document, counted from 1."""
 
     def __init__(self, text: str, index: int) -> None:
-        """Index the lines of a document.
+        """Find the lines of all values in a document.
 
         Args:
-            text: Text with one or more documents.
+            text: Text with one or more YAML documents.
             index: Index of the document within the text, counted from 0.
         """
         self._lines: dict[Location, int] = {}
@@ -34,10 +34,10 @@ class Lines:
             for at, line in _places(text, index):
                 self._lines.setdefault(at, line)
         except (yaml.YAMLError, UnicodeEncodeError):
-            pass  # The text is JSON that is not valid YAML: the lines before the error are known.
+            pass  # Valid JSON may be invalid YAML. Lines before the error are known.
 
     def line(self, path: str) -> int:
-        """Return the line of a field, or of its nearest parent if the field is missing."""
+        """Return the line of the field at a path, or of the nearest parent of a missing field."""
         at = location(path)
         for end in range(len(at), -1, -1):
             if (known := self._lines.get(at[:end])) is not None:
@@ -46,14 +46,14 @@ class Lines:
 
 
 def _places(text: str, index: int) -> Iterator[tuple[Location, int]]:
-    """Yield the location and line of each value.
+    """Yield the location and line of each value in a document.
 
-    The line of a value in a mapping is that of its key; the line of a list item is where it begins.
+    A value in a mapping has the line of its key; a list item has the line in which it begins.
     """
-    # Locations of the enclosing collections, outermost first.
+    # Locations of the mappings and lists that enclose the current value, outermost first.
     open_at: list[Location] = []
-    # For each enclosing collection: the next index of a list, or the pending key of a mapping (None
-    # if no key is pending).
+    # For each enclosing list, the index of its next item. For each enclosing mapping, the key whose
+    # value comes next, or None if a key comes next.
     steps: list[str | int | None] = []
     line, number = 1, -1
     event: Any

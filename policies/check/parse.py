@@ -1,7 +1,8 @@
-"""Parse the text of a document to plain data, or raise an error with the line.
+"""Parse YAML or JSON text to plain data, or raise an error with the line number.
 
-The values are built from libyaml's events without recursion. PyYAML's own composer crashes the
-process at a nesting of about 10,000 levels, accepts duplicate keys, and is four times slower.
+The values are built from libyaml's events without recursion. PyYAML's own composer and constructor
+are not used: they crash the process at a nesting of about 10,000 levels, accept duplicate keys, and
+are four times slower.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from ..faults import InputError
 from .problem import show
 from .scalar import Scalar, resolve
 
-# In characters. The API server accepts requests of up to 3 MiB.
+# Maximum size of a document, in characters. The API server accepts requests of up to 3 MiB.
 SIZE_LIMIT: Final = 8 * 1024 * 1024
 DEPTH_LIMIT: Final = 200
-# Maximum number of values that come from YAML aliases.
+# Maximum number of values that YAML aliases may add to a text.
 ALIAS_LIMIT: Final = 100_000
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -33,10 +34,11 @@ _EXPRESSION: Final = re.compile(r"\{\{.*\}\}")
 
 
 def documents(text: str) -> list[object]:
-    """Return the values of all documents in a text, which is usually one.
+    """Return the values of all documents in a text; most texts have one document.
 
     Raises:
-        InputError: The text is not valid YAML or JSON, or is larger or deeper than the limits.
+        InputError: The text is not valid YAML or JSON, or exceeds a limit for size, nesting or
+            aliases.
     """
     if len(text) > SIZE_LIMIT:
         raise InputError(
@@ -48,8 +50,8 @@ def documents(text: str) -> list[object]:
         try:
             return [json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)]
         except (ValueError, RecursionError):
-            # The text is YAML that begins like JSON, or JSON with a mistake whose line the YAML
-            # parser finds.
+            # The text is YAML with a flow mapping, or invalid JSON. The YAML parser below reads the
+            # former, and finds the line of the mistake in the latter.
             pass
     try:
         return list(_Builder(text).documents())
@@ -80,7 +82,7 @@ def _refuse(_: str) -> None:
 def _syntax(error: yaml.YAMLError, text: str) -> InputError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML"
-    # An unclosed bracket or quote is reported beyond the end of the text.
+    # libyaml reports an unclosed bracket or quote in a line after the end of the text.
     last = text.rstrip().count("\n") + 1
     line = min(mark.line + 1, last) if mark else None
     if line is None and isinstance(position := getattr(error, "position", None), int):
@@ -92,9 +94,10 @@ def _syntax(error: yaml.YAMLError, text: str) -> InputError:
 
 
 def _unrendered(error: InputError, text: str) -> InputError:
-    """Return the error, or an error that names a template if the line contains `{{ … }}`.
+    """Return the error, or a clearer error if its line contains a template placeholder `{{ … }}`.
 
-    YAML reads `{{ .Values.x }}` as a mapping that is used as a key, which nobody would understand.
+    YAML parses `{{ .Values.x }}` as a mapping with a mapping as its key. An error about such a key
+    would not help the user.
     """
     line = "".join(text.splitlines()[(error.line or 1) - 1 :][:1])
     return _template(error.line) if _EXPRESSION.search(line) else error
@@ -105,7 +108,7 @@ def _template(line: int | None) -> InputError:
 
 
 def _reworded(problem: str) -> str:
-    """Return libyaml's error message in words that fit after "found" in a fault."""
+    """Reword libyaml's error message so that it fits after the word "found" in a message."""
     for prefix in ("did not find expected ", "could not find expected "):
         if problem.startswith(prefix):
             return f"no {problem.removeprefix(prefix)}"
@@ -118,37 +121,37 @@ _Open = tuple[Any, str | None, int, Any, set[str]]
 
 
 class _Builder:
-    """A parser that goes over the events of a text once."""
+    """Builder of plain data from the YAML events of a text."""
 
     def __init__(self, text: str) -> None:
-        """Start to parse a text."""
+        """Create the event parser for a text."""
         self._loader = LOADER(text)
         self._anchors: dict[str, tuple[object, int]] = {}
         self._count = 0
         self._aliased = 0
 
     def documents(self) -> Iterator[object]:
-        """Yield the value of each document."""
+        """Yield the value of each document in the text."""
         loader = self._loader
         try:
-            # Skip the start of the stream.
+            # The first event is the start of the stream.
             loader.get_event()
             while type(loader.get_event()) is yaml.DocumentStartEvent:
                 self._anchors.clear()
                 yield self._value()
-                # Skip the end of the document.
+                # This event is the end of the document.
                 loader.get_event()
         finally:
             loader.dispose()
 
     def _value(self) -> object:
-        """Return the next value of the document, with all nested values."""
+        """Build the value whose events come next, with all nested values."""
         get_event = self._loader.get_event
-        # Mappings and lists that enclose the current one.
+        # State of the mappings and lists that enclose the current collection.
         above: list[_Open] = []
         into: Any = None
         key: Any = _NO_KEY
-        # Keys that a YAML merge (<<) added to the current mapping.
+        # Keys that a YAML merge (<<) has added to the current mapping, which may set them again.
         merged: set[str] = set()
         value: Any
         while True:
@@ -174,7 +177,7 @@ class _Builder:
                 continue
             elif kind is yaml.AliasEvent:
                 value = self._alias(event)
-            # The event is the end of a collection.
+            # All other events are the end of a mapping or list.
             else:
                 value = into
                 into, anchor, before, key, merged = above.pop()
@@ -226,9 +229,9 @@ def _scalar(event: Any) -> Scalar:
 
 
 def _decoded(event: Any) -> str:
-    """Return the decoded text of a `!!binary` value.
+    """Return the decoded text of a base64 value with the YAML tag `!!binary`.
 
-    go.yaml.in/yaml/v2, which kubectl uses, decodes such values too, even in keys (resolve.go).
+    go.yaml.in/yaml/v2, which kubectl uses, also decodes such values, even in keys (resolve.go).
     """
     try:
         raw = b64decode(re.sub(r"[\r\n]", "", event.value), validate=True)
@@ -240,10 +243,10 @@ def _decoded(event: Any) -> str:
 
 
 def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -> object:
-    """Return a mapping key as JSON would have it.
+    """Return a mapping key as a string, as in JSON; `<<` gives the mark of a YAML merge.
 
     Raises:
-        InputError: The key is a collection or null, or is in the mapping twice.
+        InputError: The key is a collection or null, or the mapping already has the key.
     """
     if isinstance(value, bool):
         value = str(value).lower()
@@ -266,8 +269,8 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
 def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     """Return the mappings of a YAML merge (<<), in the order in which to apply them.
 
-    The first mapping of a list comes last, because go.yaml.in/yaml/v2 gives it priority, even over
-    keys that stand before the merge.
+    A list of mappings is reversed: go.yaml.in/yaml/v2 gives the first mapping priority over the
+    other mappings, and over keys that are written before the merge.
     """
     given = value if isinstance(value, list) else [value]
     mappings = [item for item in given if isinstance(item, dict)]

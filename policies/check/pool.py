@@ -13,24 +13,24 @@ from ..rules import Context
 from .document import Source, judge
 from .result import Judged
 
-# Number of documents that are sent to a worker process together.
+# Number of documents in a batch, which is sent to a worker process.
 BATCH: Final = 250
-# Number of batches per process that may wait; the limit keeps memory use bounded.
+# Maximum number of unfinished batches per worker process, which limits the memory use.
 _AHEAD: Final = 3
 
 
 def judge_all(
     sources: Iterable[Source], context: Context, *, keep: bool = False, workers: int | None = None
 ) -> Iterator[Judged]:
-    """Check every document and yield the results in the order of the input.
+    """Check documents against the rules, and yield the results in the order of the documents.
 
-    With one worker or one batch, no process is started.
+    If there is only one worker or one batch of documents, no worker process is started.
 
     Args:
         sources: Documents to check.
         context: Facts about the cluster.
-        keep: Whether the results keep the objects, for rules that need the whole stack.
-        workers: Number of processes; default: one per CPU core that this process may use.
+        keep: Whether the results contain the objects, for rules that compare several objects.
+        workers: Number of worker processes; default: one per CPU core that this process may use.
     """
     batches = _batches(sources)
     head = list(islice(batches, 2))

@@ -1,4 +1,4 @@
-"""Input that could not be read or was left out."""
+"""Input that the checker could not read or did not check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from ..faults import InputError, worded
 
-# Maximum number of characters of a value that a message repeats.
+# Maximum number of characters of an invalid value that a message repeats.
 _SHOWN: Final = 60
 
 
@@ -18,9 +18,10 @@ class Problem:
 
     Attributes:
         file: Name of the file.
-        document: Number of the document among those that are not empty, counted from 1, or None.
+        document: Number of the document in the file, counted from 1 without empty documents, or
+            None for the whole file.
         line: Line in the file, counted from 1, or None.
-        found: What was found.
+        found: What was found instead of valid input.
         wanted: What is required.
         cure: What the user should do.
     """
@@ -34,27 +35,34 @@ class Problem:
 
     @classmethod
     def of(cls, error: InputError, file: str, document: int | None, line: int | None) -> Problem:
-        """Return a parse error as a problem at a place in a file."""
+        """Return the problem for a parse error in a file.
+
+        Args:
+            error: The parse error.
+            file: Name of the file.
+            document: Number of the document in the file, or None for the whole file.
+            line: Line in the file, or None.
+        """
         return cls(file, document, line, error.found, error.wanted, error.cure)
 
     @property
     def message(self) -> str:
-        """Return one line: number of the document, what was found, what is wanted, the cure."""
+        """Return the message about the problem as one line, without the name of the file."""
         where = f"document {self.document}: " if self.document is not None else ""
         return where + worded(self.found, self.wanted, self.cure)
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """A field or file that no rule reads or that is skipped on purpose; the summary counts it.
+    """A field or file that may request GPUs but was not checked; the report's summary counts it.
 
     Attributes:
         file: Name of the file or folder.
-        what: Kind of the thing that was left out, such as a Helm chart.
+        what: Kind of the thing that was not checked, such as `Helm chart`.
         path: Path of the field in the object, or empty.
         subject: Kind, namespace and name of the object, or empty.
         line: Line in the file, counted from 1, or None.
-        reason: Why it was left out, or empty if no rule reads the field.
+        reason: Why it was not checked; empty for a field that no rule reads.
     """
 
     file: str
@@ -66,14 +74,14 @@ class Unjudged:
 
     @property
     def message(self) -> str:
-        """Return one line with object, path and reason."""
+        """Return the message as one line: object and path, what was not checked, and why."""
         where = f"{self.subject}: {self.path}: " if self.path else ""
         reason = f": {self.reason}" if self.reason else ""
         return f"{where}not judged: {self.what}{reason}"
 
 
 def show(value: object) -> str:
-    """Return a value for a message: the type of a collection, or shortened JSON."""
+    """Return text for a message: `a mapping`, `a list`, or the value as shortened JSON."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

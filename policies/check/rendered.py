@@ -1,4 +1,4 @@
-"""The documents of a run: what charts and kustomizations render, and the files that stand alone."""
+"""Collect the documents to check: rendered charts and kustomizations, and all other files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ Entry = Source | Problem | Unjudged
 
 
 def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
-    """Yield the documents of a run, and what was left out.
+    """Yield the documents to check, and the input that could not be read or rendered.
 
-    A file that a chart or a kustomization renders is judged in what they render, and not again on
-    its own.
+    Charts and kustomizations among the files are rendered, and their objects are yielded. The files
+    that belong to a rendered chart or kustomization are not yielded a second time.
 
     Args:
-        names: The files that the arguments name.
-        render: Whether to render charts and kustomizations; if not, they are only named.
+        names: The files that the command line names.
+        render: Whether to render charts and kustomizations. If False, they are reported as not
+            judged.
     """
     listed = list(names)
     charts = dict.fromkeys(filter(None, map(_chart, listed)))
@@ -67,7 +68,7 @@ def _chart(name: Name) -> str | None:
 
 
 def _roots(names: Iterable[Name]) -> list[Kustomization]:
-    """Return the kustomizations of a run that no other kustomization of the run builds on."""
+    """Return the kustomizations among files, without those that another of them includes."""
     folders = dict.fromkeys(filter(None, map(_kustomized, names)))
     found = [one for one in map(kustomization.read, folders) if one and not one.is_component]
     below = {
@@ -80,7 +81,7 @@ def _roots(names: Iterable[Name]) -> list[Kustomization]:
 
 
 def _kustomized(name: Name) -> str | None:
-    """Return the folder whose kustomization a file is, or patches with the file; or None."""
+    """Return the folder of the kustomization that a file defines or is a patch of, or None."""
     if name.path == STDIN or _chart(name):
         return None
     real = os.path.realpath(name.path)
@@ -92,7 +93,7 @@ def _kustomized(name: Name) -> str | None:
 
 @cache
 def _above(folder: str) -> tuple[str, ...]:
-    """Return the folders with a kustomization at a folder or above it, the nearest first."""
+    """Return the folders with a kustomization: a folder and its parents, the nearest first."""
     above = os.path.dirname(folder)
     rest = _above(above) if above != folder else ()
     return (folder, *rest) if kustomization.file_of(folder) else rest
@@ -133,9 +134,10 @@ def _part(number: int, manifest: Mapping[str, object]) -> StreamPart:
 
 
 def _origin(file: str, kind: str, name: str) -> StreamPart | None:
-    """Return the document of a file that a built object stems from.
+    """Return the document in a file from which kustomize built an object, or None.
 
-    A kustomization may have added a prefix and a suffix to the name.
+    The document has the kind of the object. If possible, its name is part of the object's name,
+    because a kustomization may add a prefix and a suffix to names.
     """
     same = [entry for entry in _objects(file) if entry[0] == kind]
     named = [entry for entry in same if entry[1] and entry[1] in name]
@@ -145,7 +147,7 @@ def _origin(file: str, kind: str, name: str) -> StreamPart | None:
 
 @cache
 def _objects(file: str) -> tuple[tuple[str, str, StreamPart], ...]:
-    """Return kind, name and text of each object in a file."""
+    """Return kind, name and document of each object in a file; empty for an unreadable file."""
     found = []
     try:
         for part in split(decode(Path(file).read_bytes())):
@@ -159,7 +161,7 @@ def _objects(file: str) -> tuple[tuple[str, str, StreamPart], ...]:
 
 
 def _patch(name: Name) -> Iterator[Entry]:
-    """Yield the patch of a kustomization that was not built, if the patch names GPUs."""
+    """Yield patches that name GPUs, from a patch file of a kustomization that was not built."""
     for entry in read(name):
         if not isinstance(entry, Source):
             yield entry
@@ -170,6 +172,6 @@ def _patch(name: Name) -> Iterator[Entry]:
 
 
 def _shown(path: str) -> str:
-    """Return a path as seen from the current folder, if it lies below it."""
+    """Return a path below the current folder as a relative path, and any other path unchanged."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative

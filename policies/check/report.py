@@ -1,4 +1,4 @@
-"""The results of one run of the checker, in the order of the input."""
+"""The report: all results of one run of the checker, in the order of the input."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Report:
     """All results of one run of the checker.
 
     Attributes:
-        fail_on: Lowest severity for which `exit_code` is 1.
+        fail_on: Lowest severity of a violation that makes the exit code 1.
         judged: Documents that were checked.
         found: Violations.
         problems: Files and documents that could not be read.
         foreign: Number of documents that are not Kubernetes objects.
         templates: Number of templates and patches that name no GPUs.
         unjudged: Fields that may request GPUs in a form that no rule reads, and skipped files.
-        fail_on_unjudged: Whether anything unjudged makes `exit_code` 1.
-        gone: Number of entries of the baseline that no violation was found for.
+        fail_on_unjudged: Whether an entry in `unjudged` makes the exit code 1.
+        gone: Number of baseline entries that no violation of this run has matched.
     """
 
     fail_on: Severity = Severity.MANDATORY
@@ -64,7 +64,7 @@ class Report:
         return sum(len(document.subjects) for document in self.judged)
 
     def count(self, severity: Severity) -> int:
-        """Return the number of violations of a severity, without exempted and known ones."""
+        """Return the number of violations of a severity, without exempted and baseline ones."""
         return sum(
             violation.severity is severity and not violation.exemption and not violation.known
             for violation in self.found
@@ -72,26 +72,26 @@ class Report:
 
     @property
     def exempt(self) -> int:
-        """Return the number of violations that an exemption turns into advice."""
+        """Return the number of violations to which an exemption applies."""
         return sum(bool(violation.exemption) for violation in self.found)
 
     @property
     def known(self) -> int:
-        """Return the number of violations that the baseline names."""
+        """Return the number of violations that the baseline excuses."""
         return sum(violation.known for violation in self.found)
 
     @property
     def unjudged_kinds(self) -> Counter[str]:
-        """Return the number of things that are not judged, by kind."""
+        """Return how many fields and files were not checked, by kind such as `Helm chart`."""
         return Counter(left_out.what for left_out in self.unjudged)
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of the run.
+        """Return the exit code of the checker.
 
         Returns:
-            2 if something could not be read, 1 if a violation is severe enough to fail the run or
-            something unjudged shall fail it, else 0.
+            2 if a file or document could not be read; 1 if a violation has a severity of at least
+            `fail_on`, or if `fail_on_unjudged` is set and a field or file was not checked; else 0.
         """
         if self.problems:
             return UNREADABLE
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """Return a summary of the run in one line."""
+        """Return a summary of the checker's run in one line."""
         parts = [
             f"{_plural(self.objects, 'object')} judged" if self.objects else "nothing was judged",
             f"{self.count(Severity.MANDATORY)} mandatory and "

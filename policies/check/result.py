@@ -1,4 +1,4 @@
-"""The result of checking a document, as plain data that can be sent between processes."""
+"""The result of checking a document, in classes that can be sent between processes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Found:
         subject: Kind, namespace and name of the object.
         container: Name of the container, or empty.
         path: Path of the field in the manifest.
-        found: What was found.
+        found: Value that breaks the rule.
         wanted: What the rule requires.
         cure: What the user should do.
-        exemption: End date and reason of the exemption that makes this advice, or empty.
-        known: Whether the baseline names the violation, so that it is no failure.
+        exemption: End date and reason of the exemption that applies to the violation, or empty.
+        known: Whether the baseline excuses the violation, so that it does not fail the run.
         rendered: Name of the chart or kustomization that the object is rendered from, or empty.
     """
 
@@ -52,7 +52,7 @@ class Found:
     def at(
         cls, violation: Violation, file: str, document: int, line: int, rendered: str = ""
     ) -> Found:
-        """Return a violation with its place in a file."""
+        """Return a violation with its file, document and line."""
         return cls(
             file=file,
             document=document,
@@ -72,7 +72,7 @@ class Found:
 
     @property
     def message(self) -> str:
-        """Return one line with object, container, path, found, wanted, cure and exemption."""
+        """Return the message about the violation as one line, without file, line and rule."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
         line = f"{where}: {self.path}: {worded(self.found, self.wanted, self.cure)}"
         line = f"{line} [exempt {self.exemption}]" if self.exemption else line
@@ -104,12 +104,13 @@ class Judged:
         document: Number of the document in the file, counted from 1.
         subjects: Kind, namespace and name of each object in the document.
         found: Rule violations.
-        problems: Parts of the document that could not be read.
+        problems: Fields of a wrong type, or the parse error of the whole document.
         foreign: Whether the document is not a Kubernetes object: it has no kind and no apiVersion.
         templates: Whether the document is a template or patch that names no GPUs.
-        unjudged: Fields in the document that may request GPUs and that no rule reads.
-        objects: The objects themselves, if rules for the whole stack need them later.
-        index: Index of the document within its text, counted from 0.
+        unjudged: Fields that may request GPUs but that no rule reads, or a skipped document.
+        objects: The objects themselves, if rules that compare several objects need them later.
+        index: Index of the document, counted from 0, if the YAML marker `...` splits a text into
+            several documents.
         rendered: Name of the chart or kustomization that rendered the document, or empty.
     """
 
@@ -127,17 +128,18 @@ class Judged:
 
 
 class Once:
-    """The violations of rendered objects so far, so that each place is reported once.
+    """Filter that drops repeated violations of rendered objects.
 
-    Several overlays of a kustomization render the same base.
+    If several overlays of a kustomization render the same base, a violation in the base is reported
+    only once.
     """
 
     def __init__(self) -> None:
-        """Begin with no violation."""
+        """Create a filter that has seen no violation yet."""
         self._seen: set[tuple[object, ...]] = set()
 
     def judged(self, judged: Judged) -> Judged:
-        """Return a result without the violations that another overlay has shown."""
+        """Return a result without the violations that an earlier result already contains."""
         if not judged.rendered:
             return judged
         return replace(judged, found=tuple(filter(self._is_new, judged.found)))

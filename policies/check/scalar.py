@@ -1,8 +1,8 @@
-"""The type and value that kubectl gives an unquoted YAML scalar.
+"""Convert an unquoted YAML scalar to the type and value that kubectl gives it.
 
-kubectl reads YAML with sigs.k8s.io/yaml v1.6.0, which uses go.yaml.in/yaml/v2 v2.4.2 (resolve.go).
-There `yes`, `on` and `y` are booleans, `010` is 8, `0o10` is a string or a number as Go's strconv
-reads it, and dates are strings.
+kubectl parses YAML with sigs.k8s.io/yaml v1.6.0, which uses go.yaml.in/yaml/v2 v2.4.2 (resolve.go).
+For this parser `yes`, `on` and `y` are booleans, `010` is 8, and dates are strings. `0o10` is a
+number only if Go's package strconv parses it as one.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _WORDS: Final[dict[str, Scalar]] = {
     **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf),
 }
 _HINT: Final = frozenset("+-.0123456789")
-# The syntax of Go's strconv.ParseInt with base 0, after underscores are removed.
+# An integer with the syntax of Go's strconv.ParseInt with base 0, without underscores.
 _INTEGER: Final = re.compile(
     r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))"
 )
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-# Maximum number of characters of a number; a longer scalar is a string.
+# Maximum number of characters of a number; a longer scalar is treated as a string.
 _LONGEST: Final = 400
 _BASES: Final = (16, 2, 8, 10)
 
 
 @lru_cache(maxsize=65536)
 def resolve(value: str) -> Scalar:
-    """Return the value of a plain (unquoted) YAML scalar."""
+    """Return the value of a plain (unquoted) YAML scalar, as kubectl parses it."""
     if value in _WORDS:
         return _WORDS[value]
     if value[0] not in _HINT or len(value) > _LONGEST:

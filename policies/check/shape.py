@@ -1,8 +1,8 @@
-"""Check the types of the manifest fields that rules read.
+"""Check that the manifest fields that the rules read have the right types.
 
-The API server cannot decode a field of a wrong type, so the checker reports the manifest as
-unreadable. Otherwise a list of containers that isn't a list would pass, because rules skip what
-they cannot read.
+The API server rejects a manifest with a field of a wrong type, so the checker reports the manifest
+as unreadable. Without this check, a manifest whose `containers` is a string would pass, because
+rules skip fields of a wrong type.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..rules.unknown import UNKNOWN
 from .problem import show
 
 _Shape = Mapping[str, object]
-# In a shape, a Python type means a scalar, [shape] a list, and {key: shape} a mapping
-# with these fields, or with any fields for the key *. Other fields are not checked. The rules
-# themselves check the values of limits. Source of the types: kubernetes v1.34.4
-# pkg/apis/core/types.go.
+# A shape describes the type of a value: a Python type stands for a scalar, [shape] for a list, and
+# {key: shape} for a mapping with these fields; the key * stands for all fields. Fields that a shape
+# doesn't name are not checked. The rules themselves check the amounts in resource limits. Source of
+# the types: kubernetes v1.34.4 pkg/apis/core/types.go.
 _ANY: Final[_Shape] = {}
 _RESOURCES: Final[_Shape] = {
     "requests": _ANY,
@@ -79,7 +79,7 @@ _CURE: Final = "Correct the manifest: the API server could not decode it."
 
 
 def mistakes(manifest: Mapping[str, object]) -> Iterator[tuple[str, InputError]]:
-    """Yield the path and error of each field of a wrong type, in kinds that rules read."""
+    """Yield the path and error of each field of a wrong type; only for kinds that rules check."""
     kind, version = manifest.get("kind"), manifest.get("apiVersion", "")
     if not isinstance(kind, str):
         yield "kind", _error("kind", kind, "text")
@@ -105,7 +105,7 @@ def _shape(version: str, kind: str) -> _Shape | None:
 
 
 def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, InputError]]:
-    """Yield the fields of a wrong type inside a value; a null field counts as missing."""
+    """Yield path and error of each field of a wrong type inside a value; null fields are valid."""
     if value is UNKNOWN:
         return
     if isinstance(shape, list):
@@ -127,7 +127,7 @@ def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, Inpu
 
 
 def _below(path: str, key: str) -> str:
-    """Return the path of a field, in the form of the rules' paths."""
+    """Return the path of a field inside the value at a path, such as `spec.limits[a/b]`."""
     if not key.isidentifier():
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key

@@ -1,6 +1,7 @@
-"""Decode a file and split its text into single documents.
+"""Decode the bytes of a file, and split the text into single YAML or JSON documents.
 
-Each document is parsed separately, so a broken document does not prevent checks of the others.
+Each document is parsed separately, so a syntax error in one document does not prevent the checks of
+the other documents in the file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _START: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _CONTENT: Final = re.compile(
     r"^(?!---[ \t\r]*(?:#|$)|\.\.\.[ \t\r]*(?:#|$))[ \t]*[^#\s]", re.MULTILINE
 )
-# Another JSON object may follow the first one.
+# The end of a JSON object, followed by the start of another one.
 _NEXT: Final = re.compile(r"\}\s*\{")
 _JSON: Final = json.JSONDecoder()
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -41,14 +42,14 @@ class StreamPart:
 
 
 def decode(raw: bytes) -> str:
-    """Return the text of a file.
+    """Decode the content of a file, without byte order marks.
 
     Raises:
         InputError: The bytes are not UTF-8; the error names the line number.
     """
     try:
-        # A byte order mark may begin any line if files were concatenated; go.yaml.in/yaml/v2
-        # scannerc.go accepts that, too.
+        # In concatenated files, a byte order mark may begin any line. go.yaml.in/yaml/v2, which
+        # kubectl uses, accepts that (scannerc.go).
         return re.sub("^\ufeff", "", raw.decode(), flags=re.MULTILINE)
     except UnicodeDecodeError as error:
         wide = raw.startswith(_UTF16)
@@ -61,12 +62,12 @@ def decode(raw: bytes) -> str:
 
 
 def split(text: str) -> Iterator[StreamPart]:
-    """Yield the documents of a text, without those that are empty or only comments."""
+    """Yield the documents of a text, without empty documents and those with only comments."""
     number, line, begin = 0, 1, 0
     for end in (*(match.start() for match in _START.finditer(text)), len(text)):
         part = text[begin:end]
         if end < len(text) and _only_directives(part):
-            continue  # Directives belong to the document that follows.
+            continue  # YAML directives belong to the next document.
         for offset, text_ in _objects(part):
             if _CONTENT.search(text_):
                 number += 1
@@ -76,10 +77,11 @@ def split(text: str) -> Iterator[StreamPart]:
 
 
 def _objects(part: str) -> Iterator[tuple[int, str]]:
-    """Yield each JSON object of a sequence without separators, with the number of lines before it.
+    """Split a sequence of JSON objects without separators, such as `{…}{…}`, into single objects.
 
-    A text that is not JSON to its end is yielded as one document. kubectl also reads such a
-    sequence object by object (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go
+    Each object is yielded with the number of lines before it. The text after the last valid object
+    is yielded as one more document, and so is a whole text that is not such a sequence. kubectl
+    also accepts such sequences (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go
     YAMLOrJSONDecoder).
     """
     objects = []

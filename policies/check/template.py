@@ -1,4 +1,4 @@
-"""Recognise manifests, templates and patches that cannot be judged as they stand."""
+"""Recognise manifests, and templates and patches, which can be checked only after rendering."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _GPU: Final = re.compile(
 )
 _OPERATIONS: Final = frozenset({"add", "replace", "remove", "move", "copy", "test"})
 _AS_WRITTEN: Final = frozenset({"apiVersion", "kind", "metadata", "command", "args"})
-"""Fields in which a placeholder stays as it is: a name, or text for a shell."""
+"""Fields in which a placeholder is kept: it is part of a name, or a variable of a shell."""
 
 
 def is_manifest(written: str) -> bool:
-    """Return whether a text looks like a manifest, also one with mistakes."""
+    """Return whether a text looks like a manifest, even if it is not valid YAML."""
     return _MANIFEST.search(written) is not None
 
 
 def is_template(written: str) -> bool:
-    """Return whether a text has placeholders of a template language."""
+    """Return whether a text has template placeholders such as `{{ … }}`, `{% … %}` or `${…}`."""
     return _MARK.search(written) is not None
 
 
 def line_with_gpus(written: str) -> int | None:
-    """Return the first line of a text that names GPUs, counted from 1, or None."""
+    """Return the number of the first line that names a GPU resource, counted from 1, or None."""
     found = _GPU.search(written)
     return written.count("\n", 0, found.start()) + 1 if found else None
 
 
 def is_json_patch(value: object) -> bool:
-    """Return whether a value is a list of operations as in a JSON patch (RFC 6902)."""
+    """Return whether a value is a JSON patch (RFC 6902): a list of operations."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -58,7 +58,7 @@ def is_json_patch(value: object) -> bool:
 def with_unknowns(value: object) -> object:
     """Return a document with `UNKNOWN` for each value that is a placeholder, such as `${GPUS}`.
 
-    The name of an image is not known as soon as a part of it is a placeholder.
+    The name of a container image is unknown even if only a part of it is a placeholder.
     """
     if isinstance(value, Mapping):
         return {

@@ -1,4 +1,4 @@
-"""Check all manifests of a run together, as one stack."""
+"""Check all manifests of a run together, with the rules that compare several objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from .result import Found, Judged, Object
 
 
 def with_claims(context: Context, sources: Iterable[Source]) -> Context:
-    """Return cluster facts with what the documents of a run say about claims for devices (DRA)."""
+    """Return cluster facts, completed by the DeviceClasses and device claims (DRA) in manifests.
+
+    Args:
+        context: Facts about the cluster.
+        sources: All documents that the checker has read.
+    """
     return with_devices(
         context,
         [
@@ -34,17 +39,17 @@ def _documents(source: Source) -> list[object]:
     try:
         return documents(source.part.text)
     except InputError:
-        # The check of the document reports the error.
+        # The parse error is reported when the document itself is checked.
         return []
 
 
 @dataclass
 class CheckedStack:
-    """All documents that a run has read, for the rules that need the whole stack.
+    """The objects of all checked documents, for the rules that compare several objects.
 
     Attributes:
         context: Facts about the cluster.
-        sources: All documents; their texts are kept for line numbers.
+        sources: All documents; their texts are kept to find the line numbers of violations.
     """
 
     context: Context
@@ -53,21 +58,21 @@ class CheckedStack:
     _objects: list[tuple[Judged, Object]] = field(default_factory=list)
 
     def __post_init__(self, sources: Iterable[Source]) -> None:
-        """Index the documents by chart or kustomization, file and number."""
+        """Index the documents by the name of their chart or kustomization, file and number."""
         self._sources = {
             (source.rendered, source.file, source.part.number): source for source in sources
         }
 
     def add(self, judged: Judged) -> Judged:
-        """Keep the objects of a checked document and return the result unchanged."""
+        """Store the objects in the result for a document, and return the result unchanged."""
         self._objects += ((judged, item) for item in judged.objects)
         return judged
 
     def judge(self) -> Iterator[Found]:
-        """Yield the violations that only several manifests together show.
+        """Yield the violations of rules that compare several objects.
 
-        Each chart and each built kustomization is a stack of its own, together with the manifests
-        that stand alone.
+        The objects of each chart and each kustomization are checked as a separate stack, to which
+        all manifests outside of charts and kustomizations are added.
         """
         rendered = dict.fromkeys(judged.rendered for judged, _ in self._objects if judged.rendered)
         seen: set[Found] = set()

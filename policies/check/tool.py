@@ -1,4 +1,4 @@
-"""Run a program that renders manifests, without a network and without the user's settings."""
+"""Run helm, kustomize or kubectl to render manifests, without downloads and user settings."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ..printable import printable
 
 _LIMIT: Final = 60.0
 """Time limit in seconds; the largest kustomizations of public repositories need under 10 s."""
-# In characters.
+# Maximum length of an error message, in characters.
 _SHOWN: Final = 300
 _NOWHERE: Final = "http://127.0.0.1:1"
-"""A proxy that refuses connections, so that nothing from another host becomes a manifest."""
+"""Address of a proxy that refuses connections, so that the programs can't download anything."""
 
 
 _WRAPPING: Final = re.compile(
     r'^[Ee]rror: |E\d{4} .*? err="|'
     "accumulating resources: accumulation err='accumulating resources from '[^']*': "
 )
-"""What kustomize, kubectl and helm write around the cause."""
+"""Parts of the error messages of kustomize, kubectl and helm that don't name the cause."""
 
 
 class NotRendered(Exception):
-    """A chart or kustomization could not be rendered; the message is the reason."""
+    """Rendering a Helm chart or kustomization failed; the message is the reason."""
 
 
 def output_of(command: Sequence[str]) -> str:
-    """Return what a program prints.
+    """Run a program in an isolated environment, and return its standard output.
 
     Args:
         command: Absolute path of the program, and its arguments.
@@ -59,9 +59,9 @@ def output_of(command: Sequence[str]) -> str:
 
 
 def shortened(reason: str) -> str:
-    """Return a program's error message as one short, printable line.
+    """Return the error message of helm, kustomize or kubectl as one short, printable line.
 
-    Of a long message the end is kept, where these programs write the cause.
+    Only the end of a long message is kept, because these programs write the cause at the end.
     """
     line = _WRAPPING.sub("", re.sub(r"\s+", " ", reason)).strip()
     line = printable(line) or "no reason given"
@@ -72,7 +72,7 @@ def _environment(home: str) -> dict[str, str]:
     return {
         "HOME": home,
         "TMPDIR": home,
-        # Without git, kustomize cannot clone a remote base.
+        # With the empty folder as PATH, kustomize finds no git and cannot clone a remote base.
         "PATH": home,
         "KUBECONFIG": os.devnull,
         "HELM_NO_PLUGINS": "1",

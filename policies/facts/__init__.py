@@ -1,1 +1,1 @@
-"""Generated tables of facts from vendors, each with dates and sources."""
+"""Generated tables of facts from vendors, such as security floors, each with dates and sources."""

@@ -1,9 +1,10 @@
 """Strict parser of NVIDIA's security bulletins, which are CSAF 2.0 documents.
 
-The layout of `product_tree` in NVIDIA/product-security: the vendor NVIDIA, below it an architecture
-such as `Linux(R580)`, below that a product, once for each affected and each fixed version. The
-version ranges are the products' names. `product_status` says which of them are affected or fixed,
-and for which CVE (OASIS CSAF 2.0, sections 3.2.2 and 3.2.3.9).
+The bulletins are in the GitHub repository NVIDIA/product-security. The `product_tree` of a bulletin
+has three levels: the vendor NVIDIA, an architecture such as `Linux(R580)`, and a product. A product
+has an entry for its affected versions and another for its fixed version; the entry's name is the
+version range. `product_status` says for each CVE which entries are affected or fixed (OASIS CSAF
+2.0, sections 3.2.2 and 3.2.3.9).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _AFFECTED = re.compile(
 
 
 class BulletinError(ValueError):
-    """A document that is not a CSAF bulletin in a known form."""
+    """A security bulletin that the parser does not understand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,16 @@ class _Leaf:
 
 
 def bulletin(text: str) -> tuple[Floor, ...]:
-    """Return the security floors in one bulletin; empty if no known component is affected.
+    """Return the security floors in one bulletin: the first fixed version of each component.
+
+    The result is empty if the bulletin affects no component of a GPU stack.
+
+    Args:
+        text: The bulletin, as a JSON document.
 
     Raises:
-        BulletinError: The document is not a CSAF 2.0 advisory, or describes known software in an
-            unknown form.
+        BulletinError: The document is not a CSAF 2.0 advisory, or the versions of a component are
+            written in an unknown form.
     """
     if len(text) > BYTES:
         raise BulletinError(f"{len(text)} characters, wanted at most {BYTES}")
@@ -77,11 +83,11 @@ def bulletin(text: str) -> tuple[Floor, ...]:
 
 
 def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
-    """Yield the versions of known components in a product tree.
+    """Yield the version entries of GPU stack components in the product tree of a bulletin.
 
     Args:
         branches: Branches of the tree at one level.
-        path: Names of the branches above.
+        path: Names of the enclosing branches, outermost first.
     """
     if len(path) > DEPTH or len(branches) > _LEAVES:
         raise BulletinError("a product tree that is deeper or wider than any known")
@@ -136,7 +142,7 @@ def table(documents: Mapping[str, str]) -> str:
     """Return the table of security floors as JSON text, sorted, with one entry per line.
 
     Args:
-        documents: Texts of the bulletins, by file name.
+        documents: JSON texts of the bulletins, by file name.
 
     Raises:
         BulletinError: A bulletin cannot be used; the message names its file.

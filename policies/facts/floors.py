@@ -1,7 +1,8 @@
-"""Security floors: the lowest version of each component that fixes NVIDIA's security bulletins.
+"""Security floors: for each component, the first version without known vulnerabilities.
 
-`make facts` writes the table of floors from NVIDIA's CSAF documents (`policies.facts.csaf`). This
-module uses only the standard library and `policies.printable`, so the rules can import it, too.
+The floors come from NVIDIA's security bulletins. `make facts` parses the bulletins (CSAF documents,
+`policies.facts.csaf`) and writes the table `security_floors.json`, which this module reads. This
+module imports only the standard library and `policies.printable`, so the rules can import it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ Version = tuple[int, ...]
 
 TABLE = Path(__file__).with_name("security_floors.json")
 ENTRIES = 1000
-"""Maximum number of entries of the table; a larger table is rejected as broken."""
+"""Maximum number of entries in `security_floors.json`; a larger table is rejected as broken."""
 _VERSION = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){1,3})(?![0-9.])")
 _EXACT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){1,3}")
 _CVE = re.compile(r"CVE-[0-9]{4}-[0-9]{4,7}")
 
 
 class Software(StrEnum):
-    """Components of a GPU stack that NVIDIA's security bulletins report on."""
+    """Components of a GPU stack that NVIDIA's security bulletins cover."""
 
     DRIVER = "driver"
     TOOLKIT = "container-toolkit"
@@ -41,16 +42,16 @@ class Software(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A security floor from one bulletin: versions before `fixed` are affected.
+    """A security floor from one NVIDIA bulletin: versions before `fixed` are vulnerable.
 
     Attributes:
-        part: Component that the bulletin reports on.
+        part: Component that has the vulnerability.
         branch: Driver branch, such as `580`; empty for components without branches.
         bulletin: Number of the bulletin.
         date: Date of the bulletin's newest revision, ISO 8601.
-        cves: CVE numbers that `fixed` fixes.
-        affected: Affected versions, in the bulletin's words.
-        fixed: First version that is not affected.
+        cves: CVE numbers of the vulnerabilities that the version `fixed` fixes.
+        affected: Vulnerable versions, in the bulletin's words.
+        fixed: First version without the vulnerabilities.
     """
 
     part: Software
@@ -62,7 +63,7 @@ class Floor:
     fixed: str
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a field does not have the form of a table entry."""
+        """Raise ValueError if a field, such as the date or a CVE number, has a wrong format."""
         Software(self.part)
         date.fromisoformat(self.date)
         good = (
@@ -78,7 +79,7 @@ class Floor:
             raise ValueError(f"{self.part} {self.bulletin}: not an entry of the security floors")
 
     def affects(self, version: str) -> bool:
-        """Return whether a version is affected; False for a text that is not a version."""
+        """Return whether a version is vulnerable; False for a text that is not a version."""
         numbers = parse(version)
         if not numbers or (self.branch and str(numbers[0]) != self.branch):
             return False
@@ -90,7 +91,10 @@ class Floor:
 
 
 def parse(text: str) -> Version:
-    """Return the numbers at the beginning of a version, padded to four; empty for no version."""
+    """Return a version as four numbers, padded with zeros: (580, 65, 6, 0) for `580.65.06`.
+
+    A suffix such as `-ubuntu22.04` is ignored. A text that is not a version gives an empty tuple.
+    """
     match = _VERSION.match(text[:60])
     return _padded(match[1]) if match else ()
 
@@ -101,7 +105,7 @@ def _padded(text: str) -> Version:
 
 
 def read(text: str) -> tuple[Floor, ...]:
-    """Return the entries of a table of security floors.
+    """Return the security floors in a JSON table with the format of `security_floors.json`.
 
     Raises:
         ValueError: The text is not a table of security floors.
@@ -122,7 +126,11 @@ def floors() -> tuple[Floor, ...]:
 
 
 def floor(part: Software, branch: str = "") -> Floor:
-    """Return the highest security floor of a component, or of one driver branch.
+    """Return the highest security floor of a component, or of one branch of the NVIDIA driver.
+
+    Args:
+        part: The component.
+        branch: Driver branch, such as `580`; empty for components without branches.
 
     Raises:
         LookupError: The table has no floor for the component or branch.
@@ -134,11 +142,11 @@ def floor(part: Software, branch: str = "") -> Floor:
 
 
 def below(part: Software, version: str) -> Floor | None:
-    """Return the highest security floor that a version is below, or None.
+    """Return the security floor that a version of a component doesn't reach, or None.
 
-    Only floors of the version's own branch count. If the newest bulletin does not list the branch
-    of a driver but fixes later branches, the branch has no fix, and the floor of the next later
-    branch is returned. A text that is not a version gives None.
+    A driver version is compared with the highest floor of its own branch. If the newest bulletin
+    does not list that branch but fixes later branches, the branch gets no fix, and the floor of the
+    next later branch is returned. A text that is not a version gives None.
     """
     numbers = parse(version)
     if not numbers:
@@ -153,7 +161,11 @@ def below(part: Software, version: str) -> Floor | None:
 
 @cache
 def borders(part: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
-    """Return the highest floor of each branch, and the floors of the newest bulletin."""
+    """Return two maps from branch to security floor of a component.
+
+    The first map has the highest floor of each branch. The second map has only the floors of the
+    newest bulletin. The branch is empty for components without branches.
+    """
     found = sorted(
         (entry for entry in floors() if entry.part is part),
         key=lambda entry: (_padded(entry.fixed), entry.bulletin),
@@ -166,7 +178,10 @@ def borders(part: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
 
 
 def wanted(part: Software, version: str, entry: Floor) -> str:
-    """Return the version to upgrade to, of the same branch if possible, for a message."""
+    """Return text for a message: the version that fixes the vulnerabilities of a given version.
+
+    The fixed version is of the same driver branch if that branch has a fix.
+    """
     if entry.branch and str(parse(version)[0]) != entry.branch:
         return f"{entry.fixed} or later: branch {parse(version)[0]} has no fix"
     branch = f" of branch {entry.branch}" if entry.branch else ""
@@ -174,9 +189,10 @@ def wanted(part: Software, version: str, entry: Floor) -> str:
 
 
 def exporter(version: str) -> str:
-    """Return the DCGM exporter's version from an image tag such as `4.5.3-4.8.2-distroless`.
+    """Return the DCGM exporter's version from its image tag: 4.8.2 from `4.5.3-4.8.2-distroless`.
 
-    The first number of the tag is the version of DCGM (NVIDIA/dcgm-exporter, its releases).
+    The first part of the tag is the version of DCGM (source: the releases of the GitHub repository
+    NVIDIA/dcgm-exporter).
     """
     parts = version.split("-")
     return parts[1] if len(parts) > 1 and parse(parts[1]) else version
@@ -194,7 +210,7 @@ _IMAGES: dict[str, Software] = {
 
 
 def of_images(names: tuple[str, ...]) -> Iterator[tuple[str, str, Floor]]:
-    """Yield each image below a security floor, with the version to upgrade to and the floor.
+    """Yield each image with known vulnerabilities, the version to upgrade to, and the floor.
 
     Args:
         names: Images with tags, as NVIDIA publishes them (`nvcr.io/nvidia/…`).

@@ -1,4 +1,4 @@
-"""Facts about Kubernetes."""
+"""The Kubernetes version for which Helm charts are rendered."""
 
 from typing import Final
 

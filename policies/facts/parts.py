@@ -1,4 +1,4 @@
-"""Versions of the components that a chart installs by default."""
+"""Versions of the components that the GPU Operator's Helm chart installs by default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def operator_part(chart: str, path: str) -> str:
-    """Return the default version of one component of the GPU Operator chart; empty if not known.
+    """Return the default version of a component of the GPU Operator's chart; empty if not known.
 
     Args:
         chart: Version of the chart, such as `v26.7.0`.

@@ -1,4 +1,4 @@
-"""Output formats of a report, for people, programs and CI systems."""
+"""Output formats for the checker's report, for people, programs and CI systems."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,6 +1,6 @@
-"""The `github` output format: GitHub annotations as workflow commands on standard output.
+"""The `github` output format: workflow commands, which GitHub Actions shows as annotations.
 
-Source of the escaping of values: actions/toolkit packages/core/src/command.ts.
+The values are escaped as in actions/toolkit packages/core/src/command.ts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 
 def github(report: Report) -> str:
-    """Return a workflow command for each violation and problem, and then the summary."""
+    """Return a report as workflow commands, one for each violation and problem, and a summary."""
     lines = [_line("error", problem, "unreadable", problem.message) for problem in report.problems]
     lines += [
         _line(

@@ -1,4 +1,4 @@
-"""The `json` output format, with all fields of each violation and problem."""
+"""The `json` output format, with all fields of each violation, problem and unchecked field."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ..report import Report
 from ..result import Found
 
 VERSION = 1
-"""Version of the JSON format. It is raised when a field changes its meaning or is removed; new
-fields don't raise it.
+"""Version of the JSON format.
+
+The version is raised if the meaning of a field changes or a field is removed, but not for new
+fields.
 """
 
 

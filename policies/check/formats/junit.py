@@ -1,7 +1,8 @@
 """The `junit` output format: XML with a test suite for each file and a test case for each object.
 
-The mandatory violations of an object make one failure. Its advisory and its known violations are in
-the output of the test case. Input that could not be read is an error.
+The mandatory violations of an object make one failure. The advisory violations of the object, and
+those that the baseline excuses, are in the output of the test case. Input that could not be read is
+an error.
 """
 
 from __future__ import annotations

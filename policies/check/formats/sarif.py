@@ -25,7 +25,7 @@ _LEVELS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 
 def sarif(report: Report) -> str:
-    """Return a report as a SARIF log with one run, which describes each broken rule."""
+    """Return a report as a SARIF log with one run and a description of each broken rule."""
     broken = sorted({violation.rule for violation in report.found})
     run = {
         "tool": {
@@ -87,7 +87,7 @@ def _notification(problem: Problem | Unjudged, level: str) -> dict[str, Any]:
 
 def _location(item: Found | Problem | Unjudged) -> dict[str, Any]:
     name = "stdin" if item.file == STDIN_NAME else PurePath(item.file).as_posix()
-    quoted = quote(os.fsencode(name))  # File names may contain bytes that are not valid text.
+    quoted = quote(os.fsencode(name))  # File names may contain invalid bytes.
     uri = f"file://{quoted}" if name.startswith("/") else quoted
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if item.line is not None:

@@ -27,8 +27,8 @@ def text(report: Report) -> str:
 
 
 def show(report: Report) -> None:
-    """Print a report on a terminal, in colours."""
-    # Imported here because only output on a terminal needs it.
+    """Print a report on a terminal, in colors."""
+    # rich is imported only for output on a terminal.
     from rich.console import Console
     from rich.text import Text
 
@@ -40,7 +40,7 @@ def show(report: Report) -> None:
 
 
 def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Yield each line of the output as place, severity and the rest of the line."""
+    """Yield the lines of the text output, each as place, severity and the rest of the line."""
     for problem in report.problems:
         yield f"{_place(problem)}: ", _UNREADABLE, ""
         yield "", "", f"    {printable(problem.message)}"
@@ -58,6 +58,6 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _place(item: Found | Problem | Unjudged) -> str:
-    """Return `file:line`, or only the file if the line is not known."""
+    """Return the place of an entry as `file:line`, or only the file if the line is not known."""
     file = printable(item.file)
     return file if item.line is None else f"{file}:{item.line}"

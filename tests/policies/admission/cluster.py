@@ -1,4 +1,4 @@
-"""A real API server with the admission policies, and helpers that send manifests to it."""
+"""Helpers that install the admission policies on a real API server and send manifests to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"
-"""Label of a namespace; its value names the entry of `CONTEXTS` whose policies apply there."""
+"""Label of namespaces and of cluster-scoped objects; its value is a key of `CONTEXTS`."""
 
 _TAINT = TaintFacts(GPU, "present")
 _NODES = frozenset({"gpu-1"})
@@ -85,7 +85,7 @@ CONTEXTS: Mapping[str, Context] = {
         max_gpus_per_pod=2,
     ),
 }
-"""Facts about example clusters, by the namespace in which the policies for them apply."""
+"""Facts about example clusters, by the namespace in which the policies use the facts."""
 
 RUNTIME_CLASSES = ("nvidia", "kata", "other")
 
@@ -113,7 +113,7 @@ class Answer:
     Attributes:
         status: HTTP status.
         rules: Ids of the rules in the denial, or in the warnings if the request was accepted.
-        text: Warnings and denial as text.
+        text: The warnings and the message of the denial.
     """
 
     status: int
@@ -126,7 +126,7 @@ class Answer:
 
 
 def path(manifest: Mapping[str, Any]) -> str:
-    """Return the path of a kind's objects in the API, for the manifest's version and namespace."""
+    """Return the URL path at which the API server creates the object of a manifest."""
     version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     group = f"/api/{version}" if version == "v1" else f"/apis/{version}"
     space = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
@@ -134,7 +134,7 @@ def path(manifest: Mapping[str, Any]) -> str:
 
 
 def context_name(manifest: Mapping[str, Any]) -> str:
-    """Return the name of the cluster facts that apply to a manifest."""
+    """Return the key in `CONTEXTS` of the cluster facts that apply to a manifest."""
     metadata = manifest["metadata"]
     return str(metadata["namespace"] if "namespace" in metadata else metadata["labels"][LABEL])
 
@@ -143,7 +143,7 @@ def answer(response: httpx.Response) -> Answer:
     warnings = response.headers.get_list("warning")
     refusal = response.json().get("message", "") if response.status_code >= 400 else ""
     text = "\n".join([*warnings, refusal])
-    # A denied request has warnings too; only the denial counts then.
+    # A denied request may also have warnings. Only the rules in the denial are returned.
     rules = _RULE.findall(refusal or text)
     return Answer(response.status_code, frozenset(rules), text)
 
@@ -151,20 +151,28 @@ def answer(response: httpx.Response) -> Answer:
 def create(
     client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = True, user: str = ""
 ) -> Answer:
-    """Create an object as a user; by default only as a dry run."""
+    """Create an object as a user and return the API server's answer.
+
+    Args:
+        client: Client with the rights of an administrator.
+        manifest: The object.
+        dry: Whether the request is only a dry run.
+        user: Name of the user to impersonate; empty for the administrator.
+    """
     url = path(manifest) + ("?dryRun=All" if dry else "")
     return answer(client.post(url, json=manifest, headers=acting_as(user)))
 
 
 def acting_as(user: str) -> dict[str, str]:
-    """Return the header with which an administrator impersonates a user."""
+    """Return the HTTP headers with which an administrator impersonates a user."""
     return {"Impersonate-User": user} if user else {}
 
 
 def maker(manifest: Mapping[str, Any]) -> str:
-    """Return the user that creates an object: the DaemonSet controller for a DaemonSet's pod.
+    """Return the name of the user that creates an object in a real cluster.
 
-    An empty text stands for the administrator.
+    This is the DaemonSet controller for a pod of a DaemonSet, and otherwise the administrator,
+    for whom the name is empty.
     """
     owners = manifest["metadata"].get("ownerReferences", ())
     controlled = any(owner["kind"] == "DaemonSet" and owner["controller"] for owner in owners)
@@ -190,7 +198,7 @@ def edit(
 
 
 def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
-    """Return an object as the API server stores it."""
+    """Return the stored state of an object from the API server."""
     response = client.get(f"{path(manifest)}/{manifest['metadata']['name']}")
     assert response.status_code == 200, response.text
     stored: Json = response.json()
@@ -198,7 +206,7 @@ def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
 
 
 def apply(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
-    """Apply an object server-side, and fail if the API server denies it or warns."""
+    """Apply an object with server-side apply; fail if the API server denies it or warns."""
     response = client.patch(
         f"{path(manifest)}/{manifest['metadata']['name']}?fieldManager=tests&force=true",
         content=json.dumps(manifest),
@@ -209,13 +217,13 @@ def apply(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
 
 
 def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
-    """Delete an object without a grace period."""
+    """Delete an object, if it exists, without a grace period."""
     url = f"{path(manifest)}/{manifest['metadata']['name']}?gracePeriodSeconds=0"
     assert client.delete(url).status_code in (200, 202, 404)
 
 
 def policies(how: Enforcement) -> list[Json]:
-    """Return the policies with all rules."""
+    """Return the admission policies for a cluster to which all rules apply, without bindings."""
     made = manifests(EVERYTHING, how)
     return [policy for policy in made if policy["kind"] == "ValidatingAdmissionPolicy"]
 
@@ -223,9 +231,10 @@ def policies(how: Enforcement) -> list[Json]:
 def only(
     namespace: str, context: Context, how: Enforcement, labels: Mapping[str, str]
 ) -> list[Json]:
-    """Return policies and bindings for the namespaces with these labels.
+    """Return policies and bindings that apply only in namespaces with given labels.
 
-    Their names end with that of the namespace. The policy over exemption grants is left out.
+    The names of policies and bindings end with the name of the namespace. The policy that controls
+    grants of exemptions is left out, because it applies in all namespaces.
     """
     made = copy.deepcopy(
         [each for each in manifests(context, how) if each["metadata"]["name"] != grants.NAME]
@@ -240,10 +249,11 @@ def only(
 
 
 def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
-    """Create a namespace with policies and bindings of its own; return when they are in force."""
+    """Create a namespace with its own policies and bindings, and wait until they are in force."""
     make_namespace(client, namespace)
     granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
-    # The API server accepts claims with admin access only in a namespace with this label.
+    # The API server accepts a ResourceClaim with adminAccess only in a namespace with the label
+    # resource.kubernetes.io/admin-access.
     labels = {LABEL: namespace, "resource.kubernetes.io/admin-access": "true"}
     metadata = {"name": namespace, "labels": labels, "annotations": granted}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -255,10 +265,11 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
 
 
 def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
-    """Return whether the policies of each severity report the rules that a manifest breaks.
+    """Return whether all policies are in force and report the rules that a manifest breaks.
 
-    Each severity has its own policy, and the API server starts to apply the policies one by one. If
-    a request is denied, its warnings are missing, so the denial alone is enough.
+    Mandatory and advisory rules have separate policies, and the API server starts to apply new
+    policies one by one. If a request is denied, its warnings are missing, so the denial alone is
+    enough.
     """
     said = create(client, probe)
     heard = {RULES[rule].severity for rule in said.rules}
@@ -269,7 +280,7 @@ def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> 
 
 
 def _probes(namespace: str) -> list[Json]:
-    """Return a manifest for each kind of matched objects; each breaks rules of all severities."""
+    """Return manifests of several kinds; each breaks rules, so that policies must report it."""
     privileged: Json = {
         "name": "a",
         "image": "a",

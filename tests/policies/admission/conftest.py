@@ -1,4 +1,4 @@
-"""Fixtures with real API servers, one for all tests of a process."""
+"""Fixtures with real API servers for the tests of the admission policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.policies.admission.cluster import CONTEXTS, RUNTIME_CLASSES, WARN, ap
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
-    """Run an API server with policies that only warn."""
+    """Run an API server with admission policies that only warn, for all tests of a process."""
     with running("admission") as server:
         client = server.client
         for name in RUNTIME_CLASSES:
@@ -26,13 +26,16 @@ def api() -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def type_checking() -> Iterator[httpx.Client]:
-    """Run an API server without policies, and the controller manager, which checks their types."""
+    """Run an API server without policies, and the controller manager.
+
+    The controller manager checks the types in the CEL of each policy that a test creates.
+    """
     with running("types", controllers=True) as server:
         yield server.client
 
 
 @pytest.fixture
 def alone() -> Iterator[ApiServer]:
-    """Run an API server with controllers and without policies."""
+    """Run an API server and the controller manager for one test, without admission policies."""
     with running("alone", controllers=True) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for objects of every kind that a rule checks."""
+"""Hypothesis strategies for manifests of every kind that a rule checks."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def _pod(draw: st.DrawFn, namespace: str) -> Json:
         owner = {"apiVersion": "apps/v1", "name": "a", "uid": "0"}
         kind, controller = draw(st.sampled_from(["DaemonSet", "ReplicaSet"])), draw(st.booleans())
         metadata["ownerReferences"] = [{**owner, "kind": kind, "controller": controller}]
-        # A cluster gives each object a uid; without one, the owner is what somebody wrote.
+        # Objects in a cluster have a uid. In a manifest without uid, a user may have written the
+        # ownerReferences.
         metadata["uid"] = "1"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(specs())}
 
@@ -174,9 +175,9 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
 
 @st.composite
 def manifests(draw: st.DrawFn) -> Json:
-    """Generate an object of a kind that a rule checks, in one of the test namespaces."""
+    """Generate an object of a kind that a rule checks, in one of the namespaces in `CONTEXTS`."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
-    # Hypothesis does not choose few alternatives equally often, so the choice uses a large number.
+    # Hypothesis prefers some numbers of a small range, so the number is drawn from a large range.
     which = draw(st.integers(0, 2**16 - 1)) % 46
     if which > 31:
         return draw(rare())

@@ -1,4 +1,4 @@
-"""Hypothesis strategy for pods that follow the rules except in a few fields."""
+"""Hypothesis strategy for pods that differ in a few fields from a pod that breaks no rule."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _IN_CONTAINERS = st.sampled_from(
 
 @st.composite
 def ordinary_pods(draw: st.DrawFn, namespace: str) -> Json:
-    """Generate a pod that follows the rules except in a few fields."""
+    """Generate a pod that differs in a few fields from a pod that breaks no rule."""
     size = {"cpu": "1", "memory": "1Gi"}
 
     def container(name: str) -> Json:

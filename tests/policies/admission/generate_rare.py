@@ -1,7 +1,4 @@
-"""Hypothesis strategies for rules that other random objects hardly ever break.
-
-The generated objects break such a rule, or nearly do.
-"""
+"""Hypothesis strategies for objects that often break a rule that random objects rarely break."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ from tests.policies.admission.generate_specs import (
 
 Json = dict[str, Any]
 
-# Number of GPU shares in the pools of the test cluster "plugin".
+# Number of time-sliced GPU replicas in all pools of the test cluster "plugin".
 _ROOM = 20
-# Memory blocks of one GPU in the pools of the test cluster "vcuda".
+# Number of vcuda-memory blocks of one GPU in the pools of the test cluster "vcuda".
 _BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
 _CLAIM_NAMES = st.sampled_from(["a", "a", "gpu", "nic", "rdma-0", "gpu-nic", "mine"])
@@ -40,7 +37,7 @@ def _container(limits: Json) -> Json:
 
 @st.composite
 def _updates(draw: st.DrawFn) -> Json:
-    """Generate a Deployment whose update may lack room for new pods (GPU026, GPU039)."""
+    """Generate a Deployment whose rolling update may need more GPUs than exist (GPU026, GPU039)."""
     gpus, surge = draw(st.integers(1, 6)), draw(st.integers(0, 3))
     spec = {"containers": [_container({GPU: gpus})], "tolerations": [{"operator": "Exists"}]}
     labels = {"app": "a"}
@@ -59,7 +56,7 @@ def _updates(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _parts(draw: st.DrawFn) -> Json:
-    """Generate a pod whose part of a GPU may need more memory than one GPU has (GPU046)."""
+    """Generate a pod that may request more vcuda memory than one GPU has (GPU046)."""
     blocks = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
     limits = {CORE: draw(st.integers(1, 101)), MEMORY: blocks}
     spec: Json = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
@@ -70,7 +67,7 @@ def _parts(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _limits(draw: st.DrawFn) -> Json:
-    """Generate a LimitRange that gives GPUs to containers by default (GPU012)."""
+    """Generate a LimitRange with default limits that may include GPUs (GPU012)."""
     names = draw(st.lists(st.sampled_from([GPU, MIG, CORE, "cpu"]), min_size=1, unique=True))
     given = {name: draw(st.integers(0, 8)) for name in names}
     kind, field = draw(
@@ -107,7 +104,7 @@ def _namespaces(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _services(draw: st.DrawFn) -> Json:
-    """Generate a DaemonSet with a node service that may not tolerate GPU nodes (GPU033)."""
+    """Generate a DaemonSet for node services that may not tolerate GPU taints (GPU033)."""
     path = draw(st.sampled_from(["/opt/cni/bin", "/etc/cni/net.d", "/opt"]))
     keys = draw(st.lists(st.sampled_from([GPU, "batch", "zone"]), max_size=2, unique=True))
     spec: Json = {
@@ -129,7 +126,7 @@ def _services(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _shares(draw: st.DrawFn) -> Json:
-    """Generate a pod with shares of a GPU by annotation and by percentage (GPU025, GPU061)."""
+    """Generate a pod that requests a part of a GPU by annotation or percentage (GPU025, GPU061)."""
     limits = {GPU: 1, PERCENTAGE: draw(st.integers(90, 110))}
     metadata = _metadata(draw(_NAMESPACES))
     metadata["annotations"] = {LIMIT_KEY: str(draw(st.integers(90, 110)))}
@@ -177,9 +174,9 @@ def _claims(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _by_class(draw: st.DrawFn) -> Json:
-    """Generate a pod that requests devices by the resource of a DeviceClass (GPU070).
+    """Generate a pod that requests devices by the extended resource of a DeviceClass (GPU070).
 
-    The API server requires no limit for such a resource.
+    The API server accepts a request for such a resource without a limit.
     """
     name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com"]))
     asked = {f"deviceclass.resource.kubernetes.io/{name}": draw(st.integers(0, 64))}
@@ -192,7 +189,7 @@ def _by_class(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _agents(draw: st.DrawFn) -> Json:
-    """Generate a DaemonSet without GPUs that sees much of its node (GPU078, GPU079)."""
+    """Generate a DaemonSet without GPUs but with access to its node (GPU078, GPU079)."""
     mount: Json = {"name": "node", "mountPath": "/node"}
     if draw(st.booleans()):
         mount["readOnly"] = True
@@ -219,7 +216,7 @@ def _agents(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _hami(draw: st.DrawFn) -> Json:
-    """Generate a pod with amounts of HAMi's resources near the largest ones (GPU080)."""
+    """Generate a pod with amounts of HAMi's GPU resources near their maximum (GPU080)."""
     limits: Json = {GPU: 1, "nvidia.com/gpucores": draw(st.integers(90, 110))}
     if draw(st.booleans()):
         limits["nvidia.com/gpumem"] = draw(st.sampled_from([1, 3000, "3Gi"]))
@@ -242,7 +239,7 @@ def _node_processes(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _persistent_volumes(draw: st.DrawFn) -> Json:
-    """Generate a PersistentVolume with a folder of a node (GPU066)."""
+    """Generate a PersistentVolume with a folder of a node as its source (GPU066)."""
     path = draw(st.sampled_from(["/dev", "/dev//nvidia0", "/proc/1/root", "/mnt/a", "/mnt", "/"]))
     path += draw(st.sampled_from(["", "/", "/x"]))
     labels = {LABEL: draw(_NAMESPACES)}
@@ -283,8 +280,8 @@ _KINDS = (
 
 @st.composite
 def rare(draw: st.DrawFn) -> Json:
-    """Generate an object with one of the strategies above, each equally often.
+    """Generate an object with one of this module's strategies, each equally often.
 
-    Hypothesis does not choose few alternatives equally often, so the choice uses a large number.
+    Hypothesis prefers some numbers of a small range, so the number is drawn from a large range.
     """
     return draw(_KINDS[draw(st.integers(0, 2**16 - 1)) % len(_KINDS)]())

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for pod specs that are usually valid and near the limit of each rule."""
+"""Hypothesis strategies for pod specs that are usually valid and often nearly break a rule."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def specs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def annotated(draw: st.DrawFn) -> Json:
-    """Generate annotations, or none, for an object's metadata."""
+    """Generate the part of an object's metadata with annotations; it is often empty."""
     which = draw(st.integers(0, 9))
     if which > 2:
         return {}

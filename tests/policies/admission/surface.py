@@ -1,7 +1,8 @@
-"""The fields that requests to a real API server can change, by verb, resource and subresource.
+"""Find out which requests to a real API server can change a field that a rule reads.
 
-The API server's discovery lists the verbs. Each verb is tried on an API server without policies,
-for each field that a rule reads. A policy must match every request that can change such a field.
+The verbs of all resources and subresources come from the API server's discovery. Each verb is tried
+on an API server without admission policies, for each field that a rule reads. The tests check that
+a policy matches every request that can change such a field.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OPERATIONS = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE"}
-"""Operation that policies match, by the verb; verbs that only delete write no fields."""
+"""Operation in admission policies by API verb, for the verbs that write fields."""
 
 STORES_NOTHING: Final[Mapping[str, str]] = {
     "LocalSubjectAccessReview": "answers whether somebody may do something",
@@ -38,22 +39,22 @@ STORES_NOTHING: Final[Mapping[str, str]] = {
     "TokenRequest": "makes a token, which no object holds",
     "TokenReview": "answers whose a token is",
 }
-"""Kinds of requests that change no object, with the reason."""
+"""Kinds of request bodies that change no object, with the reason."""
 
 
 @dataclass(frozen=True, order=True)
 class Endpoint:
-    """One verb of a resource or subresource, as discovery lists it.
+    """One verb of a resource or subresource, from the discovery of an API server.
 
     Attributes:
         group: API group.
         version: API version.
         resource: Plural name of the resource.
         subresource: Name of the subresource, or empty.
-        verb: Verb that writes fields.
+        verb: API verb, such as `update`.
         kind: Kind of the object in the request.
         kind_version: apiVersion of the object in the request.
-        namespaced: Whether the resource is in a namespace.
+        namespaced: Whether objects of the resource are in a namespace.
         stored: Whether objects of the resource can be read.
     """
 
@@ -69,19 +70,19 @@ class Endpoint:
 
     @property
     def operation(self) -> str:
-        """Return the operation that policies match."""
+        """Return the admission operation of the verb: `CREATE` or `UPDATE`."""
         return _OPERATIONS[self.verb]
 
     @property
     def full(self) -> str:
-        """Return the resource as policies name it, such as `pods/status`."""
+        """Return the resource with its subresource, such as `pods/status`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     def __str__(self) -> str:
         return f"{self.verb} {self.group or 'core'}/{self.version} {self.full}"
 
     def url(self, space: str, name: str = "") -> str:
-        """Return the URL path of an object in a namespace, or of the collection."""
+        """Return the URL path of an object in a namespace, or of all objects for an empty name."""
         root = f"/apis/{self.group}" if self.group else "/api"
         space = f"/namespaces/{space}" if self.namespaced else ""
         parts = [f"{root}/{self.version}{space}/{self.resource}", name, self.subresource]
@@ -89,7 +90,7 @@ class Endpoint:
 
 
 def endpoints(client: httpx.Client) -> list[Endpoint]:
-    """Return all endpoints in the API server's discovery whose verbs write fields."""
+    """Return all endpoints whose verbs write fields, from the API server's discovery."""
     found = []
     for root in ("/api", "/apis"):
         answer = client.get(root, headers={"accept": _DISCOVERY})
@@ -125,7 +126,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Added:
-    """A value that is added to a list, whose other values stay."""
+    """A value that a request appends to a list field, whose other items stay unchanged."""
 
     value: Any
 
@@ -137,7 +138,7 @@ _CONTAINER = {
 }
 _POD = {"spec": {"containers": [_CONTAINER]}}
 _GATED = {"spec": {**_POD["spec"], "schedulingGates": [{"name": "example.com/wait"}]}}
-"""A pod with a scheduling gate, so that its placement can still be changed."""
+"""A pod with a scheduling gate; the API server still accepts changes of its node selection."""
 _TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [_CONTAINER]}}
 _SELECTOR = {"selector": {"matchLabels": {"app": "a"}}}
 _ONCE = {"metadata": {}, "spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}}
@@ -255,16 +256,16 @@ FIELDS: Final[Mapping[tuple[str, str], Mapping[Path, Any]]] = {
     },
     ("resource.k8s.io", "resourceclaimtemplates"): {("spec", "spec", "devices"): _CLAIMED},
 }
-"""The fields of each resource that a rule reads after a change, with another value for each.
+"""The fields that rules read, by resource, each with a new value for the requests.
 
-Annotations of a workload itself are left out: an exemption there applies from the next change of
-the pod template on.
+The annotations of a workload itself are missing: a change of its exemptions takes effect only at
+the next change of the pod template.
 """
 
 
 @dataclass(frozen=True)
 class Change:
-    """A field that a request to an endpoint changed."""
+    """A field that a request to an endpoint of the API server changed."""
 
     endpoint: Endpoint
     resource: tuple[str, str]
@@ -275,7 +276,7 @@ class Change:
 
 
 class Trial:
-    """Requests to all endpoints of an API server; each request gets a new object."""
+    """Requests to all endpoints of an API server, each with a newly created object."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -290,7 +291,7 @@ class Trial:
             make_namespace(client, _space(name))
 
     def changes(self) -> list[Change]:
-        """Try each endpoint, and return the changed fields of objects that rules check.
+        """Send requests to each endpoint, and return the fields that they changed.
 
         Raises:
             LookupError: An endpoint needs a kind of object for which no request is known.
@@ -300,14 +301,14 @@ class Trial:
     def _try(self, endpoint: Endpoint) -> Iterator[Change]:
         resource = (endpoint.group, endpoint.resource)
         if endpoint.kind in STORES_NOTHING or (endpoint.stored and resource not in SAMPLES):
-            # An object of a kind that no rule checks can be changed only through its own resource.
+            # The endpoint changes no object, or only objects of a kind that no rule checks.
             return
         if endpoint.stored and endpoint.verb == "create" and not endpoint.subresource:
             self._create(resource, SAMPLES[resource])
             yield from (Change(endpoint, resource, field) for field in FIELDS[resource])
             return
         if not endpoint.stored:
-            resource = ("", "pods")  # A legacy Binding changes the pod that it names.
+            resource = ("", "pods")  # The legacy `bindings` change a pod.
         samples = [SAMPLES[resource], *([_GATED] if resource == ("", "pods") else [])]
         for field, value in FIELDS[resource].items():
             if any(self._changes(endpoint, resource, each, field, value) for each in samples):
@@ -322,7 +323,7 @@ class Trial:
         return after is not None and _at(after, field) != _at(before, field)
 
     def _create(self, resource: tuple[str, str], sample: Json) -> Json:
-        """Create a new object that no other request changes."""
+        """Create an object from a sample under a new name, and return its stored state."""
         endpoint = self._creating[resource]
         manifest = {
             "apiVersion": endpoint.kind_version,
@@ -336,7 +337,7 @@ class Trial:
         return stored
 
     def _read(self, resource: tuple[str, str], manifest: Json) -> Json | None:
-        """Return the object as it is stored now, or None if the request deleted it."""
+        """Return the stored state of an object, or None if the object does not exist."""
         url = self._creating[resource].url(_space(resource[1]), manifest["metadata"]["name"])
         answer = self._client.get(url)
         assert answer.status_code in (200, 404), answer.text
@@ -345,12 +346,15 @@ class Trial:
 
 
 def _space(resource: str) -> str:
-    """Return the namespace for a resource's samples, so that quotas affect no others."""
+    """Return the namespace for the objects of a resource.
+
+    Each resource has its own namespace, so that the sample quotas don't affect other objects.
+    """
     return f"surface-{resource}"
 
 
 def _send(client: httpx.Client, endpoint: Endpoint, live: Json, field: Path, value: Any) -> None:
-    """Send the request that would change a field through an endpoint; ignore the answer."""
+    """Send a request to an endpoint to change a field of an object; ignore the answer."""
     name, space = live["metadata"]["name"], live["metadata"].get("namespace", "")
     url = endpoint.url(space, name if endpoint.stored else "")
     body = _body(endpoint, live, field, value)
@@ -383,7 +387,7 @@ def _body(endpoint: Endpoint, live: Json, field: Path, value: Any) -> Json:
 
 
 def _with(live: Json, field: Path, value: Any) -> Json:
-    """Return a copy of an object with another value in a field."""
+    """Return a copy of an object with a new value in one field."""
     result = copy.deepcopy(live)
     owner: Any = result
     for step in field[:-1]:
@@ -401,7 +405,7 @@ def _at(manifest: Json, field: Path) -> Any:
 
 
 def matched(policies: Iterable[Json], endpoint: Endpoint) -> bool:
-    """Return whether the matching rules of a policy cover requests to an endpoint."""
+    """Return whether the `resourceRules` of at least one policy match requests to an endpoint."""
     return any(
         endpoint.group in rule["apiGroups"]
         and endpoint.full in rule["resources"]
@@ -413,5 +417,5 @@ def matched(policies: Iterable[Json], endpoint: Endpoint) -> bool:
 
 
 def _equivalent(policy: Json) -> bool:
-    """Return whether a policy also matches other versions of its resources, the default."""
+    """Return whether a policy matches all API versions (matchPolicy Equivalent, the default)."""
     return str(policy["spec"]["matchConstraints"].get("matchPolicy", "Equivalent")) == "Equivalent"

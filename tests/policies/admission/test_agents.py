@@ -1,7 +1,8 @@
-"""A real API server takes node agents where the policies deny, and refuses privileged GPU pods.
+"""With denying policies, the API server accepts node agents and rejects privileged GPU pods.
 
-If `AGENT_CHARTS` names a folder of Helm charts of agents, the objects that they render are sent
-too; the charts are not part of this project.
+Node agents are DaemonSets without GPUs, such as log collectors. If the environment variable
+`AGENT_CHARTS` names a folder with Helm charts of agents, the tests also send the objects that these
+charts render. The charts are not part of this project.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ CONTEXT = context_by(
 
 @pytest.fixture(scope="module")
 def denying() -> Iterator[httpx.Client]:
-    """Run an API server whose policies deny what breaks a mandatory rule."""
+    """Run an API server whose policies deny objects that break a mandatory rule."""
     with running("agents") as server:
         client = server.client
         for name in (SPACE, "other"):
@@ -63,7 +64,7 @@ def denying() -> Iterator[httpx.Client]:
 
 
 def answered(api: httpx.Client, manifest: Any) -> Answer:
-    """Send a manifest, and check that the rules in Python say the same as the policies."""
+    """Send a manifest, and check that policies and Python rules agree on whether to deny it."""
     said = create(api, manifest)
     broken = {v.rule.id for v in evaluate(manifest, CONTEXT) if v.severity is Severity.MANDATORY}
     assert (said.status == 403) == bool(broken), (said.text, broken)
@@ -132,7 +133,7 @@ def real_charts() -> list[Path]:
 
 
 def whole_numbers(value: Any) -> Any:
-    """Return a rendered object with whole numbers, which come as floats from the plugin."""
+    """Return a rendered object with whole numbers as ints; the provider plugin returns floats."""
     if isinstance(value, Mapping):
         return {key: whole_numbers(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,7 @@
-"""Guardrails are deployed, changed and removed by the real engine on a real API server."""
+"""The real Pulumi engine deploys, changes and removes guardrails on a real API server.
+
+Guardrails are the admission policies with the GPU rules, and quotas for GPUs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Stack:
-    """A Pulumi program that has only guardrails, and its stack."""
+    """A stack of a Pulumi program that declares only guardrails."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], server: ApiServer) -> None:
         self.folder = folder
@@ -117,7 +120,7 @@ def test_guardrails_come_change_and_go(
     quotas = [{"namespace": "team", "resources": {GPU: 4}}]
 
     stack.up(mode="enforce", quotas=quotas)
-    # The quota denies this pod, too, and the API server may check the quota first.
+    # The quota of 4 GPUs also denies this pod, and the API server may check the quota first.
     await_true("enforced", lambda: create(api, pod(9)).rules == {"GPU007"})
     assert create(api, pod(1)).taken
     await_true("quota counted", lambda: "exceeded quota" in create(api, pod(5)).text)
@@ -125,7 +128,7 @@ def test_guardrails_come_change_and_go(
     output = stack.up(8, "--expect-no-changes", mode="enforce", quotas=quotas)
     assert "unchanged" in output
 
-    # Larger nodes change the facts, so the stack updates the policies.
+    # The policies contain the number of GPUs per node, so a larger number changes the policies.
     stack.up(16, mode="enforce", quotas=[])
     await_true("larger nodes", lambda: create(api, pod(16)).taken)
     assert create(api, pod(17)).rules == {"GPU007"}

@@ -1,7 +1,7 @@
-"""Policy pack, checker and admission policies find the same violations in every manifest.
+"""Policy pack, checker and admission policies report the same broken rules for every manifest.
 
-The pack gets the manifest as a Pulumi resource, the checker as text, and a real API server
-evaluates the CEL expression of each rule.
+The policy pack gets a manifest as a Pulumi resource, and the checker gets it as text. A real API
+server evaluates the admission policies, which have the rules as CEL expressions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CASES = 1_000
 
 
 def packed(manifest: Mapping[str, Any], context: Context) -> set[str]:
-    """Return the rules that the policy pack reports for the resource of a manifest."""
+    """Return the rules that the policy pack reports for a manifest, as a Pulumi resource."""
     version = manifest["apiVersion"]
     token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
     violations = declared.judge(token, manifest, context)
@@ -41,22 +41,26 @@ def packed(manifest: Mapping[str, Any], context: Context) -> set[str]:
 
 
 def checked(manifest: Mapping[str, Any], context: Context) -> set[str]:
-    """Return the rules that the checker reports for the text of a manifest."""
+    """Return the rules that the command-line checker reports for a manifest, as JSON text."""
     source = document.Source("a.json", StreamPart(1, 1, json.dumps(manifest)))
     (judged,) = document.judge(source, context)
     return {found.rule for found in judged.found if not found.exemption}
 
 
 def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, dict[str, set[str]]]:
-    """Return whether the API server accepts a manifest, and the violations by tool."""
+    """Return whether the API server accepts a manifest, and the broken rules by tool.
+
+    The tools are policy pack, checker and admission policies.
+    """
     said = create(api, manifest, user=maker(manifest))
     assert said.taken or said.status in (400, 422), said.text
     context = CONTEXTS[context_name(manifest)]
     pack, checker = packed(manifest, context), checked(manifest, context)
-    # A rejection by the API server itself names no rule, but pack and checker must still agree.
+    # The API server rejects an invalid object before it evaluates policies. Only policy pack and
+    # checker are compared then.
     if not said.taken:
         return False, {"pack": pack, "checker": checker}
-    # Admission has only the rules with a CEL twin, so the comparison is limited to those.
+    # Only rules that also exist in CEL apply at admission, so only these are compared.
     if pack == checker:
         pack = checker = pack & TWINS
     return True, {"pack": pack, "checker": checker, "admission": set(said.rules)}
@@ -69,7 +73,7 @@ def agree(answers: Mapping[str, set[str]]) -> bool:
 
 @dataclass
 class Figures:
-    """Counts of a run: accepted cases, rejected cases, and differences."""
+    """Counts of a test run: compared manifests, invalid manifests, broken rules and differences."""
 
     cases: int = 0
     refused: int = 0
@@ -89,14 +93,14 @@ class Figures:
 
     @property
     def rules(self) -> dict[str, dict[str, int]]:
-        """Return how many cases followed and how many broke each rule."""
+        """Return for each rule how many manifests followed it and how many broke it."""
         return {
             rule: {"accepted": self.cases - self.rejected[rule], "rejected": self.rejected[rule]}
             for rule in sorted(TWINS)
         }
 
     def document(self) -> dict[str, Any]:
-        """Return the counts that the last line of `make test-rules` prints."""
+        """Return the counts as plain data; `make test-rules` prints them in its last line."""
         reasons = [twin for twin in RULE_TWINS.values() if isinstance(twin, NoTwin)]
         return {
             "at_admission": len(TWINS),
@@ -110,7 +114,14 @@ class Figures:
 
 
 def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None:
-    """Run the given number of generated cases; `number` is the seed of the generator."""
+    """Compare the tools on generated manifests, and add the results to the counts.
+
+    Args:
+        api: Client of an API server with the admission policies.
+        figures: The counts.
+        examples: Number of manifests.
+        number: Seed of the generator.
+    """
 
     @seed(number)
     @given(manifests())
@@ -259,13 +270,13 @@ def test_pack_checker_and_admission_agree_in_a_tenth_of_ten_thousand_cases(
 
 
 def few(whole: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the rules that fewer than 100 cases broke or fewer than 100 cases followed."""
+    """Return the rules that fewer than 100 manifests broke or fewer than 100 followed."""
     return {rule: counts for rule, counts in whole["rules"].items() if min(counts.values()) < 100}
 
 
 @pytest.mark.full
 def test_ten_thousand_cases_show_something_of_each_rule(api: httpx.Client) -> None:
-    """Each rule needs enough cases, so more are generated for rules with too few."""
+    """If fewer than 100 manifests break or follow a rule, more manifests are generated."""
     parts = [found for part in PARTS if (found := results.load(f"admission-{part}"))]
     if len(parts) < len(PARTS):
         pytest.skip(f"{len(parts)} of {len(PARTS)} parts have run")

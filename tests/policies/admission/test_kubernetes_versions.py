@@ -1,7 +1,8 @@
-"""What the API servers of Kubernetes 1.35, 1.36 and 1.37 take differently, judged by the policies.
+"""The policies check requests that only some of Kubernetes 1.35, 1.36 and 1.37 accept.
 
-`GPU_CLUSTER_KUBERNETES` names the version. Sources: kubernetes v1.35.4, v1.36.3 and v1.37.2
-pkg/features/kube_features.go, the feature gates that the tests name.
+The environment variable `GPU_CLUSTER_KUBERNETES` selects the version of the API server. Sources:
+the feature gates that the tests name, in pkg/features/kube_features.go of kubernetes v1.35.4,
+v1.36.3 and v1.37.2.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def spec(**more: Any) -> Json:
 
 
 def made(api: httpx.Client, version: str, kind: str, name: str, spec: Json) -> Json:
-    """Create an object and return its manifest."""
+    """Create an object on the API server and return its manifest."""
     manifest = {
         "apiVersion": version,
         "kind": kind,
@@ -49,7 +50,7 @@ def made(api: httpx.Client, version: str, kind: str, name: str, spec: Json) -> J
 
 @pytest.mark.promise("A suspended Job that asks for more GPUs later is judged like a new one.")
 def test_a_suspended_job_that_grows_is_judged(api: httpx.Client) -> None:
-    """From 1.36 on the resources can change (MutablePodResourcesForSuspendedJobs)."""
+    """The gate MutablePodResourcesForSuspendedJobs allows such a change from 1.36 on."""
     template = {"spec": spec(restartPolicy="Never")}
     job = made(api, "batch/v1", "Job", "grows", {"suspend": True, "template": template})
 
@@ -65,7 +66,7 @@ def test_a_suspended_job_that_grows_is_judged(api: httpx.Client) -> None:
 
 
 def resized(api: httpx.Client, pod: Json, *path: str | int, **sizes: str) -> Answer:
-    """Resize the resources at a path of a pod's spec, requests and limits alike."""
+    """Set requests and limits at a path of a pod's spec through the subresource `resize`."""
 
     def grow(live: Json) -> None:
         place: Any = live["spec"]
@@ -86,7 +87,7 @@ def test_gpus_cant_be_resized_in_any_version(api: httpx.Client) -> None:
 
 
 def whole_pod(name: str, **resources: Json) -> Json:
-    """Return a pod that asks for CPU and memory as a whole, and whose container asks for a GPU."""
+    """Return a pod with pod-level CPU and memory, whose container requests a GPU."""
     own = {"name": "a", "image": "a:1", "resources": {"limits": {GPU: "1"}}}
     return {
         "apiVersion": "v1",
@@ -117,8 +118,9 @@ def test_what_a_pod_asks_for_as_a_whole_is_judged_as_in_the_check(
 
 
 def test_the_resources_of_a_pod_are_resized_from_1_36_on(api: httpx.Client) -> None:
-    """The gate is InPlacePodLevelResourcesVerticalScaling; containers keep their GPUs."""
-    # A resize must not change the pod's class of service, which is Burstable by its CPU.
+    """The feature gate InPlacePodLevelResourcesVerticalScaling allows this from 1.36 on."""
+    # A resize must not change the pod's QoS class. It is Burstable, because the CPU limit is higher
+    # than the CPU request.
     pod = whole_pod("whole", limits={**SIZES, "cpu": "2"}, requests=SIZES)
     assert create(api, pod, dry=False).taken
     said = resized(api, pod, memory="2Gi")
@@ -138,7 +140,7 @@ def test_the_resources_of_a_pod_are_resized_from_1_36_on(api: httpx.Client) -> N
 def test_sidecars_are_resized_in_each_version_and_init_containers_from_1_36_on(
     api: httpx.Client, policy: str
 ) -> None:
-    """The gate is InPlacePodVerticalScalingInitContainers."""
+    """The gate InPlacePodVerticalScalingInitContainers allows init containers from 1.36 on."""
     first = container("first") | ({"restartPolicy": policy} if policy else {})
     pod = made(api, "v1", "Pod", f"with-{policy.lower() or 'init'}", spec(initContainers=[first]))
     said = resized(api, pod, "initContainers", 0, memory="2Gi")

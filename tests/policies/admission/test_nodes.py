@@ -74,7 +74,7 @@ def test_what_the_label_may_say(api: httpx.Client, driver: str, wanted: str) -> 
 def test_no_policy_can_refuse_a_node(
     severity: Severity, actions: list[str], wanted: list[str]
 ) -> None:
-    """A policy must not deny a node by its action or an error."""
+    """Neither the validation actions nor the failure policy may deny a Node."""
     how = Enforcement(dict.fromkeys(Severity, actions))
     made = manifests(Context(severities={"GPU072": severity}), how)
     policy, binding = (

@@ -1,4 +1,4 @@
-"""The admission policies on a real API server: types, cost, updates, opt-outs and modes."""
+"""The admission policies on a real API server: CEL types and cost, updates, opt-outs, modes."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ def quota(namespace: str, **hard: Any) -> Json:
 
 
 GOOD = container({GPU: 1})
-# More GPUs than a node has, which breaks GPU007.
+# GPU007 rejects this container: no node has 9 GPUs.
 BAD = container({GPU: 9})
 
 
 def type_checked(api: httpx.Client, policy: Json) -> list[Json]:
-    """Return the warnings of the API server's type check of a policy, once the check has run."""
+    """Wait for the type check of a policy's CEL expressions, and return its warnings."""
 
     def checked() -> bool:
         result = read(api, policy)
         seen = result.get("status", {}).get("observedGeneration")
         return bool(seen == result["metadata"]["generation"])
 
-    # With every variable spelled out for each kind of template, the type check takes over a minute.
+    # The type check of policies from `spelt_out` takes over a minute.
     await_true(f"types of {policy['metadata']['name']} checked", checked, seconds=300)
     warnings: list[Json] = read(api, policy)["status"]["typeChecking"].get("expressionWarnings", [])
     return warnings
@@ -100,22 +100,22 @@ WITH_VARIABLES = [policy for policy in POLICIES if "variables" in policy["spec"]
 
 
 def spelt_out(policy: Json) -> Json:
-    """Return a policy in which each variable is a validation of its own.
+    """Return a policy with each variable's expression as a validation, for the type check.
 
-    The API server checks only the types of validations; a variable has any type (k8s.io/apiserver
-    v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
+    The API server checks the types only in validations, where a variable may have any type
+    (k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
     """
     result = copy.deepcopy(policy)
-    # Audit annotations refer to variables, too.
+    # The audit annotations use variables, and the copy of the policy has none.
     del result["spec"]["auditAnnotations"]
     full: dict[str, str] = {}
     for variable in result["spec"].pop("variables"):
         if variable["name"] == "facts":
-            variable["expression"] = '{"": ""}'  # A map of the same type, which is shorter.
+            variable["expression"] = '{"": ""}'  # A short map of the same type.
         full[variable["name"]] = re.sub(
             r"\bvariables\.(\w+)", lambda name: f"({full[name[1]]})", variable["expression"]
         )
-    # The variable `violations` would repeat all other variables.
+    # The expression of `violations` would contain the expressions of all other variables.
     del full["violations"]
     result["metadata"]["name"] += "-spelt-out"
     result["spec"]["validations"] = [
@@ -305,7 +305,7 @@ def test_a_namespace_is_left_alone_by_label_and_by_name(api: httpx.Client) -> No
     "Policies that were removed and come again judge as before, on the same API server."
 )
 def test_policies_that_come_again_judge_as_before(alone: ApiServer) -> None:
-    """An API server that saw the last policy with a ConfigMap go would deny everything."""
+    """If the policies used a ConfigMap, the API server would deny everything after a reinstall."""
     api, space = alone.client, "again"
     make_namespace(api, space)
     made = only(space, CONTEXT, DENY, {"kubernetes.io/metadata.name": space})

@@ -1,6 +1,6 @@
-"""A policy matches every request that can change a field that a rule reads.
+"""A policy matches every API request that can change a field that a rule reads.
 
-The requests come from the discovery of a real API server.
+The possible requests come from the discovery of a real API server.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_whatever_changes_what_a_rule_reads_is_matched(alone: ApiServer) -> None
 
 
 def _tries_enough(trial: Trial, found: list[Change]) -> None:
-    """Check that the requests tried all sample objects and all known ways to change a field."""
+    """Check that the requests covered all sample objects and all known ways to change a field."""
     known = {
         "bindings": ("spec", "nodeName"),
         "namespaces/finalize": ("metadata", "annotations"),

@@ -1,4 +1,4 @@
-"""The text of the admission policies: their rules, their variables and their facts."""
+"""The generated policies contain each rule with its CEL variables and cluster facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that the checker may read, with the message that it must print for each."""
+"""Sample files for tests of the checker, with the message that it must print for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class File:
 
     Attributes:
         content: Bytes of the file.
-        line: Line of the problem.
+        line: Line number of the problem; None if the file has no problem.
         says: Part of the problem's message, or empty if the file has no problem.
     """
 
@@ -34,7 +34,7 @@ def _fine(content: str | bytes) -> File:
 
 
 def _wrong(field: str, value: str, line: int, wanted: str) -> File:
-    """Return a pod whose spec has a field of a wrong type."""
+    """Return a file with a pod whose spec has a field of a wrong type."""
     return _bad(f"{POD}  {field}: {value}\n", line, f"wanted: {wanted}")
 
 

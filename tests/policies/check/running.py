@@ -20,7 +20,7 @@ ONLY = tuple(
     if id_ not in ("GPU001", "GPU004", "GPU007", "GPU023", "GPU062")
     for argument in ("--rule", f"{id_}=off")
 )
-"""Arguments that switch off all rules but a few, so that a new rule does not change these tests."""
+"""Arguments that switch off all rules but five, so that new rules don't change test results."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -33,7 +33,12 @@ class Run(NamedTuple):
 
 
 def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
-    """Run the checker as `python -m components.guardrails.check RULES ARGUMENTS` does."""
+    """Run the checker in this process, as `python -m components.guardrails.check` does.
+
+    Args:
+        arguments: Command-line arguments.
+        rules: Arguments that select the rules.
+    """
     output, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
@@ -44,7 +49,7 @@ def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
 
 
 def copy(target: Path, *beginnings: str) -> None:
-    """Copy the project's files whose paths begin with one of the given texts."""
+    """Copy the project's files whose paths begin with one of the given texts to a folder."""
     for name in project_files():
         if name.startswith(beginnings):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +57,7 @@ def copy(target: Path, *beginnings: str) -> None:
 
 
 def install(source: Path, target: Path) -> None:
-    """Build the package in a folder and unpack it, as `pip install` does, but offline."""
+    """Build the package of a source folder and unpack its wheel, like an offline `pip install`."""
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     subprocess.run(
         [sys.executable, "-c", build, str(target)],

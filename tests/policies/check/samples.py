@@ -1,4 +1,4 @@
-"""A pod that follows the rules, and a pod that breaks two rules."""
+"""Sample manifests: a pod that breaks no rule, and a pod that breaks two rules."""
 
 GOOD = """\
 apiVersion: v1

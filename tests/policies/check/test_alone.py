@@ -1,4 +1,7 @@
-"""The rules work alone: installed as `gpu_rules`, next to packages with this project's names."""
+"""The rules work without this project, installed as the package `gpu_rules`.
+
+They work even if the project's package names, such as `policies`, belong to other packages.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ print(json.dumps([sorted(RULES), [policy.name for policy in policies()]]))
 
 
 def outward(tree: ast.AST) -> Iterator[str]:
-    """Yield the name of each import of this project's packages, including imports at run time."""
+    """Yield each absolute import of this project's packages, also by importlib and runpy."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names if _is_ours(item.name))
@@ -72,7 +75,7 @@ def test_the_rulebook_imports_nothing_of_ours_by_its_full_name() -> None:
 
 
 def test_no_import_leaves_the_rulebook() -> None:
-    """A relative import with too many dots would import from outside the folder."""
+    """A relative import with too many dots would import from outside `policies`."""
     for file in RULEBOOK.rglob("*.py"):
         depth = len(file.relative_to(RULEBOOK).parts)
         for node in ast.walk(ast.parse(file.read_text())):
@@ -82,7 +85,11 @@ def test_no_import_leaves_the_rulebook() -> None:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an installed package, next to other packages with this project's names."""
+    """Return a folder with the installed package `gpu_rules`.
+
+    Packages with the names of this project's packages are also installed there. They must not be
+    imported.
+    """
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("shipped")
     copy(source, "policies/")
     install(source / "policies", folder)
@@ -97,7 +104,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_package_has_every_file_of_the_rulebook(shipped: Path) -> None:
     files = {Path(name) for name in project_files() if name.startswith("policies/")}
     code = {file.relative_to("policies") for file in files if file.suffix in (".py", ".json")}
-    # The folder of the policy pack needs the package and is no part of it.
+    # The folder `policy_pack` uses the installed package and is not a part of it.
     wanted = {file for file in code if file.parts[0] != "policy_pack"}
     there = {file.relative_to(shipped / NAME) for file in (shipped / NAME).rglob("*.*")}
     assert there == wanted
@@ -120,7 +127,7 @@ def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:
 def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        # The working directory comes first on the import path, before installed packages.
+        # Python searches the working directory for imports before the installed packages.
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A baseline excuses what it names, and nothing else."""
+"""A baseline excuses the violations that it names, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker's command line: which files it reads, which cluster facts it uses, its exit codes."""
+"""The command line of the checker: files that it reads, cluster facts, and exit codes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_folders_patterns_and_files_are_read_once(
         "b/c b/*.json": "2",
         "a.yaml": "1",
     }
-    # A pattern matches files with any suffix; what is no manifest is left out.
+    # A pattern matches files with any suffix. Files that are not manifests are left out.
     assert "1 document without Kubernetes objects left out" in check("b/*").output
 
 
@@ -191,7 +191,7 @@ def test_a_terminal_gets_colours_and_a_file_none(tmp_path: Path) -> None:
     try:
         while part := os.read(main, 65536):
             output += part
-    # On Linux, a read fails with OSError after the other end of the terminal is closed.
+    # On Linux, reading from a pseudo-terminal fails with OSError after its other end is closed.
     except OSError:
         pass
     assert shown.wait(timeout=60) == 1

@@ -1,4 +1,4 @@
-"""The commands on the checker's how-to page are valid."""
+"""The commands in the documentation of the checker are valid."""
 
 from __future__ import annotations
 

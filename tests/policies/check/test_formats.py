@@ -1,4 +1,4 @@
-"""All output formats report the same violations and problems."""
+"""All output formats of the checker report the same violations and problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `gpu-rules`: its subcommands, and the settings that it finds by itself."""
+"""The subcommands of `gpu-rules`, and the settings in `.gpu-rules.yaml` that they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = ".gpu-rules.yaml"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder in a git repository, which is the working directory."""
+    """Return a folder inside a git repository, after making it the working directory."""
     inner = tmp_path / "repository" / "apps"
     inner.mkdir(parents=True)
     (tmp_path / "repository" / ".git").mkdir()

@@ -1,4 +1,4 @@
-"""The checker's pre-commit hook, run by pre-commit itself."""
+"""The checker works as a hook of the program pre-commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALLED = ("components", "policies", "pyproject.toml", ".pre-commit-hooks.yaml
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with separate folders for caches and git settings, and return its result."""
+    """Run a command in a folder, with test settings for git and a separate pre-commit cache."""
     own = folder.parent / "home"
     return subprocess.run(
         command,
@@ -76,7 +76,7 @@ def test_pre_commit_installs_the_hook_and_stops_a_commit(tmp_path: Path) -> None
             shutil.copy2(ROOT / name, rules / name)
     revision = _repository(rules)
     project = tmp_path / "project"
-    # A folder named `policies` in the user's project must not replace the package.
+    # The hook must not import the folder `policies` of the user's project in place of the package.
     (project / "policies").mkdir(parents=True)
     (project / "policies" / "pod.yaml").write_text(GOOD)
     (project / "readme.md").write_text("a: [")

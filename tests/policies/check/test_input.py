@@ -1,4 +1,4 @@
-"""For any content of a file, the checker ends with a clear message and never with a traceback."""
+"""Whatever a file contains, the checker ends with a clear message and without a traceback."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_all_of_them_at_once_end_without_a_traceback(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (2, "")
     for name, file in FILES.items():
-        # In a folder, files that are no manifests and templates are left out.
+        # If a folder is checked, templates and files that are not manifests are left out.
         text = file.content.decode(errors="replace").replace("\0", "")
         is_read = is_manifest(text) and not is_template(text)
         assert (f"/{name}.yaml:" in done.stdout) == (bool(file.says) and is_read), name

@@ -25,7 +25,7 @@ STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder as after `pip install`."""
+    """Return a folder with the installed packages of this project."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
     copy(source, "components/", "policies/", "pyproject.toml", "LICENSE")
     install(source, target)
@@ -57,5 +57,6 @@ def test_an_installed_checker_reads_every_committed_stack_file(
         timeout=60,
         check=False,
     )
-    # The taint is known only from the stack's pools, so GPU004 proves that the stack file was read.
+    # Only the stack file declares the taint of GPU nodes. GPU004, which reports a missing
+    # toleration, proves that the stack file was read.
     assert (done.returncode, "mandatory GPU004" in done.stdout) == (1, True), done.stderr

@@ -1,4 +1,4 @@
-"""A folder of any repository is judged: charts, kustomizations, patches, templates and the rest."""
+"""The checker handles folders with charts, kustomizations, patches, templates and other files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OPERATIONS = "- {op: replace, path: /spec/replicas, value: 2}\n"
 GPU_OPERATIONS = (
     "- op: add\n  path: /spec/containers/0/resources/limits/nvidia.com~1gpu\n  value: 500m\n"
 )
-"""A JSON patch that sets a number of GPUs that no node gives."""
+"""A JSON patch that sets an invalid number of GPUs (half a GPU)."""
 
 
 def _write(folder: Path, **contents: str) -> None:
-    """Write files; `__` in a name stands for `/`, and `_yaml` is added."""
+    """Write YAML files; in a name, `__` stands for `/`, and the suffix `.yaml` is added."""
     for name, content in contents.items():
         path = folder / f"{name.replace('__', '/')}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Others use the rules without this project: the wheel, the GitHub action, the GitLab component.
+"""The wheel, the GitHub action and the GitLab component work without the rest of this project.
 
-Each installs the package as its users do, by pip from the registry that this machine uses.
+Each test installs the package with pip, as users do, from the package index that this machine uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PIP = {
     for key, value in os.environ.items()
     if key.startswith(("PIP_", "SSL_", "REQUESTS_")) or key.lower().endswith("_proxy")
 }
-"""The variables that say which registry this machine uses."""
+"""The environment variables that tell pip which package index this machine uses."""
 DECOYS = ("config", "components", "policies")
 ACTION = yaml.safe_load((ROOT / "policies" / "action.yml").read_text())
 SPEC, JOB = yaml.safe_load_all((ROOT / "templates" / "gpu-rules.yml").read_text())
@@ -37,7 +37,7 @@ SPEC, JOB = yaml.safe_load_all((ROOT / "templates" / "gpu-rules.yml").read_text(
 def run(
     folder: Path, *command: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, without this project on the path."""
+    """Run a command in a folder, in an environment in which Python can't import this project."""
     return subprocess.run(
         command,
         cwd=folder,
@@ -51,7 +51,7 @@ def run(
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel, built from a copy of the folder alone."""
+    """Return the wheel of the package, built from a copy of the folder `policies`."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     copy(source, "policies/")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -64,7 +64,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def command(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the command in an empty environment, beside packages with this project's names."""
+    """Return the path of `gpu-rules` in a new virtual environment.
+
+    The environment also has packages with the names of this project's packages. The command must
+    not import them.
+    """
     folder = tmp_path_factory.mktemp("environment")
     assert run(folder, sys.executable, "-m", "venv", ".").returncode == 0
     python = str(folder / "bin" / "python")
@@ -81,7 +85,7 @@ def command(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a stranger's project with a good and a bad manifest."""
+    """Return a user's project, with a manifest that follows the rules and one that breaks them."""
     folder = tmp_path / "project"
     for name in (*DECOYS, "apps"):
         (folder / name).mkdir(parents=True)
@@ -114,9 +118,10 @@ def test_each_command_works_from_the_wheel_in_an_empty_environment(
 
 
 def runner(steps: list[Any], inputs: Mapping[str, str], folder: Path) -> tuple[int, str]:
-    """Run the steps of the composite action, as a fake of GitHub's runner that knows no more.
+    """Run the steps of the composite action, as a minimal fake of GitHub's runner.
 
-    It replaces `${{ inputs.x }}` in `env` and runs each script as `bash -eo pipefail`.
+    The fake replaces `${{ inputs.x }}` only in `env`, and runs each script with
+    `bash -eo pipefail`. It returns exit code and output.
     """
     defaults = {name: given["default"] for name, given in ACTION["inputs"].items()}
     values, output = {**defaults, **inputs}, ""
@@ -158,7 +163,7 @@ def interpolated(text: str, values: Mapping[str, str]) -> str:
 
 
 def pipeline(inputs: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the script of the component's job, as a fake of GitLab's runner that knows no more."""
+    """Run the script of the CI/CD component's job, as a minimal fake of GitLab's runner."""
     declared = SPEC["spec"]["inputs"]
     defaults = {name: given["default"] for name, given in declared.items() if "default" in given}
     job = JOB["gpu-rules"]
@@ -182,5 +187,5 @@ def test_the_component_writes_a_report_of_tests_and_fails_on_a_violation(
 
 
 def test_the_component_has_no_default_for_what_is_installed() -> None:
-    """A default name would install whatever an index has by that name."""
+    """With a default package name, pip would install any package of that name from an index."""
     assert "default" not in SPEC["spec"]["inputs"]["requirement"]

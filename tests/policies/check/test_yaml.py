@@ -7,7 +7,7 @@ import pytest
 from policies.check.lines import Lines, location
 from policies.check.parse import documents
 
-# Results of running YAMLToJSON of sigs.k8s.io/yaml v1.6.0, which kubectl uses.
+# Results of the function YAMLToJSON in sigs.k8s.io/yaml v1.6.0, which kubectl uses.
 SCALARS = {
     "010": 8, "0o10": 8, "0O7": 7, "1_000": 1000, "0x1F": 31, "0X1f": 31, "0x_1": 1, "-0x1": -1,
     "08": 8, "0789": 789, "0777": 511, "00": 0, "0_7": 7, "+1": 1, "-0": 0, "1__0": 10, "1_": 1,

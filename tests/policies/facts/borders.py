@@ -1,4 +1,7 @@
-"""Names of tests of security floors, and the versions just below a floor."""
+"""Helpers for tests of security floors: test names, and versions just below a floor.
+
+A security floor is the first version that fixes the vulnerabilities in an NVIDIA bulletin.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ def name(entry: Floor) -> str:
 
 
 def just_below(entry: Floor) -> str:
-    """Return the last version below a security floor: 580.159.02 for 580.159.03."""
+    """Return a version just below a security floor, such as 580.159.02 for 580.159.03."""
     numbers = [*entry.fixed.split("."), "0"][:3]
     for place in reversed(range(len(numbers))):
         if int(numbers[place]):

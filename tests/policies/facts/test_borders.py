@@ -1,6 +1,8 @@
-"""Each border of NVIDIA's bulletins at each place that applies it, one version on each side.
+"""All parts of the project that apply NVIDIA's security floors agree on each floor.
 
-Admission of nodes is in `tests/policies/admission/test_nodes.py`, since it takes an API server.
+Each part is tested with the first fixed version and with the version before it. The admission
+policy for nodes is tested in `tests/policies/admission/test_nodes.py`, because that test needs an
+API server.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def tag(part: Software, version: str) -> str:
 
 
 def at_preview(part: Software, version: str) -> str:
-    """Return what the rules say of a release of the operator's chart."""
+    """Return the violations of a release of the GPU Operator's chart with a component's version."""
     section = SECTIONS.get(part, "")
     values = {section: {"enabled": True, "version": tag(part, version)}} if section else {}
     manifest = release(values=values) | {"version": f"v{version}" if not section else NEWEST}
@@ -76,19 +78,19 @@ def in_the_image_list(part: Software, version: str) -> str:
 
 
 def of_a_node(part: Software, version: str) -> str:
-    """Return what the check says of a node's label."""
+    """Return the violations of a Node whose label reports a driver version."""
     metadata = {"name": "n", "labels": {LABEL: version}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
     return "\n".join(violation.message for violation in evaluate(node, Context()))
 
 
 def at_the_inspection(part: Software, version: str) -> str:
-    """Return what the inspection says of the driver in a node's label."""
+    """Return the findings of the inspection about a node whose label reports a driver version."""
     return "\n".join(told(nodes={"n": version}, today=date(2020, 1, 1)))
 
 
 def on_a_host(part: Software, version: str) -> str:
-    """Return what the preflight says of what it finds on a host."""
+    """Return the faults of the preflight for a host on which a version is installed."""
     cluster, host = declared()
     facts = (
         dataclasses.replace(GOOD, driver=version)

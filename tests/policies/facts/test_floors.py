@@ -1,4 +1,7 @@
-"""The table of security floors agrees with NVIDIA's bulletins, just below and at each floor."""
+"""The table of security floors agrees with NVIDIA's bulletins.
+
+A version at a floor counts as fixed, and the version before it as vulnerable.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ BORDERS = [
 
 
 def before(version: str) -> str:
-    """Return the version just before a version."""
+    """Return a version just below a version."""
     numbers = [int(number) for number in version.split(".")]
     while numbers[-1] == 0:
         numbers.pop()
@@ -44,7 +47,10 @@ def before(version: str) -> str:
 
 
 def last_affected(entry: Floor) -> str:
-    """Return the last affected version that the bulletin names, or the version before the fix."""
+    """Return the last vulnerable version.
+
+    This is the version that the bulletin names, or a version just below the first fixed version.
+    """
     named = re.findall(r"[0-9]+(?:\.[0-9]+)+", entry.affected.partition("(")[0])[-1]
     return before(entry.fixed) if parse(named) == parse(entry.fixed) else named
 
