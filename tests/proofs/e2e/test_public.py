@@ -90,6 +90,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def program(project: Project, tmp_path: Path) -> Program:
     folder = tmp_path / "program"
     folder.mkdir()
+    # The Kubernetes plugin writes a given kubeconfig to a temporary file, and leaves it.
+    (folder / "tmp").mkdir()
     for name in ("components", "policies", "venv"):
         (folder / name).symlink_to(project.root / name)
     runtime = {"name": "python", "options": {"virtualenv": "venv"}}
@@ -101,6 +103,7 @@ def program(project: Project, tmp_path: Path) -> Program:
         "KUBECONFIG": str(tmp_path / "none"),
         "TEST_MADE": str(kubeconfig(project)),
         "TEST_NAME": NAME,
+        "TMPDIR": str(folder / "tmp"),
     }
     environment.pop("PULUMI_STACK", None)
     made = Program(folder, project.stack, environment)

@@ -67,6 +67,8 @@ def secrets_of(path: Path) -> list[str]:
 def environment(project: Project, folder: Path) -> dict[str, str]:
     """Return the variables of a person's shell: the toolchain on PATH, and a state of its own."""
     (folder / "state").mkdir()
+    # The Kubernetes plugin writes a given kubeconfig to a temporary file, and leaves it.
+    (folder / "tmp").mkdir()
     kept = {
         **project.shell_environment(),
         "CLUSTER_KUBECONFIG": str(kubeconfig(project)),
@@ -74,6 +76,7 @@ def environment(project: Project, folder: Path) -> dict[str, str]:
         "KUBECONFIG": str(folder / "none"),
         "PULUMI_BACKEND_URL": f"file://{folder}/state",
         "PULUMI_HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
     }
     kept.pop("PULUMI_STACK", None)
     return kept
