@@ -437,11 +437,16 @@ def _jump(variables: Variables) -> Jump | None:
     return None
 
 
-def _jump_of(arguments: str) -> Jump | None:
+def _split(line: str) -> list[str]:
+    """Return the words of a shell's command line; empty if a quotation mark is missing."""
     try:
-        words = shlex.split(arguments)
+        return shlex.split(line)
     except ValueError:
-        return None
+        return []
+
+
+def _jump_of(arguments: str) -> Jump | None:
+    words = _split(arguments)
     for before, word in zip(["", *words], [*words, ""], strict=True):
         option, _, value = word.removeprefix("-o").strip().partition("=")
         if option.lower() == "proxyjump":
@@ -455,10 +460,7 @@ def _jump_of(arguments: str) -> Jump | None:
 
 def _from_command(command: str) -> Jump | None:
     """Return the jump host in a ProxyCommand such as `ssh -W %h:%p … user@host`."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
+    words = _split(command)
     if not words or words[0].rpartition("/")[2] != "ssh":
         return None
     port, user, host = 22, "", ""

@@ -109,12 +109,15 @@ def _contents(wanted: WantedChart) -> ChartContents | None:
         return _unpacked(wanted, place, path.read_bytes)
     if not (path / "Chart.yaml").is_file():
         raise _NotUsableError("a folder without Chart.yaml")
+    return _opened(lambda: of_folder(path))
+
+
+def _opened(read: Callable[[], ChartContents]) -> ChartContents:
     try:
-        return of_folder(path)
+        return read()
     except (OSError, ValueError) as error:
-        raise _NotUsableError(
-            f"a chart that can't be read ({printable(str(error), SHOWN)})"
-        ) from None
+        reason = printable(str(error), SHOWN)
+        raise _NotUsableError(f"a chart that can't be read ({reason})") from None
 
 
 def _unpacked(wanted: WantedChart, place: str, read: Callable[[], bytes]) -> ChartContents:
@@ -126,12 +129,7 @@ def _unpacked(wanted: WantedChart, place: str, read: Callable[[], bytes]) -> Cha
     given = f"sha256:{hashlib.sha256(content).hexdigest()}"
     if wanted.digest and given != wanted.digest:
         raise _NotUsableError(f"an archive with {given} instead of {wanted.digest}")
-    try:
-        return of_archive(content)
-    except ValueError as error:
-        raise _NotUsableError(
-            f"a chart that can't be read ({printable(str(error), SHOWN)})"
-        ) from None
+    return _opened(lambda: of_archive(content))
 
 
 def _of_registry(wanted: WantedChart) -> ChartContents | None:
@@ -145,12 +143,7 @@ def _of_registry(wanted: WantedChart) -> ChartContents | None:
     except (OSError, ValueError) as error:
         reason = printable(str(error), SHOWN)
         raise _NotUsableError(f"no {wanted.version} at {wanted.place} ({reason})") from None
-    try:
-        return of_archive(content)
-    except ValueError as error:
-        raise _NotUsableError(
-            f"a chart that can't be read ({printable(str(error), SHOWN)})"
-        ) from None
+    return _opened(lambda: of_archive(content))
 
 
 def _difference(wanted: WantedChart, contents: ChartContents) -> str:

@@ -74,17 +74,29 @@ def of_folder(folder: Path) -> ChartContents:
         OSError: A file can't be read.
     """
     files: dict[PurePosixPath, bytes] = {}
+    total = 0
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
-        _bound(files, path.stat().st_size)
+        total = _bounded(len(files), total, path.stat().st_size)
         files[PurePosixPath(path.relative_to(folder))] = path.read_bytes()
     return _chart(files, 0)
 
 
-def _bound(files: Mapping[PurePosixPath, bytes], size: int) -> None:
-    if len(files) >= FILES or size > BYTES or sum(map(len, files.values())) + size > ALL_BYTES:
+def _bounded(count: int, total: int, size: int) -> int:
+    """Return the number of bytes of a chart's files with one more file.
+
+    Args:
+        count: Number of files so far.
+        total: Number of bytes of these files.
+        size: Number of bytes of the next file.
+
+    Raises:
+        ValueError: The next file exceeds a limit.
+    """
+    if count >= FILES or size > BYTES or total + size > ALL_BYTES:
         raise ValueError(f"more than {FILES} files or {BYTES} bytes in a file")
+    return total + size
 
 
 def _unpacked(content: bytes) -> dict[PurePosixPath, bytes]:
@@ -95,11 +107,12 @@ def _unpacked(content: bytes) -> dict[PurePosixPath, bytes]:
         if not unpacker.eof:
             raise ValueError(f"more than {ALL_BYTES} bytes, or a part of an archive")
         with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
+            total = 0
             for member in archive:
                 path = PurePosixPath(member.name)
                 if not member.isfile() or not path.parts:
                     continue
-                _bound(files, member.size)
+                total = _bounded(len(files), total, member.size)
                 opened = archive.extractfile(member)
                 files[path] = opened.read() if opened else b""
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
