@@ -22,7 +22,8 @@ from pydantic_core import PydanticCustomError
 
 from commands.stack import Stack
 from commands.watched import apart, refusals
-from components.base.yaml_file import node_of, parse
+from components.adoption.stack_text import settings_of
+from components.base.yaml_file import node_of
 from components.change.names import counted, short
 from components.kubernetes.gather import gather
 from components.loading.loader import load
@@ -55,14 +56,6 @@ class Scanned:
     key: str = ""
     shown: str = ""
     why: str = ""
-
-
-def declared(text: str) -> Mapping[str, Any]:
-    """Return the content of `gpu-cluster:cluster` of a stack file's text; empty if it has none."""
-    document = parse(text).value
-    config = document.get("config") if isinstance(document, dict) else None
-    settings = config.get(KEY) if isinstance(config, dict) else None
-    return settings if isinstance(settings, dict) else {}
 
 
 def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ...]:
@@ -127,11 +120,11 @@ def with_host_keys(text: str, keys: Mapping[str, str]) -> str:
     changed = text
     for start, end, new in places:
         changed = f"{changed[:start]}{new}{changed[end:]}"
-    expected: dict[str, Any] = copy.deepcopy(dict(declared(text)))
+    expected: dict[str, Any] = copy.deepcopy(dict(settings_of(text)))
     for host in expected.get("hosts", []):
         if host["name"] in keys:
             host["hostKey"] = keys[host["name"]]
-    if declared(changed) != expected:
+    if settings_of(changed) != expected:
         found, wanted = "hosts in a form that can't be completed", "one mapping per host"
         raise FaultError(Fault("hosts", found, wanted, "add the printed keys by hand"))
     return changed
@@ -189,7 +182,7 @@ def main() -> None:
         try:
             text = stack.file.read_text(encoding="utf-8")
             names = frozenset(written_out(tuple(os.environ.get("HOSTS", "").split())))
-            found = asyncio.run(scanned(chosen(declared(text), names)))
+            found = asyncio.run(scanned(chosen(settings_of(text), names)))
             if not found:
                 print("host-keys: each host has its key; HOSTS=gpu-[1-2] scans these again")
                 return

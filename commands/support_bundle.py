@@ -18,6 +18,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,25 +113,28 @@ def stack_text(stack: Stack) -> str:
     if faults := [*in_plain_text(document.get("config") or {})]:
         raise ConfigError(faults, stack.file.name)
     kept = {key: value for key, value in document.items() if key not in PROVIDER_KEYS}
-    return yaml_file.dump(_without_secure(kept))
+    return yaml_file.dump(without_marked(kept, _is_encrypted))
 
 
-def _without_secure(value: Any) -> Any:
-    if isinstance(value, dict):
-        if value.keys() == {"secure"}:
-            return SECRET
-        return {key: _without_secure(item) for key, item in value.items()}
-    return [_without_secure(item) for item in value] if isinstance(value, list) else value
+def _is_encrypted(value: object) -> bool:
+    """Return whether a value of a stack file is encrypted."""
+    return isinstance(value, dict) and value.keys() == {"secure"}
 
 
-def without_marked(value: Any) -> Any:
-    """Return a part of the engine's state with a placeholder for each value marked secret."""
-    if is_secret(value):
+def without_marked(value: Any, is_marked: Callable[[Any], bool] = is_secret) -> Any:
+    """Return a document with a placeholder for each secret value.
+
+    Args:
+        value: The document, or a part of it.
+        is_marked: Whether a value is marked as secret. By default by the mark that the engine's
+            state has.
+    """
+    if is_marked(value):
         return SECRET
     if isinstance(value, dict):
-        return {key: without_marked(item) for key, item in value.items()}
+        return {key: without_marked(item, is_marked) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_marked(item) for item in value]
+        return [without_marked(item, is_marked) for item in value]
     return value
 
 
@@ -229,6 +233,7 @@ def _json(value: Any) -> str:
 def parts(stack: Stack) -> tuple[Part, ...]:
     """Return the parts of a stack's archive."""
 
+    @cache
     def desired() -> Desired:
         reading(stack)
         return resolve(stack.cluster, stack.name)

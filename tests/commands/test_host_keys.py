@@ -10,8 +10,9 @@ import asyncssh
 import pytest
 
 from commands import host_keys
-from commands.host_keys import chosen, code_of, declared, line, scanned, with_host_keys
+from commands.host_keys import chosen, code_of, line, scanned, with_host_keys
 from commands.stack import Stack
+from components.adoption.stack_text import settings_of
 from components.base.host_key import check_host_key
 from policies.faults import ConfigError, FaultError
 
@@ -65,9 +66,9 @@ def text_of(style: str, port: int = 22) -> str:
 def test_keys_are_added_and_nothing_else_changes(style: str) -> None:
     text = text_of(style)
     made = with_host_keys(text, KEYS)
-    hosts = declared(made)["hosts"]
+    hosts = settings_of(made)["hosts"]
     assert {host["name"]: host.pop("hostKey") for host in hosts} == KEYS
-    assert hosts == declared(text)["hosts"]
+    assert hosts == settings_of(text)["hosts"]
     assert made.count("#") == text.count("#")
     newer = dict(zip(KEYS, reversed(KEYS.values()), strict=True))
     assert with_host_keys(with_host_keys(made, newer), KEYS) == made
@@ -81,13 +82,13 @@ def test_a_file_that_names_a_host_by_a_merge_is_not_changed() -> None:
 
 def test_hosts_without_a_key_are_scanned_and_named_ones_again() -> None:
     text = with_host_keys(text_of("flow"), {"gpu-1": KEYS["gpu-1"]})
-    assert [host.name for host in chosen(declared(text), frozenset())] == ["gpu-2"]
-    both = chosen(declared(text), frozenset({"gpu-1"}))
+    assert [host.name for host in chosen(settings_of(text), frozenset())] == ["gpu-2"]
+    both = chosen(settings_of(text), frozenset({"gpu-1"}))
     assert [host.name for host in both] == ["gpu-1", "gpu-2"]
     with pytest.raises(FaultError, match="no host gpu-9"):
-        chosen(declared(text), frozenset({"gpu-9"}))
+        chosen(settings_of(text), frozenset({"gpu-9"}))
     with pytest.raises(ConfigError, match="platform"):
-        chosen({**declared(text), "platform": "none-such"}, frozenset())
+        chosen({**settings_of(text), "platform": "none-such"}, frozenset())
 
 
 def run(
@@ -140,7 +141,7 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     code, shown = served(first, CONFIRM=confirm)
     assert code == 0
     assert "2 keys written" in shown
-    keys = {host["hostKey"] for host in declared(path.read_text())["hosts"]}
+    keys = {host["hostKey"] for host in settings_of(path.read_text())["hosts"]}
     assert keys == {check_host_key(first.export_public_key().decode().strip())}
 
     code, shown = served(second, HOSTS="gpu-1")
@@ -150,7 +151,7 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
 def test_a_host_that_does_not_answer_and_one_behind_a_bastion_say_why() -> None:
     bastion = {"address": "192.0.2.9", "hostKey": KEYS["gpu-1"]}
     settings = {
-        **declared(text_of("flow", 1)),
+        **settings_of(text_of("flow", 1)),
         "hosts": [
             {"name": "gpu-1", "address": "127.0.0.1", "port": 1},
             {"name": "gpu-2", "address": "192.0.2.2", "bastion": bastion},
