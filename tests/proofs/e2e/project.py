@@ -192,6 +192,18 @@ class Project:
         assert process.returncode != 0, "".join(output) + rest
         return "".join(output) + rest
 
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the path of the embedded cluster's kubeconfig, which has administrator rights."""
+        return toolchain.cache_dir() / "embedded" / self.stack / "kubeconfig"
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return the secret values in the embedded cluster's kubeconfig: keys and tokens."""
+        kept = {"client-key-data", "token", "password"}
+        users = yaml.safe_load(self.kubeconfig.read_text())["users"]
+        return [value for user in users for key, value in user["user"].items() if key in kept]
+
     def host_root(self, host: str) -> Path:
         root = simulated_hosts.root_of(self.stack, host)
         assert root is not None
@@ -211,7 +223,7 @@ class Project:
             async with connect(f"gpu-cluster-{self.stack}") as client:
                 return await question(client)
 
-        kubeconfig = toolchain.cache_dir() / "embedded" / self.stack / "kubeconfig"
+        kubeconfig = self.kubeconfig
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KUBECONFIG", str(kubeconfig))
             return asyncio.run(run())

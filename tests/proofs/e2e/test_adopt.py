@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from lab.helm import Helm
 from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.platform import ways
@@ -66,10 +65,6 @@ PLUGIN = {
 }
 
 
-def kubeconfig(project: Project) -> Path:
-    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
-
-
 def pods(project: Project, *namespaces: str) -> dict[str, tuple[str, str]]:
     """Return UID and start time of all pods in a namespace, by pod name."""
     found = {}
@@ -120,7 +115,7 @@ def foreign(tmp_path: Path) -> Iterator[Project]:
 
 def adopt(project: Project, **environment: str) -> str:
     """Run `make adopt`, which must succeed; return its output."""
-    given = {"CONTEXT": f"gpu-cluster-{project.stack}", "KUBECONFIG": str(kubeconfig(project))}
+    given = {"CONTEXT": f"gpu-cluster-{project.stack}", "KUBECONFIG": str(project.kubeconfig)}
     done = project.command("adopt", **given, **environment)
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -130,7 +125,7 @@ def install(
     project: Project, folder: Path, release: str, chart: str, values: Json, namespace: str
 ) -> None:
     """Install a chart with Helm, as a person without this program does."""
-    helm = Helm(folder, kubeconfig(project))
+    helm = Helm(folder, project.kubeconfig)
     try:
         helm.install(release, CHARTS / chart, values, namespace)
     finally:
@@ -165,7 +160,7 @@ def hand_back(project: Project, **part: str) -> str:
 def written_by_new(project: Project) -> None:
     """Run `make new` on the cluster; `make adopt`, which previews, must find nothing to add."""
     context = f"gpu-cluster-{project.stack}"
-    done = project.command("new", FROM_CLUSTER=context, KUBECONFIG=str(kubeconfig(project)))
+    done = project.command("new", FROM_CLUSTER=context, KUBECONFIG=str(project.kubeconfig))
     assert done.returncode == 0, done.stdout
     written = project.file.read_bytes()
     assert "nothing written" in adopt(project)

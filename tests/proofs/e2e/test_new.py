@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 
@@ -36,7 +35,7 @@ def test_what_is_written_of_an_inventory_can_be_previewed(foreign: tuple[Project
         FROM_CLUSTER=f"gpu-cluster-{project.stack}",
         FROM_INVENTORY=str(inventory),
         SCAN="1",
-        KUBECONFIG=str(toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"),
+        KUBECONFIG=str(project.kubeconfig),
     )
     assert done.returncode == 0, done.stdout
     assert "SHA256:" in done.stdout

@@ -85,7 +85,7 @@ def stack_file(project: Project) -> dict[str, Any]:
 
 def home(project: Project, folder: Path) -> Path:
     """Create a home folder with the SSH key and a kubeconfig whose context has another name."""
-    kubeconfig = toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
+    kubeconfig = project.kubeconfig
     content = yaml.safe_load(kubeconfig.read_text())
     content["contexts"][0]["name"] = content["current-context"] = "my-cluster"
     key, _ = simulated_hosts.client_key(project.stack)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-import toolchain
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
-from tests.proofs.e2e.project import LIMIT, Json, Project, started
+from tests.proofs.e2e.project import Json, Project, started
+from tests.proofs.reach.program import Program
 
 pytestmark = pytest.mark.slow
 
@@ -47,28 +45,8 @@ pulumi.export("charts", site.charts)
 UNKNOWN = f"{NAME}: its kubeconfig is known as soon as its cluster exists"
 
 
-@dataclass
-class Program:
-    """A user's own Pulumi program in a separate folder, with links to this project's components."""
-
-    folder: Path
-    stack: str
-    environment: dict[str, str]
-
-    def pulumi(self, *arguments: str, succeeds: bool = True) -> str:
-        done = subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "--color", "never", "--stack", self.stack],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
-        assert (done.returncode == 0) is succeeds, done.stdout
-        return done.stdout
+class Declared(Program):
+    """A user's own Pulumi program, whose stack file declares the cluster."""
 
     def declare(self, cluster: Json) -> None:
         """Write the configuration into the stack file; keep what Pulumi wrote there."""
@@ -87,7 +65,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 @pytest.fixture
-def program(project: Project, tmp_path: Path) -> Program:
+def program(project: Project, tmp_path: Path) -> Declared:
     folder = tmp_path / "program"
     folder.mkdir()
     # The Kubernetes plugin writes a given kubeconfig to a temporary file, and leaves it.
@@ -101,26 +79,15 @@ def program(project: Project, tmp_path: Path) -> Program:
         **project.shell_environment(),
         "GPU_CHARTS": str(project.root / "lab" / "simulator" / "charts"),
         "KUBECONFIG": str(tmp_path / "none"),
-        "TEST_MADE": str(kubeconfig(project)),
+        "TEST_MADE": str(project.kubeconfig),
         "TEST_NAME": NAME,
         "TMPDIR": str(folder / "tmp"),
     }
     environment.pop("PULUMI_STACK", None)
-    made = Program(folder, project.stack, environment)
+    made = Declared(folder, project.stack, environment)
     made.pulumi("stack", "init")
     made.declare({**project.declared(), "hosts": []})
     return made
-
-
-def kubeconfig(project: Project) -> Path:
-    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
-
-
-def secrets_of(path: Path) -> list[str]:
-    """Return the secret values in a kubeconfig: keys and tokens."""
-    kept = {"client-key-data", "token", "password"}
-    users = yaml.safe_load(path.read_text())["users"]
-    return [value for user in users for key, value in user["user"].items() if key in kept]
 
 
 @pytest.mark.promise(
@@ -130,7 +97,7 @@ def secrets_of(path: Path) -> list[str]:
 def test_a_cluster_of_the_same_program_comes_up_stays_and_goes(
     project: Project, program: Program
 ) -> None:
-    before, secrets = snapshot.cluster(project), secrets_of(kubeconfig(project))
+    before, secrets = snapshot.cluster(project), project.secrets
     assert secrets
     shown = [program.pulumi("preview")]
     assert UNKNOWN in shown[0]

@@ -67,9 +67,7 @@ def test_the_real_scheduler_asks_the_extender_for_shares_and_for_nothing_else(
     project: Project, extender: Extender, tmp_path: Path
 ) -> None:
     settings = chart.scheduler_configuration("127.0.0.1")
-    settings["clientConnection"]["kubeconfig"] = str(
-        toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
-    )
+    settings["clientConnection"]["kubeconfig"] = str(project.kubeconfig)
     settings["leaderElection"] = {"leaderElect": False}
     settings["profiles"] = [{"schedulerName": "with-extender"}]
     url = settings["extenders"][0]["urlPrefix"]

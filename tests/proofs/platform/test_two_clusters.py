@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-import toolchain
 from components.nodes import record
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
@@ -43,13 +41,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Pr
     with started(green), started(blue):
         content = yaml.safe_load(blue.file.read_text())
         content["config"]["gpu-cluster:other"] = green.read()
-        content["config"]["gpu-cluster:green"] = kubeconfig(green).read_text()
+        content["config"]["gpu-cluster:green"] = green.kubeconfig.read_text()
         blue.file.write_text(yaml.safe_dump(content))
         yield blue, green
-
-
-def kubeconfig(project: Project) -> Path:
-    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
 
 
 def validated(project: Project) -> int:

@@ -11,10 +11,8 @@ from typing import Any
 
 import yaml
 
-import toolchain
 from tests.proofs.e2e.project import LIMIT, Project
 
-NAMES = ("client-key-data", "token", "password")
 GPUS = 32
 
 
@@ -54,16 +52,6 @@ class Program:
         file.write_text(yaml.safe_dump(program, sort_keys=False))
 
 
-def kubeconfig(project: Project) -> Path:
-    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
-
-
-def secrets_of(path: Path) -> list[str]:
-    """Return the secret values in a kubeconfig."""
-    users = yaml.safe_load(path.read_text())["users"]
-    return [value for user in users for key, value in user["user"].items() if key in NAMES]
-
-
 def environment(project: Project, folder: Path) -> dict[str, str]:
     """Return the variables of a person's shell: the toolchain on PATH, and a state of its own."""
     (folder / "state").mkdir()
@@ -71,7 +59,7 @@ def environment(project: Project, folder: Path) -> dict[str, str]:
     (folder / "tmp").mkdir()
     kept = {
         **project.shell_environment(),
-        "CLUSTER_KUBECONFIG": str(kubeconfig(project)),
+        "CLUSTER_KUBECONFIG": str(project.kubeconfig),
         "GPU_CHARTS": str(project.root / "lab" / "simulator" / "charts"),
         "KUBECONFIG": str(folder / "none"),
         "PULUMI_BACKEND_URL": f"file://{folder}/state",

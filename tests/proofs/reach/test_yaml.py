@@ -12,7 +12,7 @@ import pytest
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project
 from tests.proofs.reach.conftest import LANGUAGE
-from tests.proofs.reach.program import GPUS, Program, environment, kubeconfig, secrets_of
+from tests.proofs.reach.program import GPUS, Program, environment
 
 pytestmark = [
     pytest.mark.full,
@@ -55,7 +55,7 @@ def label(program: dict[str, Any]) -> None:
 def test_a_program_in_yaml_deploys_changes_refreshes_and_destroys(
     project: Project, program: Program, record_property: Callable[[str, object], None]
 ) -> None:
-    before, secrets = snapshot.cluster(project), secrets_of(kubeconfig(project))
+    before, secrets = snapshot.cluster(project), project.secrets
     shown = [program.pulumi("preview")]
     assert "its kubeconfig is known as soon as its cluster exists" in shown[0]
     assert snapshot.cluster(project) == before
