@@ -126,10 +126,11 @@ class GpuCluster(pulumi.ComponentResource):
     """A whole GPU cluster: resolves the settings, inspects the cluster, declares the resources.
 
     The component creates its own providers. If the kubeconfig or the SSH key is an output, the
-    children are declared as soon as that output is known. Other resources should then depend on the
-    component's outputs, not on the component itself.
+    children are declared as soon as that output is known. Resources that must come after the
+    component use `depends_on=component.ready`: `depends_on=component` would miss these children.
 
     Attributes:
+        ready: The component as soon as all its children are declared, as a value for `depends_on`.
         nodes: Results of the validation, one entry per node.
         tests: Measurements of the user-defined tests.
         charts: Versions of the Helm charts, by chart name.
@@ -162,16 +163,19 @@ class GpuCluster(pulumi.ComponentResource):
         for warning in (*warnings(settings.hosts, self.desired.platform), *self._missing(args)):
             pulumi.log.warn(str(warning))
         key, kubeconfig = args.private_key, args.kubeconfig
+        self.ready: pulumi.Output[list[pulumi.Resource]]
         if isinstance(key, str) and (kubeconfig is None or isinstance(kubeconfig, str)):
             with given(kubeconfig):
                 found = self._observe(args, key, kubeconfig)
                 self._register(args, opts)
                 results = self._declare(args, found)
+            self.ready = pulumi.Output.from_input([self])
             self.nodes, self.tests, self.charts = results.nodes, results.tests, results.charts
             self.kubeconfig, self.join_token = results.kubeconfig, results.join_token
             return
         self._register(args, opts)
         later: pulumi.Output[_Results] = pulumi.Output.from_input(self._once_known(args))
+        self.ready = later.apply(lambda _: [self])
         self.nodes = later.apply(lambda results: results.nodes)
         self.tests = later.apply(lambda results: results.tests)
         self.charts = later.apply(lambda results: results.charts)

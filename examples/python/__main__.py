@@ -23,7 +23,8 @@ cluster = pulumi_command.local.Command(
 )
 args = GpuClusterArgs(settings=SETTINGS, kubeconfig=cluster.stdout)
 plugin = GpuDevicePlugin("plugin", args)
-# The validation waits until the nodes advertise their GPUs (`validation.timeoutSeconds`).
-validation = GpuValidation("validation", args)
+# The validation begins when the release is ready, and then waits until the nodes advertise their
+# GPUs (`validation.timeoutSeconds`).
+validation = GpuValidation("validation", args, pulumi.ResourceOptions(depends_on=plugin.ready))
 pulumi.export("charts", plugin.charts)
 pulumi.export("nodes", validation.nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from components import hooks
-from components.cluster import GpuCluster, GpuClusterArgs
+from components.cluster import GpuCluster, GpuClusterArgs, GpuDevicePlugin, GpuValidation
 from components.inspection.bounds import completed
 from components.kubernetes.api import ClusterError, connect
 from components.kubernetes.kubeconfig_contexts import given, given_kubeconfig, missing_context
@@ -28,6 +29,7 @@ from tests.fixtures.clusters import cluster
 from tests.mocks import Recorded, Recorder, declare, without_secrets
 
 CANARY = "canary-77ab-token"
+RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
 def kubeconfig(context: str = "test", token: str = CANARY) -> str:
@@ -100,6 +102,38 @@ def test_all_that_reaches_the_cluster_gets_the_kubeconfig_as_a_secret(waits: boo
         assert json.loads(request)["context"] == "test"
     for resource in recorder.resources:
         assert CANARY not in json.dumps(without_secrets(resource.inputs), default=str)
+
+
+class SlowRelease(Recorder):
+    """Mocks with a Helm release that becomes ready late, as a chart that waits for its pods."""
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, Any]:
+        if args.typ == RELEASE:
+            time.sleep(0.2)
+        return super().new_resource(args)
+
+
+@pytest.mark.promise(
+    "A part that depends on the output `ready` of another part is deployed after all resources of "
+    "that part, also if the kubeconfig is an output."
+)
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("waits", [False, True], ids=["known", "output"])
+def test_a_part_that_waits_for_another_is_declared_after_its_children(waits: bool) -> None:
+    def program() -> None:
+        text = later() if waits else kubeconfig()
+        args = GpuClusterArgs(settings=cluster(hosts=[]), kubeconfig=text)
+        plugin = GpuDevicePlugin("plugin", args)
+        GpuValidation("validation", args, pulumi.ResourceOptions(depends_on=plugin.ready))
+
+    made = [
+        (each.token, each.name)
+        for each in declare(program, preview=False, recorder=SlowRelease()).resources
+    ]
+    release = made.index((RELEASE, "plugin-gpu-platform-release"))
+    after = [name for _, name in made[release:] if name.startswith("validation")]
+    assert "validation-validation-a100" in after
+    assert not [name for _, name in made[:release] if name.startswith("validation")]
 
 
 @pytest.mark.usefixtures("no_hooks")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.simulator.hosts import host_public_key
 from tests.guard import own_name
-from tests.proofs.e2e.project import Project, started
+from tests.proofs.e2e.project import Json, Project, started
 
 LANGUAGE, PART = "language", "part"
 """Properties by which a proof says what it showed."""
@@ -20,8 +21,21 @@ _shown: dict[str, set[str]] = {LANGUAGE: set(), PART: set()}
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Start an embedded cluster with simulated hosts and deploy no stack."""
-    with started(Project.make(tmp_path_factory.mktemp("reach"), own_name("reach"))) as made:
+    project = Project.make(tmp_path_factory.mktemp("reach"), own_name("reach"))
+    project.edit(move_hosts)
+    with started(project) as made:
         yield made
+
+
+def move_hosts(cluster: Json) -> None:
+    """Move the SSH hosts of a stack file to nodes of a second pool.
+
+    The device plugin does not start on a node whose host is not prepared, and the examples prepare
+    no hosts.
+    """
+    cluster["pools"].append({"name": "with-hosts", "nodes": ["gpu-[5-6]"], "gpusPerNode": 8})
+    for name, host in zip(("gpu-5", "gpu-6"), cluster["hosts"], strict=True):
+        host |= {"name": name, "hostKey": host_public_key(name)}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
