@@ -129,6 +129,11 @@ _MODULES = (
         stamps={"github.com/rhysd/actionlint.version": pins.ACTIONLINT},
         seconds=10,
     ),
+    Module(
+        name="yaml",
+        stamps={"github.com/pulumi/pulumi-yaml/pkg/version.Version": f"v{pins.PULUMI_YAML}"},
+        seconds=150,
+    ),
     *(_containerd(version) for version in pins.CONTAINERD),
 )
 

@@ -44,6 +44,7 @@ NVIDIA_CTK = "1.20.2"
 ACTIONLINT = "1.7.12"
 CONTAINERD = ("1.7.36", "2.0.11", "2.2.9", "2.3.7", "2.4.2")
 PROMETHEUS = "3.13.5"
+PULUMI_YAML = "1.30.0"
 
 # Base URLs of the release downloads. Tests replace them with the URL of a test server.
 BASES: Mapping[str, str] = MappingProxyType(
@@ -260,6 +261,16 @@ _PINS = (
             f"{_PROMETHEUS_ROOT}/sha256sums.txt",
         ),
         go=GoPackage("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
+        on_demand=True,
+    ),
+    Pin(
+        # Runs the programs in YAML that use the component package. A machine with an official
+        # Pulumi CLI has it on PATH.
+        name="pulumi-language-yaml",
+        version=PULUMI_YAML,
+        fits=Range(PULUMI_YAML, "2.0.0"),
+        plugin="LanguageRuntime",
+        go=GoPackage("yaml", "github.com/pulumi/pulumi-yaml/cmd/pulumi-language-yaml"),
         on_demand=True,
     ),
 )
