@@ -15,7 +15,7 @@ unexport PYTHONWARNINGS
 
 # Targets for users of a cluster, in the order of the help; the other targets are listed in the
 # order of this file.
-USERS := up preview validate why report status who support-bundle new adopt leave host-keys env start down destroy forget images tools comment probe-key preview-state preview-secrets
+USERS := up preview validate evidence verify-evidence why report status who support-bundle new adopt leave host-keys env start down destroy forget images tools comment probe-key preview-state preview-secrets
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
@@ -54,6 +54,14 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 .PHONY: validate
 validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests; JUNIT=file, CTRF=file
 	@NODES='$(NODES)' TESTS='$(TESTS)' JUNIT='$(JUNIT)' CTRF='$(CTRF)' $(RUN) commands.validate
+
+.PHONY: evidence
+evidence: $(VENV) ## sign what the validation found: make evidence KEY=evidence.key; DAYS=30; writes evidence-STACK.json
+	@KEY='$(KEY)' DAYS='$(DAYS)' $(RUN) commands.evidence
+
+.PHONY: verify-evidence
+verify-evidence: $(VENV) ## check such a file offline: make verify-evidence FILE=evidence-prod.json PUBLIC=evidence.pub
+	@FILE='$(FILE)' PUBLIC='$(PUBLIC)' SIMULATED='$(SIMULATED)' $(RUN) commands.verify_evidence
 
 .PHONY: why
 why: $(VENV) ## why a pod does not run, and what would help: make why POD=namespace/name

@@ -44,6 +44,9 @@ from components.charts.definitions import lacking_fields, lost_fields
 from components.charts.own_values import refused_by_schema, unread
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
+from components.evidence import statement
+from components.evidence.envelope import public_key as evidence_key
+from components.evidence.envelope import verified
 from components.findings import lines as finding_lines
 from components.hosts.kubeadm.access import ACCESS, Access, check_key
 from components.hosts.observed.probe import LONGEST, PROBE, parse
@@ -69,6 +72,11 @@ from tests.proofs.attacks import samples
 
 Json = dict[str, Any]
 CANARY = "canary5f1d0c2bb7"
+KEY = b"""-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEAiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=
+-----END PUBLIC KEY-----
+"""
+"""Public key of the envelope in `corpus/evidence.json`, made for these tests."""
 
 
 def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
@@ -391,6 +399,19 @@ def change(value: Any) -> None:
     of_gitlab(document)
 
 
+def signed_evidence(value: Any) -> None:
+    """Check that any statement and any envelope is refused in one safe line, or read unchanged."""
+    text = json.dumps(value).encode()
+    key = evidence_key(KEY)
+    for read in (lambda: statement.read(text), lambda: verified(text, key)):
+        said = refusal(read, statement.EvidenceError)
+        assert samples.is_safe(said)
+        assert len(said) < 2000
+    if not refusal(lambda: statement.read(text), statement.EvidenceError):
+        found = statement.read(text)
+        assert statement.read(found.text()) == found
+
+
 @dataclass(frozen=True)
 class Target:
     """Parser of outside input that is fuzzed.
@@ -433,4 +454,5 @@ TARGETS: Mapping[str, Target] = {
     "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
     "shown": Target(shown, typed=True),
     "change": Target(change),
+    "evidence": Target(signed_evidence),
 }

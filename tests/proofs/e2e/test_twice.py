@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from commands.environment import local_backend
+from components.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started
 
@@ -23,7 +24,8 @@ TARGET = re.compile(r"^([a-z-]+):.*## ", re.MULTILINE)
 # stack is deployed.
 USERS = (
     *("help", "env", "tools", "images", "sbom", "release", "audit"),
-    *("start", "preview", "comment", "up", "validate", "status", "who", "report", "support-bundle"),
+    *("start", "preview", "comment", "up", "validate", "evidence", "verify-evidence", "status"),
+    *("who", "report", "support-bundle"),
     *("why", "new", "adopt", "host-keys", "probe-key", "preview-state"),
     *("preview-secrets", "forget", "destroy", "leave", "down"),
 )
@@ -59,6 +61,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
     # An empty .complete file keeps `make` from downloading the programs for `make audit`.
     complete.touch()
     (tmp_path / "previews").mkdir()
+    for command in (MAKE_KEY, MAKE_PUBLIC):
+        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60, capture_output=True)
     project.environment |= {
         "HOST": "gpu-2",
         "GPU_CLUSTER_CHANGE": str(tmp_path / "change.json"),
@@ -66,6 +70,11 @@ def project(tmp_path: Path) -> Iterator[Project]:
         "PREVIEW_BACKEND_URL": local_backend(tmp_path / "previews"),
         "PREVIEW_PASSPHRASE": "previews",
         "PROBE_KEY": str(tmp_path / "keys" / "probe"),
+        "KEY": str(tmp_path / "evidence.key"),
+        "PUBLIC": str(tmp_path / "evidence.pub"),
+        "EVIDENCE": str(tmp_path / "evidence.json"),
+        "FILE": str(tmp_path / "evidence.json"),
+        "SIMULATED": "1",
         "GOPROXY": "off",
         "GOFLAGS": "-mod=mod",
     }

@@ -1,0 +1,102 @@
+"""Program of `make verify-evidence FILE=… PUBLIC=evidence.pub`: check evidence without a network.
+
+It needs the evidence, the public key of whoever made it, and the stack file in this folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from commands.evidence import counted, key_text
+from commands.stack import Stack
+from commands.watched import answering, say
+from components.desired.resolve import resolve
+from components.evidence import envelope
+from components.evidence.check import Declared, require_holds, totals
+from components.evidence.statement import LARGEST, EvidenceError, Statement, read
+from policies.faults import Fault, FaultError
+from policies.printable import printable
+
+
+def content(path: str) -> bytes:
+    """Return the content of the evidence file; at most one byte more than its limit.
+
+    Raises:
+        EvidenceError: The file can't be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        found = f"{printable(path, 200) or 'nothing'}, {error.strerror}"
+        cure = "name the file that `make evidence` wrote in FILE"
+        raise EvidenceError(Fault("FILE", found, "a file with evidence", cure)) from None
+
+
+def require_computed(counts: Mapping[str, int]) -> None:
+    """Check that the evidence shows kernels that ran, and no simulated kernels.
+
+    Raises:
+        EvidenceError: A kernel was only simulated.
+    """
+    if counts["simulated"]:
+        found = f"{counts['simulated']} GPUs whose kernel was only simulated"
+        cure = "for the evidence of a lab: SIMULATED=1"
+        raise EvidenceError(Fault("GPUs", found, "kernels that ran", cure))
+
+
+def verified(text: bytes, key: bytes, stack: Stack, now: datetime, *, simulated: bool) -> Statement:
+    """Return the statement of evidence that holds.
+
+    Args:
+        text: Content of the evidence file.
+        key: Public key of whoever made the evidence, in PEM.
+        stack: The stack that the evidence must be about.
+        now: Current time, UTC.
+        simulated: True to accept kernels that were only simulated.
+
+    Raises:
+        EvidenceError: The evidence does not hold; the error says why.
+    """
+    found = read(envelope.verified(text, envelope.public_key(key)))
+    declared = Declared(
+        stack=stack.name,
+        file=stack.file.name,
+        sha256=hashlib.sha256(stack.file.read_bytes()).hexdigest(),
+        validation=resolve(stack.cluster, stack.name).validation,
+    )
+    require_holds(found, declared, now)
+    if not simulated:
+        require_computed(totals(found.predicate.nodes))
+    return found
+
+
+def main() -> None:
+    """Check the evidence; exit with 1 and the reason if it does not hold."""
+    stack = Stack.current()
+    with answering("verify-evidence") as answer:
+        try:
+            found = verified(
+                content(os.environ.get("FILE", "")),
+                key_text("PUBLIC", envelope.MAKE_PUBLIC),
+                stack,
+                datetime.now(UTC),
+                simulated=os.environ.get("SIMULATED") == "1",
+            )
+        except FaultError as error:
+            sys.exit(str(error))
+        predicate = found.predicate
+        answer["evidence"] = found.model_dump(mode="json", by_alias=True)
+        say(
+            f"verify-evidence: stack {predicate.stack}: {counted(totals(predicate.nodes))}, "
+            f"made {predicate.made}, holds until {predicate.until}"
+        )
+
+
+if __name__ == "__main__":
+    main()

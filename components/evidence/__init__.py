@@ -1,0 +1,1 @@
+"""Signed evidence of a validation: an in-toto statement in a DSSE envelope, checked offline."""

@@ -1,0 +1,174 @@
+"""`make evidence` and `make verify-evidence`: keys, refusals, and one after the other."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from commands import evidence, stack, verify_evidence
+from commands.evidence import days, require_clean
+from components.change.document import ClusterChange, Document, Outcome
+from components.evidence import collect
+from components.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
+from components.evidence.statement import EvidenceError, Predicate
+from tests.components.evidence.forged import declared
+from tests.components.evidence.nodes import node
+
+FILE = """\
+config:
+  gpu-cluster:cluster:
+    version: v1
+    kubernetes: {context: test}
+    platform: device-plugin
+    pools: [{name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a stack file and a key pair, as the project's folder."""
+    (tmp_path / "Pulumi.test.yaml").write_text(FILE)
+    for command in (MAKE_KEY, MAKE_PUBLIC):
+        subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    monkeypatch.setattr(stack, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name, value in (
+        *(("STACK", "test"), ("KEY", "evidence.key"), ("PUBLIC", "evidence.pub")),
+        *(("FILE", "evidence-test.json"), ("JSON", ""), ("SIMULATED", ""), ("DAYS", "")),
+    ):
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def fake_cluster(monkeypatch: pytest.MonkeyPatch, *, simulated: bool = False) -> None:
+    """Let a fake cluster have the records of four validated nodes, and be as declared."""
+    about = declared()
+    found = [node(f"gpu-{n}", n, about, simulated=simulated) for n in range(1, 5)]
+
+    def made(_: stack.Stack, now: evidence.datetime, valid: int) -> Predicate:
+        return Predicate(
+            stack="test",
+            made=f"{now:{evidence.TIME}}",
+            until=f"{now + evidence.timedelta(days=valid):{evidence.TIME}}",
+            inspected="all",
+            versions={},
+            nodes=tuple(collect.entries(found, about.validation)),
+            figures=(),
+        )
+
+    monkeypatch.setattr(evidence, "made", made)
+
+
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.promise("`make verify-evidence` needs no network, no cluster and no private key.")
+def test_evidence_is_checked_without_a_network(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cluster(monkeypatch)
+    evidence.main()
+    (folder / "evidence.key").unlink()
+    no_network(monkeypatch)
+    verify_evidence.main()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("evidence: evidence-test.json: 32 GPUs, 32 computed, until ")
+    assert shown[1].startswith("verify-evidence: stack test: 32 GPUs, 32 computed, made ")
+
+
+def refused(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return why `make verify-evidence` exits with an error."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        verify_evidence.main()
+    return str(ended.value.code)
+
+
+def test_an_edited_stack_file_ends_the_evidence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cluster(monkeypatch)
+    evidence.main()
+    (folder / "Pulumi.test.yaml").write_text(FILE + "# edited\n")
+    assert "digest of Pulumi.test.yaml" in refused(capsys)
+    (folder / "Pulumi.test.yaml").write_text(FILE.replace("8}", "4}"))
+    assert "node gpu-1: found 8 GPUs declared; wanted: 4" in refused(capsys)
+
+
+@pytest.mark.promise("Evidence of simulated GPUs is refused unless `SIMULATED=1` asks for it.")
+def test_simulated_kernels_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cluster(monkeypatch, simulated=True)
+    evidence.main()
+    assert "32 GPUs whose kernel was only simulated" in refused(capsys)
+    monkeypatch.setenv("SIMULATED", "1")
+    verify_evidence.main()
+    assert "32 simulated" in capsys.readouterr().out
+
+
+def test_missing_files_are_named_with_their_cure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "FILE: found evidence-test.json, No such file" in refused(capsys)
+    fake_cluster(monkeypatch)
+    evidence.main()
+    monkeypatch.setenv("PUBLIC", "none")
+    assert "PUBLIC: found none, No such file" in refused(capsys)
+    monkeypatch.setenv("PUBLIC", "evidence.key")
+    assert "PUBLIC: found no public key" in refused(capsys)
+    monkeypatch.setenv("KEY", "")
+    with pytest.raises(SystemExit, match="KEY: found nothing"):
+        evidence.main()
+
+
+def test_the_answer_as_data_has_the_statement(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cluster(monkeypatch)
+    evidence.main()
+    capsys.readouterr()
+    monkeypatch.setenv("JSON", "1")
+    verify_evidence.main()
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["succeeded"]
+    assert len(answer["evidence"]["predicate"]["nodes"]) == 4
+
+
+def test_the_key_never_stands_in_the_evidence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cluster(monkeypatch)
+    evidence.main()
+    secret = (folder / "evidence.key").read_text().splitlines()[1]
+    assert secret not in (folder / "evidence-test.json").read_text()
+
+
+@pytest.mark.parametrize("text", ["0", "367", "-1", "1e2", "9" * 20, "٣"])
+def test_a_number_of_days_has_bounds(text: str) -> None:
+    assert (days(""), days("90")) == (30, 90)
+    with pytest.raises(EvidenceError, match="DAYS"):
+        days(text)
+
+
+def test_a_stack_that_differs_from_its_file_gets_no_evidence() -> None:
+    cluster = ClusterChange(name="gpu-cluster")
+    require_clean(Document(stack="test", outcome=Outcome.UNCHANGED, clusters=(cluster,)))
+    for document in (
+        Document(stack="test", outcome=Outcome.FAILED, cause="host gpu-1: no answer"),
+        Document(
+            stack="test",
+            outcome=Outcome.CHANGED,
+            clusters=(cluster.model_copy(update={"unknown": "not inspected"}),),
+        ),
+    ):
+        with pytest.raises(EvidenceError, match="stack test"):
+            require_clean(document)

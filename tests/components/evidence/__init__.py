@@ -1,0 +1,1 @@
+"""Tests of the signed evidence of a validation."""
