@@ -26,6 +26,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/reach",
             "tests/components/package",
             "tests/components/validation/test_reports.py",
+            "tests/components/evidence",
+            "tests/commands/test_evidence.py",
             "tests/lab/test_host_report.py",
         ),
         "real": ("tests/proofs/real",),

@@ -13,6 +13,8 @@ from tests.proofs.e2e.project import Json, Project, started
 LANGUAGE, PART = "language", "part"
 """Properties by which a proof says what it showed."""
 REFUSALS = "tests/components/package/test_provider.py::test_a_wrong_input_is_refused_by_its_path"
+EVIDENCE = "tests/commands/test_evidence.py::test_evidence_is_checked_without_a_network"
+FORGERIES = "tests/components/evidence/test_forgeries.py::test_a_forgery_is_refused_by_its_reason"
 
 _outcomes: dict[str, str] = {}
 _shown: dict[str, set[str]] = {LANGUAGE: set(), PART: set()}
@@ -49,15 +51,22 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
                 _shown[name].add(str(value))
 
 
+def _results(test: str) -> list[str]:
+    """Return the results of a test for each of its parameters."""
+    return [value for name, value in _outcomes.items() if name.startswith(test)]
+
+
 def last_line() -> str:
     """Return the summary line of `make test-reach`, with the numbers of the tests that ran."""
-    refusals = [value for name, value in _outcomes.items() if name.startswith(REFUSALS)]
+    refusals, forgeries = _results(REFUSALS), _results(FORGERIES)
+    evidence = "verified" if _outcomes.get(EVIDENCE) == "passed" else "not verified"
     bad = sum(outcome == "failed" for outcome in _outcomes.values())
     skipped = sum(outcome == "skipped" for outcome in _outcomes.values())
     line = (
         f"reach: {len(_shown[LANGUAGE])} languages deploy, change and destroy the component, "
         f"{len(_shown[PART])} parts alone, {refusals.count('passed')} of {len(refusals)} refusals "
-        "by property"
+        f"by property, evidence {evidence} and {forgeries.count('passed')} of {len(forgeries)} "
+        "forgeries refused"
     )
     line += f", {bad} failed" if bad else ""
     return line + (f", {skipped} skipped" if skipped else "")

@@ -9,23 +9,19 @@ from typing import Any
 
 import pytest
 
+import toolchain
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project
 from tests.proofs.reach.conftest import LANGUAGE
 from tests.proofs.reach.program import GPUS, Program, environment
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(
-        shutil.which("pulumi-language-yaml") is None,
-        reason="pulumi-language-yaml is not installed (it is part of the Pulumi CLI's archive)",
-    ),
-]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture
 def program(project: Project, tmp_path: Path) -> Program:
     """Copy the YAML example to a folder, and add the package by `pulumi package add`."""
+    toolchain.ensure("pulumi-language-yaml")
     folder = tmp_path / "program"
     shutil.copytree(project.root / "examples" / "yaml", folder)
     made = Program(folder, project.stack, environment(project, tmp_path))
