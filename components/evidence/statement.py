@@ -59,7 +59,7 @@ def _time(text: str) -> str:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Text = Annotated[str, StringConstraints(max_length=1000)]
-Uuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{8,100}$")]
+Uuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{8,128}$")]
 Time = Annotated[str, StringConstraints(max_length=20), AfterValidator(_time)]
 Count = Annotated[int, Field(ge=0, le=GPU_LIMIT)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
