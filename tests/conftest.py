@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
-from tests.proofs.versions.count import Count as Versions
+from tests.proofs.clusters import count as clusters
+from tests.proofs.versions import count as versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
@@ -75,7 +76,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(promises.Count())
-    config.pluginmanager.register(Versions())
+    config.pluginmanager.register(clusters.counting())
+    config.pluginmanager.register(versions.counting())
     if config.getoption("progress") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(config))
 
