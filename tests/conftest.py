@@ -47,6 +47,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     none = pulumi.ResourceHookBinding()
     monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.around", lambda *_, **__: none)
     monkeypatch.setenv("GPU_CLUSTER_INSPECTION", "off")
 
 

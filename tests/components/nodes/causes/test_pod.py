@@ -440,6 +440,65 @@ def test_a_policy_that_refused_a_pod_is_not_called_a_quota() -> None:
     assert cause_of_missing("other", Around(events=(said,))) is None
 
 
+@pytest.mark.parametrize(
+    ("message", "kind", "cure"),
+    [
+        (
+            "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical "
+            "system-cluster-critical]}]",
+            Kind.QUOTA,
+            "scopeSelector",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: failed quota: gpus: must specify requests.cpu for: ctr',
+            Kind.QUOTA,
+            "declare the requests",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes '
+            '(volume "device-plugin")',
+            Kind.ADMISSION,
+            "pod-security.kubernetes.io/enforce",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: pod rejected: RuntimeClass "nvidia" not found',
+            Kind.ADMISSION,
+            "create this RuntimeClass",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: no PriorityClass with name gpu was found',
+            Kind.ADMISSION,
+            "create this PriorityClass",
+        ),
+        (
+            'pods "nvdp-" is forbidden: error looking up service account gpu/nvdp: serviceaccount '
+            '"nvdp" not found',
+            Kind.ADMISSION,
+            "create this ServiceAccount",
+        ),
+        (
+            'Internal error occurred: failed calling webhook "mutate.kyverno.svc-fail": failed to '
+            'call webhook: Post "https://kyverno-svc.kyverno.svc:443/mutate/fail?timeout=10s": '
+            "context deadline exceeded",
+            Kind.ADMISSION,
+            "behind this webhook",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: maximum cpu usage per Container is 2, but limit is 4',
+            Kind.ADMISSION,
+            "LimitRange",
+        ),
+    ],
+)
+def test_a_refusal_of_the_api_server_has_the_cure_of_its_message(
+    message: str, kind: Kind, cure: str
+) -> None:
+    said = event("FailedCreate", f"Error creating: {message}", kind="DaemonSet", name="nvdp")
+    found = known(cause_of_missing("nvdp", Around(events=(said,))))
+    assert found.kind is kind
+    assert cure in found.cure
+
+
 def test_a_used_up_quota_is_named_after_its_events_are_gone() -> None:
     status = {"hard": {"requests.nvidia.com/gpu": "8"}, "used": {"requests.nvidia.com/gpu": "8"}}
     quota = {"metadata": {"name": "gpus"}, "status": status}
