@@ -86,7 +86,7 @@ _REFUSED = (
      "less"),
     (
         r"violates PodSecurity",
-        "label the namespace pod-security.kubernetes.io/enforce=privileged, if its pods are trusted",
+        "label the namespace pod-security.kubernetes.io/enforce=privileged, if you trust its pods",
     ),
     (r"RuntimeClass .* not found", "create this RuntimeClass, or correct the pod's "
      "runtimeClassName"),

@@ -394,6 +394,25 @@ def test_a_claim_that_is_not_allocated_is_named(message: str) -> None:
     assert "preemption" not in found.text
 
 
+def test_devices_that_the_driver_tainted_are_named_for_a_claim() -> None:
+    def devices(generation: int, *devices: Json) -> Json:
+        pool = {"name": "gpu-1", "generation": generation}
+        return {"spec": {"driver": "gpu.nvidia.com", "pool": pool, "devices": list(devices)}}
+
+    lost = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
+    noted = {"key": "gpu.nvidia.com/unmonitored", "effect": "None"}
+    slices = (
+        devices(1, {"name": "gpu-1", "taints": [lost]}),
+        devices(2, {"name": "gpu-0", "taints": [lost]}, {"name": "gpu-1", "taints": [noted]}),
+    )
+    message = "0/1 nodes are available: 1 cannot allocate all claims."
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    given = pod(spec=spec, conditions=unscheduled(message))
+    found = known(cause_of(given, Around(nodes=nodes(1, gpus=0), slices=slices)))
+    assert found.text.endswith("1 devices are tainted: gpu-0 of gpu-1 (gpu.nvidia.com/xid=79)")
+    assert "Xid" in found.cure
+
+
 def test_a_claim_without_its_template_is_named() -> None:
     # pkg/controller/resourceclaim/controller.go
     said = event(
