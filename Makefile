@@ -200,6 +200,10 @@ test-hosts: $(VENV) ## the full proof of host preparation and container runtime
 test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.37.2
 	@export GPU_CLUSTER_KUBERNETES=$(KUBERNETES); $(call proof,platform,-m '' --numprocesses 3 --dist worksteal)
 
+.PHONY: test-clusters
+test-clusters: $(VENV) ## clusters that run already: adopted, left, value files of others, stale objects; the last line counts
+	@$(call proof,clusters,-m clusters --numprocesses 2 --dist loadfile)
+
 .PHONY: test-validation
 test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU by its UUID, nobody disturbed
 	@$(call proof,validation,-m '' --numprocesses 2 --dist loadfile)

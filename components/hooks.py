@@ -1,4 +1,4 @@
-"""Resource hooks: functions that Pulumi calls just before it creates or updates a resource.
+"""Resource hooks: functions that Pulumi calls before or after it changes a resource.
 
 Each hook runs with the context variables (`contextvars`) of the code that declared the hook.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+from collections.abc import Awaitable, Callable
 
 import pulumi
 
@@ -48,3 +49,44 @@ def binding(
     return pulumi.ResourceHookBinding(
         before_create=[hook], before_update=[hook] if updates else None
     )
+
+
+def around(
+    name: str,
+    before: Callable[[], Awaitable[None]],
+    after: Callable[[], Awaitable[None]],
+    failed: Callable[[], Awaitable[None]],
+) -> pulumi.ResourceHookBinding:
+    """Return hooks that run before a create or update, after it, and after its failure.
+
+    A failed operation is not tried again. None of the hooks runs in a preview.
+
+    Args:
+        name: Name of the hooks, unique in the program.
+        before: Function that runs before the operation.
+        after: Function that runs after a successful operation.
+        failed: Function that runs after a failed operation.
+    """
+    here = contextvars.copy_context()
+
+    async def run(function: Callable[[], Awaitable[None]]) -> None:
+        context = here.copy()
+        await asyncio.create_task(_awaited(function), context=context)
+
+    async def failing(_: pulumi.ErrorHookArgs) -> bool:
+        await run(failed)
+        return False
+
+    first = pulumi.ResourceHook(f"before-{name}", lambda _: run(before))
+    last = pulumi.ResourceHook(f"after-{name}", lambda _: run(after))
+    return pulumi.ResourceHookBinding(
+        before_create=[first],
+        before_update=[first],
+        after_create=[last],
+        after_update=[last],
+        on_error=[pulumi.ErrorHook(f"failed-{name}", failing)],
+    )
+
+
+async def _awaited(function: Callable[[], Awaitable[None]]) -> None:
+    await function()

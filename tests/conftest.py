@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
-from tests.proofs.versions.count import Count as Versions
+from tests.proofs.clusters import count as clusters
+from tests.proofs.versions import count as versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
@@ -50,6 +51,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     none = pulumi.ResourceHookBinding()
     monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.around", lambda *_, **__: none)
     monkeypatch.setenv("GPU_CLUSTER_INSPECTION", "off")
 
 
@@ -82,7 +84,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in OF_MAKE:
         os.environ.pop(name, None)
     config.pluginmanager.register(promises.Count())
-    config.pluginmanager.register(Versions())
+    config.pluginmanager.register(clusters.counting())
+    config.pluginmanager.register(versions.counting())
     if config.getoption("progress") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(config))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from components.charts.availability import WantedChart
@@ -15,7 +15,8 @@ from components.host_facts import HostFacts
 from components.hosts.difference import compare
 from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
-from components.inspection.difference import Difference
+from components.inspection import moves
+from components.inspection.difference import Difference, PodLoss
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.misfits import misfits
 from components.inspection.observed_cluster import ClusterSeen
@@ -97,6 +98,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
             desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
         )
     running = cluster.surroundings.version if cluster.surroundings else ""
+    findings += moves.warnings(cluster.validation, running)
     site, day = desired.platform.site, today or date.today()
     findings += outlived(site, desired.hosts, facts, running, cluster.members, day)
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
@@ -126,6 +128,13 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
             groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
         ),
     )
+
+
+def with_losses(inspection: Inspection, losses: Sequence[PodLoss]) -> Inspection:
+    """Return the inspection plus the pods that are evicted or lose their GPUs, and their faults."""
+    difference = replace(inspection.difference, losses=tuple(losses))
+    problems = _printable(*map(str, moves.faults(difference)))
+    return replace(inspection, difference=difference, problems=(*inspection.problems, *problems))
 
 
 def _gone(

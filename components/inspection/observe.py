@@ -31,7 +31,7 @@ from components.inspection import losses
 from components.inspection.bounds import bounded, completed
 from components.inspection.document import blockers, cluster_change
 from components.inspection.extent import EXTENT, Extent
-from components.inspection.judgement import Inspection, Seen, judged
+from components.inspection.judgement import Inspection, Seen, judged, with_losses
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
 from components.inspection.plans import planned_mig_layouts, planned_rollout
 from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
@@ -244,9 +244,8 @@ def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> In
     )
     seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
     return replace(
-        inspection,
+        with_losses(inspection, seen.losses),
         unreachable="; ".join(filter(None, (inspection.unreachable, why, seen.unreachable))),
-        difference=replace(difference, losses=seen.losses),
     )
 
 

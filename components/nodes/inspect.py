@@ -101,19 +101,36 @@ def _with(node: Json, resource: str, specs: list[Json]) -> Json:
         for device in spec.get("devices") or []
         if device.get("attributes", {}).get("type", {}).get("string") == "gpu"
     ]
-    healthy = [device for device in devices if not device.get("taints")]
+    healthy = [device for device in devices if not blocking_taints(device)]
     status = dict(node.get("status", {}))
     for kind, counted in (("capacity", devices), ("allocatable", healthy)):
         status[kind] = {**status.get(kind, {}), resource: str(len(counted))}
     return {**node, "status": status}
 
 
+def blocking_taints(device: Json) -> list[str]:
+    """Return the taints of a device that keep the scheduler from allocating it, as `key=value`.
+
+    A taint with the effect `None` only informs: NVIDIA's driver sets it for GPUs that it can't
+    monitor and for Xid errors of applications (dra-driver-nvidia-gpu v0.5.0,
+    cmd/gpu-kubelet-plugin/device_health.go).
+
+    Args:
+        device: A device of a ResourceSlice.
+    """
+    return [
+        "=".join(str(taint[part]) for part in ("key", "value") if taint.get(part))
+        for taint in device.get("taints") or []
+        if taint.get("effect") in ("NoSchedule", "NoExecute")
+    ]
+
+
 def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Json]:
     """Return the nodes with a DRA driver's whole GPUs added to their extended resources.
 
     The GPUs are counted under the driver's name: `capacity` counts all, `allocatable` those without
-    a taint. For each node only the newest generation of ResourceSlices counts (resource.k8s.io/v1,
-    ResourcePool).
+    a taint that keeps pods off. For each node only the newest generation of ResourceSlices counts
+    (resource.k8s.io/v1, ResourcePool).
     """
     by_node: dict[str, list[Json]] = {}
     for resource_slice in slices:

@@ -27,6 +27,7 @@ from components.platforms.requests import HelmRelease
 from components.release import clear
 from components.release.clearing import clearing
 from components.release.namespace import NamespaceArgs, own_namespace
+from components.release.waits import waiting
 from components.requests import write
 from components.settings.chart_source import ChartSource
 from components.settings.charts import ChartsSettings
@@ -203,6 +204,7 @@ class GpuPlatform(pulumi.ComponentResource):
         if installation.is_adopted:
             hooks.before_create = None
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
+        _add(hooks, waiting(self._context, made.namespace, made.name, name))
         unfinished = self._args.unfinished
         source = ChartSource(self._args.charts, chart, platform.repository, installation.version)
         return k8s.helm.v3.Release(
@@ -231,6 +233,14 @@ class GpuPlatform(pulumi.ComponentResource):
                 retain_on_delete=installation.is_adopted,
             ),
         )
+
+
+def _add(hooks: pulumi.ResourceHookBinding, more: pulumi.ResourceHookBinding) -> None:
+    """Add hooks to a binding; they run after its own."""
+    hooks.before_create = [*(hooks.before_create or []), *(more.before_create or [])]
+    hooks.before_update = [*(hooks.before_update or []), *(more.before_update or [])]
+    hooks.after_create, hooks.after_update = more.after_create, more.after_update
+    hooks.on_error = more.on_error
 
 
 def _revision(status: k8s.helm.v3.outputs.ReleaseStatus | None) -> int:

@@ -45,13 +45,16 @@ class Cluster:
         self.asked: set[Request] = set()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        parts = request.url.path.removeprefix("/api/v1/").split("/")
+        path, group = request.url.path.removeprefix("/api/v1/"), ""
+        if path.startswith("/apis/"):
+            _, _, group, _, path = path.split("/", 4)
+        parts = path.split("/")
         if parts[0] == "namespaces" and len(parts) > 2:
             parts = parts[2:]
         resource = "pods/log" if parts[-1] == "log" else parts[0]
         verb = "list" if len(parts) == 1 else "get"
-        self.asked.add(Request("", resource, verb))
-        if not allows(ROLE, Request("", resource, verb)):
+        self.asked.add(Request(group, resource, verb))
+        if not allows(ROLE, Request(group, resource, verb)):
             return httpx.Response(403, json={"message": "forbidden", "reason": "Forbidden"})
         return httpx.Response(200, json={"items": self.lists.get(resource, []), "metadata": {}})
 
@@ -101,6 +104,22 @@ def test_fragmented_gpus_are_counted_over_all_nodes_and_pods() -> None:
     answer = why(Cluster(pods=[pod(limits={GPU: "8"}), *holders], nodes=nodes))
     assert answer["kind"] == "fragmentation"
     assert "16 free, 4 nodes with 4 each" in answer["cause"]
+
+
+def test_a_gpu_that_a_class_of_devices_serves_is_not_called_a_wrong_name() -> None:
+    """Pods may request the extended resource of a DeviceClass, which no node advertises.
+
+    Source: dra-driver-nvidia-gpu v0.5.0, templates/deviceclass-gpu.yaml.
+    """
+    spec = {"driver": "gpu.nvidia.com", "pool": {"name": "gpu-1", "generation": 1}, "devices": []}
+    message = "0/1 nodes are available: 1 cannot allocate all claims."
+    scheduled = {"type": "PodScheduled", "status": "False", "message": message}
+    waits = pod(limits={GPU: "1"}, conditions=[scheduled])
+    nodes = [{"metadata": {"name": "gpu-1"}, "spec": {}, "status": {}}]
+    answer = why(Cluster(pods=[waits], nodes=nodes, resourceslices=[{"spec": spec}]))
+    assert answer["kind"] == "claim"
+    assert "cannot allocate all claims" in answer["cause"]
+    assert why(Cluster(pods=[waits], nodes=nodes))["kind"] == "resource-name"
 
 
 def test_a_job_whose_pod_a_quota_refuses_is_explained_by_its_own_name() -> None:

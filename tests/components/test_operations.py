@@ -92,12 +92,34 @@ def test_devices_of_slices_count_as_a_node_s_own() -> None:
     slices = [
         devices("n", 1, "gpu", "gpu", "gpu"),
         devices("n", 2, "gpu", "mig"),
-        devices("n", 2, "gpu", taints=[{"effect": "NoSchedule"}]),
+        devices("n", 2, "gpu", taints=[{"key": "a", "effect": "NoSchedule"}]),
         devices("m", 2, "gpu"),
     ]
     (counted,) = count_devices([node("n", allocatable=0)], slices, "gpu.nvidia.com")
     assert gpus(counted, resource="gpu.nvidia.com") == 1
     assert gpus(counted, "capacity", "gpu.nvidia.com") == 2
+
+
+@pytest.mark.parametrize(
+    ("taint", "free"),
+    [
+        ({"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}, 0),
+        ({"key": "gpu.nvidia.com/gpu-lost", "effect": "NoSchedule"}, 0),
+        ({"key": "example.com/repair", "effect": "NoExecute"}, 0),
+        # An Xid of an application, and a GPU that the driver can't monitor.
+        ({"key": "gpu.nvidia.com/xid", "value": "31", "effect": "None"}, 1),
+        ({"key": "gpu.nvidia.com/unmonitored", "effect": "None"}, 1),
+    ],
+)
+def test_a_taint_takes_a_device_away_only_if_the_scheduler_obeys_it(
+    taint: dict[str, str], free: int
+) -> None:
+    device = {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}, "taints": [taint]}
+    pool = {"name": "n", "generation": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": pool, "devices": [device]}
+    (counted,) = count_devices([node("n", allocatable=0)], [{"spec": spec}], "gpu.nvidia.com")
+    assert gpus(counted, resource="gpu.nvidia.com") == free
+    assert gpus(counted, "capacity", "gpu.nvidia.com") == 1
 
 
 def test_values_are_the_same_whether_absent_null_or_empty() -> None:

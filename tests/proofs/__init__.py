@@ -14,6 +14,20 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # The file that runs longest comes first, so that the parallel test processes end at about
         # the same time.
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
+        # This proof selects from these files the tests with the pytest marker `clusters`.
+        "clusters": (
+            "tests/proofs/e2e/test_adopt.py",
+            "tests/proofs/real/test_adopt.py",
+            "tests/proofs/validation/test_ways.py",
+            "tests/proofs/platform/test_runtime_class.py",
+            "tests/proofs/simulator/test_release_record.py",
+            "tests/proofs/world/values",
+            "tests/proofs/clusters",
+            "tests/components/adoption",
+            "tests/components/charts/test_definitions.py",
+            "tests/components/platforms/test_contradictions.py",
+            "tests/components/release",
+        ),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         "platform": (

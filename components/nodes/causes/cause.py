@@ -65,6 +65,7 @@ class Around:
         nodes: All nodes.
         pods: All pods.
         quotas: ResourceQuotas of the pod's namespace.
+        slices: ResourceSlices of the cluster.
         logs: Last lines of the logs of containers that ended, by the container's name.
     """
 
@@ -72,6 +73,7 @@ class Around:
     nodes: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
     quotas: tuple[Json, ...] = ()
+    slices: tuple[Json, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -71,6 +71,40 @@ _REGISTRY = (
     (r"manifest unknown|not found|name unknown", "correct the image's name, tag or digest"),
 )
 
+# Messages of the API server's admission about pods that controllers create, each with its cure.
+# Sources: kubernetes v1.37.2 plugin/pkg/admission (runtimeclass, priority, serviceaccount,
+# limitranger); k8s.io/apiserver v0.37.2 pkg/admission/plugin (resourcequota, webhook, policy) and
+# pkg/util/webhook/error.go; k8s.io/pod-security-admission v0.36.2 admission/admission.go.
+_REFUSED = (
+    (r"must specify", "declare the requests and limits that the ResourceQuota counts"),
+    (
+        # GKE limits these classes outside kube-system.
+        r"insufficient quota to match these scopes",
+        "create a ResourceQuota in the namespace whose scopeSelector names this PriorityClass",
+    ),
+    (r"exceeded quota|failed quota", "raise the ResourceQuota, end pods that use it up, or request "
+     "less"),
+    (
+        r"violates PodSecurity",
+        "label the namespace pod-security.kubernetes.io/enforce=privileged, if you trust its pods",
+    ),
+    (r"RuntimeClass .* not found", "create this RuntimeClass, or correct the pod's "
+     "runtimeClassName"),
+    (r"no PriorityClass with name", "create this PriorityClass, or correct the pod's "
+     "priorityClassName"),
+    (r"error looking up service account", "create this ServiceAccount in the namespace"),
+    (
+        r"failed calling webhook",
+        "see that the pods behind this webhook run, or remove its configuration if nobody uses it",
+    ),
+    (
+        r"(maximum|minimum) \S+ usage per|limit to request ratio",
+        "change the pod's requests and limits, or the LimitRange of its namespace",
+    ),
+)  # fmt: skip
+QUOTA = r"(exceeded|failed) quota|insufficient quota"
+"""Pattern of refusals by a ResourceQuota."""
+
 
 def cure_of(message: str, fallback: str) -> str:
     """Return the cure for a message of a kubelet, a runtime or a container.
@@ -85,6 +119,12 @@ def cure_of(message: str, fallback: str) -> str:
 def registry_cure(message: str, fallback: str) -> str:
     """Return the cure for a message about an image, or `fallback` if it is not known."""
     return _first(_REGISTRY, message, fallback)
+
+
+def refusal_cure(message: str) -> str:
+    """Return the cure for a message of the API server that refuses a pod."""
+    fallback = "correct the pod's template, or the policy or object that the message names"
+    return _first(_REFUSED, message, fallback)
 
 
 def _first(table: tuple[tuple[str, str], ...], message: str, fallback: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from components.kubernetes.api import Json
 from components.nodes.causes import containers
 from components.nodes.causes.cause import Around, Cause, Kind, shown
-from components.nodes.causes.cures import cure_of
+from components.nodes.causes.cures import QUOTA, cure_of, refusal_cure
 from components.nodes.causes.events import Event, newest, newest_first
 from components.nodes.causes.scheduling import unscheduled
 from policies.printable import printable, shortened
@@ -184,13 +184,8 @@ def not_created(event: Event) -> Cause | None:
 def _refused(event: Event) -> Cause:
     message = event.message
     text = f"{event.kind} {printable(event.name, 120)} can't create it: {shown(message)}"
-    if re.search(r"exceeded quota|failed quota", message):
-        cure = "raise the ResourceQuota, end pods that use it up, or request less"
-        if "must specify" in message:
-            cure = "declare the requests and limits that the ResourceQuota counts"
-        return Cause(kind=Kind.QUOTA, text=text, cure=cure)
-    cure = "correct the pod's template, or the policy or object that the message names"
-    return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
+    kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION
+    return Cause(kind=kind, text=text, cure=refusal_cure(message))
 
 
 def _used_up(quotas: Sequence[Json]) -> Cause | None:

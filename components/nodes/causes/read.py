@@ -90,13 +90,25 @@ class Reader:
         logs = {name: await self.log(pod, name) for name in ended[:CAUSES]}
         return Around(events=events, logs=logs)
 
-    async def with_cluster(self, namespace: str, around: Around) -> Around:
-        """Return `around` with all nodes and pods, and the namespace's ResourceQuotas, added."""
+    async def with_cluster(
+        self, namespace: str, around: Around, *, devices: bool = False
+    ) -> Around:
+        """Return `around` with more objects of the cluster.
+
+        Args:
+            namespace: Namespace whose ResourceQuotas are read, in addition to all nodes and pods.
+            around: The objects that were read already.
+            devices: Whether to read the devices of DRA drivers, too.
+        """
+        slices: tuple[Json, ...] = ()
+        if devices:
+            slices = await self.listed("resourceslices", base="/apis/resource.k8s.io")
         return replace(
             around,
             nodes=await self.listed("nodes"),
             pods=await self.listed("pods"),
             quotas=await self.listed(f"namespaces/{namespace}/resourcequotas"),
+            slices=slices,
         )
 
 

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from components.base.nearness import LIKE_ENOUGH, nearest, similarity
 from components.kubernetes.api import Json
+from components.kubernetes.resources import DRA_DRIVER, GPU
 from components.nodes import gpu_holders
 from components.nodes.causes.cause import Around, Cause, Kind, shown
 from components.nodes.causes.events import Event, newest
 from components.nodes.causes.node_fit import NAME, barred
-from components.nodes.inspect import gpus
+from components.nodes.inspect import blocking_taints, gpus
 from policies.printable import printable, shortened
 
 FAILED = "FailedScheduling"
@@ -67,7 +68,7 @@ def unscheduled(pod: Json, around: Around, events: Sequence[Event]) -> Cause | N
         cure = "see the controller that set the gate and removes it, such as a queue"
         return Cause(kind=Kind.GATE, text=f"waits for its scheduling gates: {names}", cure=cure)
     message = _message(pod, events)
-    if cause := _claims(pod, events, message):
+    if cause := _claims(pod, around, events, message):
         return cause
     if around.nodes and (cause := _devices(pod, around)):
         return cause
@@ -96,7 +97,7 @@ def _worded(message: str) -> Cause:
     return Cause(kind=Kind.SCHEDULING, text=text)
 
 
-def _claims(pod: Json, events: Sequence[Event], message: str) -> Cause | None:
+def _claims(pod: Json, around: Around, events: Sequence[Event], message: str) -> Cause | None:
     """Return a cause if the pod's ResourceClaims were not created or allocated, else None."""
     claims = pod["spec"].get("resourceClaims") or []
     if not claims:
@@ -110,8 +111,31 @@ def _claims(pod: Json, events: Sequence[Event], message: str) -> Cause | None:
     if message and (worded := _worded(message)).kind is Kind.CLAIM:
         names = shortened([printable(str(each.get("name")), NAME) for each in claims], NAMED)
         text = worded.text.removeprefix("not scheduled: ")
-        return Cause(kind=Kind.CLAIM, text=f"claim {names} not allocated: {text}", cure=worded.cure)
+        text, cure = f"claim {names} not allocated: {text}", worded.cure
+        if tainted := _tainted(around.slices):
+            text += f"; {len(tainted)} devices are tainted: {shortened(tainted, NAMED)}"
+            cure = f"{cure}; see the nodes' Xid lines and the log of the DRA driver's pods"
+        return Cause(kind=Kind.CLAIM, text=text, cure=cure)
     return None
+
+
+def _tainted(slices: Sequence[Json]) -> list[str]:
+    """Return the devices with a taint that keeps the scheduler from allocating them.
+
+    Only the newest generation of each pool counts (k8s.io/api v0.34.4 resource/v1/types.go,
+    ResourcePool).
+    """
+    newest: dict[tuple[str, str], int] = {}
+    for spec in (each["spec"] for each in slices):
+        key, generation = (spec["driver"], spec["pool"]["name"]), spec["pool"]["generation"]
+        newest[key] = max(newest.get(key, 0), generation)
+    return [
+        printable(f"{device['name']} of {spec['pool']['name']} ({', '.join(taints)})", NAME)
+        for spec in (each["spec"] for each in slices)
+        if spec["pool"]["generation"] == newest[spec["driver"], spec["pool"]["name"]]
+        for device in spec.get("devices") or []
+        if (taints := blocking_taints(device))
+    ]
 
 
 def asks(pod: Json) -> dict[str, int]:
@@ -130,6 +154,9 @@ def _devices(pod: Json, around: Around) -> Cause | None:
 def _device(pod: Json, resource: str, number: int, around: Around) -> Cause | None:
     name = printable(resource, NAME)
     advertised = [node for node in around.nodes if gpus(node, "capacity", resource)]
+    if not advertised and resource == GPU and _has_devices(around.slices):
+        # A DeviceClass serves the resource, so only the scheduler knows what is free.
+        return None
     if not advertised:
         return _missing(resource, around.nodes)
     bars = [(node, barred(pod, node)) for node in advertised]
@@ -160,6 +187,11 @@ def _device(pod: Json, resource: str, number: int, around: Around) -> Cause | No
         text += ": none is healthy"
         cure = "see the device plugin's log and the nodes' Xid lines"
     return Cause(kind=Kind.SCHEDULING, text=text, cure=cure)
+
+
+def _has_devices(slices: Sequence[Json]) -> bool:
+    """Return whether NVIDIA's DRA driver runs, whose DeviceClass serves GPUs by resource name."""
+    return any(each["spec"]["driver"] == DRA_DRIVER for each in slices)
 
 
 def _missing(resource: str, nodes: Sequence[Json]) -> Cause:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.charts.value_check import check
-from components.charts.value_table import table
 from components.host_facts import HostFacts
 from components.kubernetes.resources import DRA_DRIVER, GPU
 from components.platforms import findings
@@ -23,12 +21,12 @@ from components.platforms.base import (
     Program,
     Servers,
 )
-from components.platforms.dra import values
+from components.platforms.dra import rules, values
 from components.platforms.requests import DefinitionsRequest
 from components.settings.dra import DraSettings
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
-from policies.faults import Fault, fault
+from policies.faults import Fault
 
 
 class DraDriver(Platform):
@@ -67,23 +65,8 @@ class DraDriver(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield faults in `extraValues` of the chart, and in the settings for IMEX on hosts.
-
-        Compute domains need the hosts' IMEX turned off. Source: NVIDIA GPU Operator documentation,
-        "NVIDIA DRA Driver", prerequisites.
-        """
-        dra = sections.sections.get("dra")
-        if isinstance(dra, DraSettings) and dra.extra_values:
-            known = table(values.CHART, dra.version)
-            at = ("dra", "extraValues")
-            yield from check(known, dra.extra_values, at, complete=not dra.unknown_version)
-        if sections.driver is not None and sections.driver.imex_nodes:
-            yield fault(
-                ("driver", "imexNodes"),
-                "imexNodes with platform dra",
-                "no IMEX on hosts: a ComputeDomain starts its own",
-                "take imexNodes out",
-            )
+        """Yield faults of the stack file that contradict the DRA driver."""
+        yield from rules.validate(sections)
 
     def images(self) -> Iterator[str]:
         """Yield the image that the release needs."""
@@ -143,8 +126,9 @@ class DraDriver(Platform):
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield a fault if the cluster does not serve the API `resource.k8s.io/v1`."""
+        """Yield faults if the cluster does not serve what the driver needs."""
         yield from findings.claims_served(self.site.context, seen)
+        yield from rules.taints_served(self.settings, self.site.context, seen.version)
 
 
 PLATFORM = DraDriver

@@ -227,6 +227,7 @@ spec:
     assert release_edits(manifest.replace("v0.17.0", "v0.17.1"), members) == ()
 
 
+@pytest.mark.clusters("stale", "unfinished release of others")
 def test_a_release_whose_last_change_did_not_end_is_refused() -> None:
     proposal = propose(by_helm(info={"status": "pending-upgrade"}), "prod")
     assert "status pending-upgrade" in reasons(proposal)

@@ -19,7 +19,7 @@ from components.hosts.difference import desired_phases
 from components.hosts.phases import preparation_disrupts, runtime_disrupts
 from components.inspection import losses
 from components.inspection.document import cluster_change
-from components.inspection.judgement import Seen, judged
+from components.inspection.judgement import Seen, judged, with_losses
 from components.inspection.observed_cluster import ClusterSeen, with_members
 from components.inspection.plans import planned_mig_layouts, planned_rollout
 from components.loading.loader import load
@@ -198,7 +198,7 @@ class World:
             in_container=desired.platform.site.driver.in_container,
         )
         lost = losses.losses(asked, self.pods_by_node(), [])
-        return replace(inspection, difference=replace(difference, losses=lost))
+        return with_losses(replace(inspection, difference=difference), lost)
 
     def pods_by_node(self) -> dict[str, list[Json]]:
         found: dict[str, list[Json]] = {}

@@ -37,6 +37,7 @@ def test_fields_that_an_old_definition_lacks_are_named() -> None:
     assert lacking_fields(NEW, NEW) == lacking_fields(NEW, OLD) == []
 
 
+@pytest.mark.clusters("stale", "version of a definition")
 def test_a_version_that_is_not_served_is_named() -> None:
     newer = copy.deepcopy(NEW)
     newer["spec"]["versions"][0]["name"] = "v2"

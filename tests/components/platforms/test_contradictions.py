@@ -28,6 +28,7 @@ def found(declared: Any, labels: dict[str, str]) -> list[str]:
     ]
 
 
+@pytest.mark.clusters("stale", "labels of another discovery")
 @pytest.mark.promise("A node that the platform's pods would not run on is named with its label.")
 def test_a_label_that_the_presence_rests_on_is_named_if_it_is_missing() -> None:
     declared = plugin(devicePlugin={"presence": "existing-nfd"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,23 @@ Json = dict[str, Any]
 CHARTS = Path(__file__).parents[3] / "lab" / "simulator" / "charts"
 SECONDS = 120
 NAMES = ["gpu-1", "gpu-2", "gpu-3"]
+HOSTS = ("gpu-1", "gpu-2")
+# A runtime that a person configured: NVIDIA container toolkit's documentation, "Configuring
+# containerd (for Kubernetes)".
+BY_HAND = """\
+version = 2
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  default_runtime_name = "nvidia"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]
+  BinaryName = "/usr/bin/nvidia-container-runtime"
+"""
+TRACKED = "argocd.argoproj.io/tracking-id"
+"""Annotation with which Argo CD marks the objects of an Application."""
 TAINT = {"key": "gpu-team", "value": "ml", "effect": "NoSchedule"}
 EVERYWHERE = [{"operator": "Exists"}]
 # Source: the device plugin's published manifest, NVIDIA/k8s-device-plugin v0.17.1,
@@ -103,13 +121,32 @@ def await_gpus(project: Project, names: list[str], gpus: int) -> None:
     raise AssertionError(f"{names} don't offer {gpus} GPUs each")
 
 
+@contextmanager
+def running(folder: Path, **sections: Any) -> Iterator[Project]:
+    """Run a cluster of three GPU nodes for a project that has no stack file yet."""
+    project = Project.make(folder, f"adopt-{os.getpid()}")
+    project.write({**ways.declared(project.stack, "device-plugin"), **sections})
+    with started(project):
+        project.file.unlink()
+        yield project
+
+
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[Project]:
     """Yield a project with a running cluster of three GPU nodes, and without a stack file."""
-    project = Project.make(tmp_path, f"adopt-{os.getpid()}")
-    project.write(ways.declared(project.stack, "device-plugin"))
-    with started(project):
-        project.file.unlink()
+    with running(tmp_path) as project:
+        yield project
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Iterator[Project]:
+    """Yield the same, with two SSH hosts whose runtime somebody configured by hand."""
+    hosts = Project.make(tmp_path / "hosts", "hosts").declared()["hosts"]
+    with running(tmp_path / "project", hosts=hosts) as project:
+        for host in HOSTS:
+            file = project.host_root(host) / "etc/containerd/config.toml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(BY_HAND)
         yield project
 
 
@@ -167,6 +204,15 @@ def written_by_new(project: Project) -> None:
     assert project.file.read_bytes() == written
 
 
+def refused_as_delivered(project: Project, way: str) -> None:
+    """Run `make adopt`, which must refuse, name the way to hand over, and write no file."""
+    given = {"CONTEXT": f"gpu-cluster-{project.stack}", "KUBECONFIG": str(project.kubeconfig)}
+    done = project.command("adopt", **given)
+    assert done.returncode != 0, done.stdout
+    assert way in done.stdout
+    assert not project.file.exists()
+
+
 def taken_over_and_left(
     project: Project, namespace: str, end: str, write: Callable[[Project], object] = adopt
 ) -> None:
@@ -195,6 +241,10 @@ def taken_over_and_left(
     assert notes_on_nodes(project) == set()
 
 
+@pytest.mark.clusters("adopted", "release")
+@pytest.mark.clusters("left", "release")
+@pytest.mark.clusters("adopted", "labels of others")
+@pytest.mark.clusters("left", "labels of others")
 @pytest.mark.slow
 @pytest.mark.promise(
     "`make adopt` and `make up` take over a device plugin that Helm installed under another name "
@@ -214,33 +264,53 @@ def test_a_release_under_another_name_in_kube_system_is_taken_over_in_place(
     taken_over_and_left(foreign, "kube-system", "destroy")
 
 
+@pytest.mark.clusters("adopted", "manifest")
+@pytest.mark.clusters("left", "manifest")
+@pytest.mark.clusters("adopted", "delivered")
+@pytest.mark.clusters("left", "delivered")
 @pytest.mark.slow
 @pytest.mark.promise(
     "`make adopt` and `make up` take over a device plugin that a plain manifest made: no pod "
-    "restarts, and `make leave` hands it back."
+    "restarts, and `make leave` hands it back. While Argo CD delivers it, `make adopt` refuses and "
+    "says how it is handed over."
 )
 def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
+    url, base = "namespaces/kube-system/daemonsets", "/apis/apps"
+    name = PLUGIN["metadata"]["name"]
+    tracked = {TRACKED: f"gpu:apps/DaemonSet:kube-system/{name}"}
+    made = {**PLUGIN, "metadata": {**PLUGIN["metadata"], "annotations": tracked}}
+    foreign.request("POST", url, base=base, body=made, params={"fieldManager": "kubectl-create"})
+    refused_as_delivered(foreign, "argocd app delete gpu --cascade=false")
+    # This is what remains after that command.
     foreign.request(
-        "POST",
-        "namespaces/kube-system/daemonsets",
-        base="/apis/apps",
-        body=PLUGIN,
-        params={"fieldManager": "kubectl-create"},
+        "PATCH",
+        f"{url}/{name}",
+        base=base,
+        body={"metadata": {"annotations": {TRACKED: None}}},
+        content_type="application/merge-patch+json",
     )
     taken_over_and_left(foreign, "kube-system", "leave", written_by_new)
 
 
+@pytest.mark.clusters("adopted", "operator")
+@pytest.mark.clusters("left", "operator")
+@pytest.mark.clusters("adopted", "prepared hosts")
+@pytest.mark.clusters("left", "prepared hosts")
 @pytest.mark.slow
 @pytest.mark.promise(
     "`make adopt` and `make up` take over a GPU Operator that Helm installed with a generated "
-    "name, as Cloud Native Stack does: no pod restarts, and `make leave` hands it back."
+    "name, as Cloud Native Stack does: no pod restarts, no host's file changes, and `make leave` "
+    "hands it back."
 )
 def test_an_operator_with_a_generated_name_is_taken_over_in_place(
-    foreign: Project, tmp_path: Path
+    prepared: Project, tmp_path: Path
 ) -> None:
     space, values = "nvidia-gpu-operator", {"driver": {"enabled": False}}
-    install(foreign, tmp_path, "gpu-operator-1764150000", "gpu-operator", values, space)
-    taken_over_and_left(foreign, space, "leave")
+    before = {host: files(prepared, host) for host in HOSTS}
+    install(prepared, tmp_path, "gpu-operator-1764150000", "gpu-operator", values, space)
+    taken_over_and_left(prepared, space, "leave")
+    assert {host: files(prepared, host) for host in HOSTS} == before
+    assert not any(backups(prepared, host) for host in HOSTS)
 
 
 @pytest.fixture
@@ -283,7 +353,7 @@ def backups(project: Project, host: str) -> bool:
 def test_a_stack_is_left_in_parts_and_as_a_whole(own: Project) -> None:
     space = "nvidia-device-plugin"
     before, marked = pods(own, space), nodes(own)
-    held = {host: files(own, host) for host in ("gpu-1", "gpu-2")}
+    held = {host: files(own, host) for host in HOSTS}
     assert before
     assert backups(own, "gpu-1")
 

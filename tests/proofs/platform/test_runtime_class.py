@@ -99,6 +99,7 @@ def test_another_handler_is_refused_with_its_cure(project: Project) -> None:
         own(project)
 
 
+@pytest.mark.clusters("stale", "RuntimeClass")
 @pytest.mark.full
 def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: Project) -> None:
     base = "/apis/nvidia.com"

@@ -126,6 +126,7 @@ def taken_over_and_handed_back(lab: Lab, stack: Stack) -> None:
         assert not [key for key in notes if key.startswith("gpu-cluster/")]
 
 
+@pytest.mark.clusters("real", "release")
 def test_real_kubelets_run_an_adopted_release_on(lab: Lab, stack: Stack, tmp_path: Path) -> None:
     values = {
         "deviceListStrategy": "volume-mounts",
@@ -140,6 +141,7 @@ def test_real_kubelets_run_an_adopted_release_on(lab: Lab, stack: Stack, tmp_pat
     taken_over_and_handed_back(lab, stack)
 
 
+@pytest.mark.clusters("real", "manifest")
 def test_real_kubelets_run_an_adopted_manifest_on(lab: Lab, stack: Stack) -> None:
     lab.request("POST", f"/apis/apps/v1/namespaces/{SPACE}/daemonsets", STATIC)
     taken_over_and_handed_back(lab, stack)

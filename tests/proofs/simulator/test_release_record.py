@@ -90,6 +90,7 @@ def inspected() -> Findings:
     return asyncio.run(ask())
 
 
+@pytest.mark.clusters("stale", "pending release")
 @pytest.mark.parametrize("status", UNFINISHED)
 def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status: str) -> None:
     record(api, 1, "deployed")
@@ -116,6 +117,7 @@ def test_a_release_in_good_order_is_left_as_it_is(api: Running) -> None:
     assert said.revision == 1
 
 
+@pytest.mark.clusters("stale", "release without a state")
 @pytest.mark.promise("A release's name that was cleared is free before the release is made.")
 def test_the_name_of_a_cleared_release_is_free_afterwards(api: Running) -> None:
     path = record(api, 1, "deployed", "example.com/holds-it")
@@ -133,6 +135,7 @@ def test_the_name_of_a_cleared_release_is_free_afterwards(api: Running) -> None:
     assert left == []
 
 
+@pytest.mark.clusters("stale", "namespace in deletion")
 def test_a_namespace_in_deletion_is_waited_for(api: Running) -> None:
     metadata = {"name": "in-deletion", "labels": LABELS, "finalizers": ["example.com/holds-it"]}
     path = f"{SPACES}/in-deletion"

@@ -105,6 +105,7 @@ def divide(project: Project, way: Way) -> None:
         project.request("PATCH", f"nodes/{node}", body=body, content_type=MERGE)
 
 
+@pytest.mark.clusters("validated")
 @pytest.mark.parametrize("name", ways.WAYS)
 def test_a_way_to_offer_gpus_is_validated_gpu_by_gpu(
     project: Project,

@@ -57,8 +57,8 @@ def test_the_last_line_counts_what_passed(
     monkeypatch.setenv("PYTHONPATH", str(count.ROOT))
     pytester.makeini("[pytest]\nmarkers = versions(kind, name)")
     pytester.makeconftest(
-        "from tests.proofs.versions.count import Count\n"
-        "def pytest_configure(config): config.pluginmanager.register(Count())\n"
+        "from tests.proofs.versions.count import counting\n"
+        "def pytest_configure(config): config.pluginmanager.register(counting())\n"
     )
     pytester.makepyfile(TESTS)
     out = pytester.runpytest_subprocess("-m", "versions", "-n1").outlines

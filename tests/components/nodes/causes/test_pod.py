@@ -394,6 +394,25 @@ def test_a_claim_that_is_not_allocated_is_named(message: str) -> None:
     assert "preemption" not in found.text
 
 
+def test_devices_that_the_driver_tainted_are_named_for_a_claim() -> None:
+    def devices(generation: int, *devices: Json) -> Json:
+        pool = {"name": "gpu-1", "generation": generation}
+        return {"spec": {"driver": "gpu.nvidia.com", "pool": pool, "devices": list(devices)}}
+
+    lost = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
+    noted = {"key": "gpu.nvidia.com/unmonitored", "effect": "None"}
+    slices = (
+        devices(1, {"name": "gpu-1", "taints": [lost]}),
+        devices(2, {"name": "gpu-0", "taints": [lost]}, {"name": "gpu-1", "taints": [noted]}),
+    )
+    message = "0/1 nodes are available: 1 cannot allocate all claims."
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    given = pod(spec=spec, conditions=unscheduled(message))
+    found = known(cause_of(given, Around(nodes=nodes(1, gpus=0), slices=slices)))
+    assert found.text.endswith("1 devices are tainted: gpu-0 of gpu-1 (gpu.nvidia.com/xid=79)")
+    assert "Xid" in found.cure
+
+
 def test_a_claim_without_its_template_is_named() -> None:
     # pkg/controller/resourceclaim/controller.go
     said = event(
@@ -438,6 +457,65 @@ def test_a_policy_that_refused_a_pod_is_not_called_a_quota() -> None:
     said = event("FailedCreate", "Error creating: denied: GPU005", kind="Job", name="train")
     assert known(cause_of_missing("train", Around(events=(said,)))).kind is Kind.ADMISSION
     assert cause_of_missing("other", Around(events=(said,))) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "cure"),
+    [
+        (
+            "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical "
+            "system-cluster-critical]}]",
+            Kind.QUOTA,
+            "scopeSelector",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: failed quota: gpus: must specify requests.cpu for: ctr',
+            Kind.QUOTA,
+            "declare the requests",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes '
+            '(volume "device-plugin")',
+            Kind.ADMISSION,
+            "pod-security.kubernetes.io/enforce",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: pod rejected: RuntimeClass "nvidia" not found',
+            Kind.ADMISSION,
+            "create this RuntimeClass",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: no PriorityClass with name gpu was found',
+            Kind.ADMISSION,
+            "create this PriorityClass",
+        ),
+        (
+            'pods "nvdp-" is forbidden: error looking up service account gpu/nvdp: serviceaccount '
+            '"nvdp" not found',
+            Kind.ADMISSION,
+            "create this ServiceAccount",
+        ),
+        (
+            'Internal error occurred: failed calling webhook "mutate.kyverno.svc-fail": failed to '
+            'call webhook: Post "https://kyverno-svc.kyverno.svc:443/mutate/fail?timeout=10s": '
+            "context deadline exceeded",
+            Kind.ADMISSION,
+            "behind this webhook",
+        ),
+        (
+            'pods "nvdp-x" is forbidden: maximum cpu usage per Container is 2, but limit is 4',
+            Kind.ADMISSION,
+            "LimitRange",
+        ),
+    ],
+)
+def test_a_refusal_of_the_api_server_has_the_cure_of_its_message(
+    message: str, kind: Kind, cure: str
+) -> None:
+    said = event("FailedCreate", f"Error creating: {message}", kind="DaemonSet", name="nvdp")
+    found = known(cause_of_missing("nvdp", Around(events=(said,))))
+    assert found.kind is kind
+    assert cure in found.cure
 
 
 def test_a_used_up_quota_is_named_after_its_events_are_gone() -> None:

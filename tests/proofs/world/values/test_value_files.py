@@ -151,6 +151,7 @@ def test_there_are_more_than_40_files_and_each_names_its_source() -> None:
         assert file["source"]
 
 
+@pytest.mark.clusters("file")
 @pytest.mark.parametrize("file", FILES, ids=NAMES)
 def test_a_value_file_of_others_is_a_stack_file(file: Json) -> None:
     assert platform_of(load(stack(file))).values()
@@ -172,6 +173,7 @@ def listed(value: Any) -> str:
     return str(value if isinstance(value, list) else [value])
 
 
+@pytest.mark.clusters("objects")
 @pytest.mark.promise("A value file can be said as a stack file that makes the same objects.")
 @pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts")
 @pytest.mark.parametrize("file", FILES, ids=NAMES)

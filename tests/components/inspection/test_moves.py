@@ -1,0 +1,87 @@
+"""A move between a device plugin and DRA is refused while it would lose or share GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.change.document import ClusterChange
+from components.inspection import moves
+from tests.components.change.world import World, base, desired_of, pod
+
+Json = dict[str, Any]
+DRA = {**base(), "platform": "dra", "runtime": {"defaultRuntime": "runc"}}
+CONFIG = {
+    "version": "v1",
+    "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}},
+}
+RENAMED: Json = {
+    "version": "v1",
+    "sharing": {
+        "timeSlicing": {
+            "renameByDefault": True,
+            "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+        }
+    },
+}
+
+
+def texts(change: ClusterChange) -> list[str]:
+    return [fault.text for fault in change.faults]
+
+
+def moved(before: Json, after: Json, *pods: Json) -> list[str]:
+    world = World.of(before)
+    world.pods.extend(pods)
+    return [text for text in texts(world.change(after)) if " → " in text]
+
+
+@pytest.mark.promise(
+    "A preview refuses a move from a device plugin to DRA while pods hold GPUs, which both would "
+    "allocate."
+)
+def test_pods_that_hold_gpus_stop_a_move_to_dra() -> None:
+    (text,) = moved(base(), DRA, pod("train-0", "gpu-1", 8), pod("web", "gpu-3"))
+    assert text.startswith(
+        "platform device-plugin → dra: found 1 pods that hold GPUs of device-plu"
+    )
+    assert "team-a/train-0 (gpu-1, 8)" in text
+    assert "web" not in text
+    assert moved(base(), DRA, pod("web", "gpu-3")) == []
+
+
+def test_pods_that_hold_gpus_stop_a_move_from_dra() -> None:
+    assert "GPUs of dra" in moved(DRA, base(), pod("train-0", "gpu-1", 8))[0]
+
+
+def test_other_changes_of_the_platform_leave_pods_their_gpus() -> None:
+    after = {**base(), "platform": "gpu-operator"}
+    assert moved(base(), after, pod("train-0", "gpu-1", 8)) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "resource"), [(CONFIG, "nvidia.com/gpu"), (RENAMED, "nvidia.com/gpu.shared")]
+)
+def test_shares_of_gpus_that_would_end_stop_a_move_to_dra(config: Json, resource: str) -> None:
+    before = {**base(), "devicePlugin": {"config": config}}
+    (text,) = moved(before, DRA)
+    assert f"found {resource} on gpu-[1-4], shared or partitioned GPUs" in text
+
+
+@pytest.mark.parametrize(
+    ("version", "after", "warned"),
+    [
+        ("v1.34.4", DRA, True),
+        ("v1.35.4", DRA, True),
+        ("v1.36.3", DRA, False),
+        ("", DRA, False),
+        ("v1.35.4", {**base(), "platform": "gpu-operator"}, False),
+    ],
+)
+def test_pods_that_would_wait_for_ever_by_the_resources_name_are_a_warning(
+    version: str, after: Json, warned: bool
+) -> None:
+    validation = World.of(base()).inspected(desired_of(after)).difference.validation
+    found = [str(each) for each in moves.warnings(validation, version)]
+    assert [("DRAExtendedResource" in text) for text in found] == [True] * warned
