@@ -45,7 +45,7 @@ class Shape:
 
     @property
     def good(self) -> bool:
-        """Return True if all goals are met and each module belongs to an import layer."""
+        """Return True if all figures meet `GOALS` and each module belongs to an import layer."""
         reached = all(map(int.__le__, self.figures, GOALS))
         return reached and not self.outside
 

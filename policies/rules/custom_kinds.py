@@ -39,7 +39,8 @@ _COMPLETED: Final = frozenset(
         *(("serving.kserve.io", kind) for kind in ("ServingRuntime", "ClusterServingRuntime")),
         ("serving.kserve.io", "LLMInferenceServiceConfig"),
         ("serving.kserve.io", "InferenceService"),
-        # kubeflow/trainer pkg/apis/trainer: a TrainJob and its runtime add fields to each other.
+        # kubeflow/trainer pkg/apis/trainer: a TrainJob gives only some fields of its pods, and the
+        # runtime that it references gives the others.
         *(("trainer.kubeflow.org", kind) for kind in ("TrainingRuntime", "ClusterTrainingRuntime")),
         ("trainer.kubeflow.org", "TrainJob"),
         # argoproj/argo-workflows: a workflow adds fields to the templates that it references.

@@ -132,7 +132,8 @@ data:
 PART = pod("{tencent.com/vcuda-core: 30, tencent.com/vcuda-memory: 20}", "[]", "nginx")
 SIZE, IMAGE, SHM = "GPU050", "GPU051", "GPU049"
 
-# Columns: sample, mode that fits it, and the advisory rules that it breaks.
+# Per sample: its manifest, the cluster for which it was written, and the ids of the advisory
+# rules that it breaks.
 SAMPLES: dict[str, tuple[str, Context, set[str]]] = {
     "CUDA vector addition": (pod("{nvidia.com/gpu: 1}"), TAINTED, {SIZE}),
     "with the operator's taint": (pod("{nvidia.com/gpu: 1}"), BY_OPERATOR, {SIZE}),
