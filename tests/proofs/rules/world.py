@@ -53,7 +53,7 @@ class Verdicts:
     Attributes:
         rules: Ids of the broken rules by path and object.
         asking: Paths and names of objects that request GPUs.
-        unjudged: Paths of files that the checker reports as not judged.
+        unjudged: Paths of files and charts that the checker reports as not judged.
         unreadable: Paths of files of which the checker could not read a document.
         labels: Kind and name of each object in the notation of the table, by path and by the
             checker's own label.
@@ -70,7 +70,7 @@ class Verdicts:
         key = (row.path, row.object)
         if rules := self.rules.get(key):
             return " ".join(sorted(rules))
-        if row.path in self.unjudged:
+        if {row.path, *map(str, Path(row.path).parents)} & self.unjudged:
             return UNJUDGED
         if row.path in self.unreadable:
             return UNREADABLE
