@@ -112,11 +112,13 @@ class DeviceFacts:
     Attributes:
         claims: Number of GPUs by DeviceClass, for each claim and claim template; empty for one
             without GPUs.
+        shared: Claims and claim templates that take no device for themselves (adminAccess).
         classes: DeviceClasses whose selectors name GPUs.
         resources: Extended resources by which DeviceClasses for GPUs can be requested.
     """
 
     claims: Mapping[ClaimKey, Mapping[str, int]] = field(default_factory=dict)
+    shared: frozenset[ClaimKey] = frozenset()
     classes: frozenset[str] = frozenset()
     resources: frozenset[str] = frozenset()
 

@@ -61,8 +61,8 @@ _TEMPLATES: Final = (
 )
 """Where a mapping may have fields of its pods, besides in itself."""
 _REQUEST_IN_TEXT: Final = re.compile(
-    r"(nvidia\.com/(gpu|mig-)|amd\.com/gpu|gpu\.intel\.com/|tencent\.com/vcuda)[^\n:]*:\s*\S|"
-    "deviceClassName:"
+    r"(nvidia\.com/(gpu|mig-)|amd\.com/gpu|gpu\.intel\.com/|tencent\.com/vcuda)[^\n:]*:\s*"
+    r"""(?![ \t"']*0["']?\s*([,}\n#]|$))\S|deviceClassName:"""
 )
 """Pattern of a request for GPUs in a text with YAML or JSON."""
 _SAYS_NOTHING: Final = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from .claims import GROUP, KINDS, least_by_class, of_gpus
+from .claims import GROUP, KINDS, devices_path, least_by_class, of_gpus, requests
 from .context import ClaimKey, Context, DeviceFacts
 from .resource_names import sounds_like_gpu
 from .rule import Subject
@@ -38,9 +38,19 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
             name: count for name, count in least_by_class(subject).items() if of_gpus(name, known)
         }
         for subject in own
-        if subject.kind in KINDS
+        # Until Kubernetes 1.30, a claim named its class in another field, which is not read here.
+        if subject.kind in KINDS and at(subject.manifest, *devices_path(subject)) is not None
     }
-    return replace(context, devices=replace(facts, claims=claims))
+    shared = frozenset(
+        (subject.namespace, subject.kind, subject.name) for subject in own if _only_shares(subject)
+    )
+    return replace(context, devices=replace(facts, claims=claims, shared=shared))
+
+
+def _only_shares(subject: Subject) -> bool:
+    """Return whether a claim takes no device for itself: all its requests have adminAccess."""
+    asked = list(requests(subject))
+    return bool(asked) and all(request.admin_access for request in asked)
 
 
 def _for_gpus(subject: Subject) -> bool:

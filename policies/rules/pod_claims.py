@@ -31,11 +31,13 @@ class PodClaim:
         name: Name of the claim within the pod.
         made_from: Name of the ResourceClaim or ResourceClaimTemplate; empty if not known.
         gpus: Number of GPUs by DeviceClass, or None if the claim's own manifest is not known.
+        shared: Whether the claim takes no GPU for itself: it sees GPUs that others hold.
     """
 
     name: str
     made_from: str
     gpus: Mapping[str, int] | None = None
+    shared: bool = False
 
     @property
     def sure(self) -> bool:
@@ -76,10 +78,11 @@ def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
         ):
             if (given := claim.get(field)) is not None:
                 made_from = "" if given is UNKNOWN else text(given)
-                gpus = context.devices.claims.get((subject.namespace, kind, made_from))
+                key = (subject.namespace, kind, made_from)
+                gpus = context.devices.claims.get(key)
                 known = gpus is not None
                 if gpus or (not known and not of_other_devices(made_from, context)):
-                    yield PodClaim(name, made_from, gpus)
+                    yield PodClaim(name, made_from, gpus, key in context.devices.shared)
                 break
 
 

@@ -65,10 +65,20 @@ def gpu_requests(subject: Subject, context: Context) -> dict[str, Fraction]:
     return resource_requests(subject.pod, context) | claim_requests(subject, context)
 
 
-def claim_requests(subject: Subject, context: Context) -> dict[str, Fraction]:
-    """Return how many GPUs a pod requests by claims, by DeviceClass."""
+def claim_requests(
+    subject: Subject, context: Context, *, held: bool = False
+) -> dict[str, Fraction]:
+    """Return how many GPUs a pod requests by claims, by DeviceClass.
+
+    Args:
+        subject: The object with the pod.
+        context: Facts about the cluster.
+        held: Whether to leave out claims that take no GPU for themselves (adminAccess).
+    """
     requests: dict[str, Fraction] = {}
     for claim in gpu_claims(subject, context):
+        if held and claim.shared:
+            continue
         for name, count in ({CLAIMED: 1} if claim.gpus is None else claim.gpus).items():
             requests[name] = requests.get(name, Fraction(0)) + count
     return requests

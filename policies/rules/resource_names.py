@@ -17,9 +17,15 @@ HAMI_CORES: Final = "nvidia.com/gpucores"
 HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
 MIG: Final = "nvidia.com/mig-"
 
-# Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device/nvidia, AMD and
-# Intel device plugins.
-OTHER_VENDORS: Final = frozenset({"amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
+# Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device, AMD and Intel
+# device plugins.
+OTHER_VENDORS: Final = frozenset(
+    {
+        *("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "gpu.intel.com/dxg"),
+        *("birentech.com/gpu", "metax-tech.com/gpu", "metax-tech.com/sgpu", "mthreads.com/vgpu"),
+        *(f"iluvatar.ai/{model}-vgpu" for model in ("BI-V100", "BI-V150", "MR-V100", "MR-V50")),
+    }
+)
 KNOWN: Final = OTHER_VENDORS | {
     GPU,
     GPU_SHARED,

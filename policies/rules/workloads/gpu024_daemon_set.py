@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import claim_requests, resource_requests
 from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
@@ -15,7 +15,8 @@ from ..twin import pods
 
 def _daemon_set(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.kind == "DaemonSet" and subject.pod:
-        for name, amount in gpu_requests(subject, context).items():
+        held = resource_requests(subject.pod, context) | claim_requests(subject, context, held=True)
+        for name, amount in held.items():
             yield Finding(
                 path=subject.pod.under("spec"),
                 found=f"{show(amount)} {name} in a DaemonSet",

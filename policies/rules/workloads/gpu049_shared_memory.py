@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
+from ..pod_claims import gpu_claims
+from ..pod_spec import Container
 from ..quantity import show
 from ..resource_names import GPU, is_device
 from ..rule import Finding, Rule, Subject
@@ -22,6 +24,9 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or holds_unknown(pod.spec.get("volumes")):
         return
+    if pod.spec.get("hostIPC") in (True, UNKNOWN):
+        return
+    claimed = {claim.name: claim.gpus or {} for claim in gpu_claims(subject, context)}
     memory = {
         text(at(volume, "name"))
         for volume in sequence(pod.spec.get("volumes"))
@@ -36,6 +41,7 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
             and (resource := container.effective(name))
             and resource.quantity
         ]
+        amounts += _of_claims(container, claimed)
         mounts = container.spec.get("volumeMounts")
         mounted = {
             text(at(mount, "name"))
@@ -52,12 +58,23 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
             )
 
 
+def _of_claims(container: Container, claimed: Mapping[str, Mapping[str, int]]) -> Iterator[int]:
+    """Yield the numbers of GPUs of the claims that a container uses as a whole.
+
+    Of a claim with several requests, a container may use the devices of one request only.
+    """
+    for used in sequence(at(container.spec, "resources", "claims")):
+        if at(used, "request") is None:
+            yield from claimed.get(text(at(used, "name")), {}).values()
+
+
 RULE = Rule(
     id="GPU049",
     title="A container with several GPUs has shared memory",
     severity=Severity.ADVISORY,
     check=_shared_memory,
-    why=f"{_SHM} of a container is 64 MiB; NCCL and PyTorch's data loaders fail or crawl.",
+    why=f"{_SHM} of a container is 64 MiB; NCCL and PyTorch's data loaders fail or crawl. With "
+    "hostIPC it is the node's own.",
     source="containerd default mounts; NVIDIA NCCL troubleshooting, shared memory",
     whole=True,
 )
@@ -85,7 +102,7 @@ _SIGN = Sign(
 
 TWIN = pods(
     cel.each_container(
-        f"{_DEVICE_COUNT} > 1 && !{_SHARED_MEMORY}",
+        f"!variables.spec.?hostIPC.orValue(false) && {_DEVICE_COUNT} > 1 && !{_SHARED_MEMORY}",
         '"several GPUs and 64 MiB of shared memory"',
         "variables.gpuContainers",
     ),

@@ -35,7 +35,6 @@ NAMES_A_RESOURCE = {
     "GPU043": "about the name of a shared GPU",
     "GPU044": "about the name of a MIG device",
     **dict.fromkeys(("GPU061", "GPU080", "GPU081"), "about HAMi's resources"),
-    "GPU049": "counts the devices of one container, which share the claims of a pod",
 }
 """Rules whose example has no counterpart with a claim, by reason."""
 
@@ -171,6 +170,52 @@ def test_what_the_settings_and_the_manifests_say_of_a_claim_counts() -> None:
     assert ids(hidden, pod("nic", **bad)) == ["GPU022", "GPU077"]
 
 
+@pytest.mark.parametrize(
+    ("uses", "several"),
+    [
+        ([{"name": "it"}], True),
+        ([{"name": "it", "request": "r0"}], False),
+        ([{"name": "it", "request": "r0"}, {"name": "other"}], False),
+        ([{"name": "other"}], False),
+        ([], False),
+    ],
+)
+def test_a_container_has_the_gpus_of_the_whole_claims_that_it_uses(
+    uses: Any, several: bool
+) -> None:
+    one = {"deviceClassName": "gpu.nvidia.com"}
+    shown = [template("two", one, one, namespace="team"), template("one", one, namespace="team")]
+    claims = [{"name": "it", TEMPLATE: "two"}, {"name": "other", TEMPLATE: "one"}]
+    asked = pod(resourceClaims=claims)
+    asked["spec"]["containers"][0]["resources"]["claims"] = uses
+    assert ("GPU049" in ids(*shown, asked)) == several
+
+
+def daemon_set(name: str) -> Any:
+    asked = pod(name)
+    spec = {"template": {"metadata": {}, "spec": asked["spec"]}}
+    return {**asked, "apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec}
+
+
+def test_a_daemon_set_that_sees_gpus_of_others_holds_none() -> None:
+    watched = {"deviceClassName": "gpu.nvidia.com", "adminAccess": True}
+    held = {"deviceClassName": "gpu.nvidia.com"}
+    for requests, holds in (([watched], False), ([watched, held], True), ([held], True)):
+        shown = template("gpus", *requests, namespace="team")
+        assert ("GPU024" in ids(shown, daemon_set("gpus"))) == holds
+    assert "GPU024" in ids(daemon_set("gpus"))
+
+
+def test_a_claim_of_an_api_that_is_gone_is_known_by_its_name_alone() -> None:
+    old = {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one", "namespace": "team"},
+        "spec": {"spec": {"resourceClassName": "gpu.nvidia.com"}},
+    }
+    assert "GPU051" in ids(old, pod("one", container={"image": "i:latest"}))
+
+
 DEVICE_CLASS = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
@@ -226,9 +271,9 @@ def test_claims_count_against_the_quota_of_their_class() -> None:
         "spec": {"hard": {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 4}},
     }
     five = template("five", {"deviceClassName": "gpu.nvidia.com", "count": 5}, namespace="team")
-    assert ids(quota, five, pod("five")) == ["GPU041"]
+    assert ids(quota, five, pod("five", hostIPC=True)) == ["GPU041"]
     quota["spec"]["hard"] = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 5}
-    assert ids(quota, five, pod("five")) == []
+    assert ids(quota, five, pod("five", hostIPC=True)) == []
 
 
 def test_a_claim_needs_a_driver() -> None:

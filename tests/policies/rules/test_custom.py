@@ -143,6 +143,9 @@ def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
     [
         ("Train", "example.com/v1", 'file: "limits:\\n  nvidia.com/gpu: 1\\n"', ["spec.file"]),
         ("Train", "example.com/v1", "file: uses nvidia.com/gpu", []),
+        ("Train", "example.com/v1", 'file: "limits:\\n  nvidia.com/gpu: 0\\n"', []),
+        ("Train", "example.com/v1", 'file: "{nvidia.com/gpu: 0, cpu: 1}"', []),
+        ("Train", "example.com/v1", 'file: "limits:\\n  nvidia.com/gpu: 0x8\\n"', ["spec.file"]),
         ("Train", "example.com/v1", "gpuCards: 2", ["spec.gpuCards"]),
         ("Train", "example.com/v1", "gpuCards: 0, gpuDriver: true", []),
         ("Train", "example.com/v1", "labels: {gpuCards: 2}", []),

@@ -64,8 +64,12 @@ MEMORIES: list[tuple[str, Any, list[str]]] = [
     ("an unknown volume", pod(gpus(2), volumes=[UNKNOWN]), []),
     ("unknown mounts", pod(gpus(2, volumeMounts=UNKNOWN), volumes=[SHM]), []),
     ("unknown number", pod(gpus(UNKNOWN)), []),
+    ("the memory of the node", pod(gpus(2), hostIPC=True), []),
+    ("not the memory of the node", pod(gpus(2), hostIPC=False), PLACE),
+    ("unknown whether that of the node", pod(gpus(2), hostIPC=UNKNOWN), []),
     ("cores of GPUs", pod(container({CORE: 200, MEMORY: 8})), []),
     ("two MIG devices", pod(container({MIG: 2})), PLACE),
+    ("two GPUs of another vendor", pod(container({"metax-tech.com/sgpu": 2})), PLACE),
     ("an ephemeral one", pod(gpus(1), ephemeralContainers=[gpus(2)]), []),
 ]  # fmt: skip
 

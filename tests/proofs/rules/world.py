@@ -4,7 +4,8 @@ Command: `WORLD=FOLDER python -m tests.proofs.rules.world`. The folder has a che
 repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object that
 names GPUs: repository, commit, path, object, what is expected, and, if the first expectation was
 wrong, what it was. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
-or `none` if the object requests no GPUs.
+`unreadable` if the API server could not decode the file either, or `none` if the object requests
+no GPUs. All manifests of a repository are one stack, as for `gpu-rules check FOLDER`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from policies.check.document import Source
 from policies.check.pool import judge_all
 from policies.check.problem import Unjudged
 from policies.check.rendered import sources
-from policies.check.result import Judged
+from policies.check.result import Found, Judged
+from policies.check.together import CheckedStack, with_claims
 from policies.rules import Context, Subject
 from policies.rules.asking import may_ask
+from policies.rules.claims import of_gpus, requests
 
 TABLE: Final = Path(__file__).with_name("world.tsv")
-CLEAN, UNJUDGED = "clean", "unjudged"
+CLEAN, UNJUDGED, UNREADABLE = "clean", "unjudged", "unreadable"
 NONE: Final = "none"
 
 
@@ -50,20 +53,27 @@ class Verdicts:
     Attributes:
         rules: Ids of the broken rules by path and object.
         asking: Paths and names of objects that request GPUs.
-        unjudged: Paths of files that the checker reports as not judged.
+        unjudged: Paths of files and charts that the checker reports as not judged.
+        unreadable: Paths of files of which the checker could not read a document.
+        labels: Kind and name of each object in the notation of the table, by path and by the
+            checker's own label.
     """
 
     rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     asking: set[tuple[str, str]] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+    labels: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def of(self, row: Row) -> str:
         """Return the verdict on a row's object, in the notation of the table."""
         key = (row.path, row.object)
         if rules := self.rules.get(key):
             return " ".join(sorted(rules))
-        if row.path in self.unjudged:
+        if {row.path, *map(str, Path(row.path).parents)} & self.unjudged:
             return UNJUDGED
+        if row.path in self.unreadable:
+            return UNREADABLE
         return CLEAN if key in self.asking else NONE
 
 
@@ -78,29 +88,44 @@ def judge(folder: Path) -> Verdicts:
 
     Charts are not rendered, because rendering depends on the programs of the machine.
     """
-    context, verdicts = Context(), Verdicts()
+    verdicts = Verdicts()
     names = (name for name in files.find([str(folder)]) if isinstance(name, files.Name))
     entries = list(sources(names, render=False))
     for entry in entries:
         if isinstance(entry, Unjudged):
             verdicts.unjudged.add(os.path.relpath(entry.file, folder))
     given = [entry for entry in entries if isinstance(entry, Source)]
+    context = with_claims(Context(), given)
+    stack = CheckedStack(context, given)
     for judged in judge_all(given, context, keep=True):
-        _add(verdicts, judged, os.path.relpath(judged.file, folder), context)
+        _add(verdicts, stack.add(judged), os.path.relpath(judged.file, folder), context)
+    for found in stack.judge():
+        _add_found(verdicts, found, os.path.relpath(found.file, folder))
     return verdicts
 
 
 def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> None:
     verdicts.unjudged |= {path for _ in judged.unjudged}
-    labels: dict[str, str] = {}
+    verdicts.unreadable |= {path for _ in judged.problems}
     for item in judged.objects:
         for subject in Subject.all_of(item.manifest, context.namespace):
-            labels[subject.label] = f"{subject.kind} {subject.name}".strip()
-            if subject.pod and may_ask(subject.pod, context):
-                verdicts.asking.add((path, labels[subject.label]))
+            label = f"{subject.kind} {subject.name}".strip()
+            verdicts.labels[path, subject.label] = label
+            if _asks(subject, context):
+                verdicts.asking.add((path, label))
     for found in judged.found:
-        key = (path, labels.get(found.subject, found.subject))
-        verdicts.rules.setdefault(key, set()).add(found.rule)
+        _add_found(verdicts, found, path)
+
+
+def _asks(subject: Subject, context: Context) -> bool:
+    if subject.pod and may_ask(subject.pod, context):
+        return True
+    return any(of_gpus(request.device_class, context) for request in requests(subject))
+
+
+def _add_found(verdicts: Verdicts, found: Found, path: str) -> None:
+    key = (path, verdicts.labels.get((path, found.subject), found.subject))
+    verdicts.rules.setdefault(key, set()).add(found.rule)
 
 
 def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
