@@ -1,6 +1,6 @@
 """The GPU rules as policies in CEL for the API server, Kyverno and Gatekeeper."""
 
-from .export import TARGETS, exported, judged_partly, left_out, summary
+from .export import TARGETS, Target, exported, judged_partly, left_out, summary
 from .grants import OPT_OUT
 from .manifests import ACTIONS, Enforcement, manifests
 
@@ -9,6 +9,7 @@ __all__ = [
     "OPT_OUT",
     "TARGETS",
     "Enforcement",
+    "Target",
     "exported",
     "judged_partly",
     "left_out",

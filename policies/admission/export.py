@@ -66,8 +66,8 @@ TARGETS: Final[Mapping[str, Target]] = {
             _NO_CLOCK,
             "The webhook doesn't see pods/status, by which annotations of pods can be changed.",
             "gator gives CEL no namespace, so exemptions by annotation hold in the webhook only.",
-            "CEL may cost a tenth of what the API server allows, so pods with very many containers "
-            "are refused as not judged.",
+            "CEL may cost a tenth of what the API server allows: a pod of 100 containers is "
+            "judged, one of 200 is refused as not judged.",
             "Apply twice: a Constraint needs the kind that Gatekeeper makes from its template.",
         ),
     ),
