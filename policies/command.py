@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
-from .admission import ACTIONS, Enforcement, manifests
+from .admission import ACTIONS, TARGETS, Enforcement, exported, summary
 from .check import __main__ as checker
 from .check import arguments
 from .check.context import ContextError, StackFinder, configured
 from .check.report import CLEAN, UNREADABLE
 from .faults import Fault
+from .printable import printable
 from .reference import described
 from .rules import RULES, Context
 
 VERSION = "0.1.0"
 """Version of the package."""
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class _Plain(yaml.SafeDumper):
+    """A writer of YAML without anchors and aliases, which some programs don't read."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return true, so that each value is written out."""
+        return True
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
@@ -73,13 +84,20 @@ def _parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="say why a rule is there, with examples")
     explain.add_argument("rule", metavar="RULE", type=str.upper, help="its id, such as GPU001")
     arguments.add_config_to(explain)
-    _add_export_to(commands.add_parser("export", help="write the rules for an API server"))
+    _add_export_to(commands.add_parser("export", help="write the rules for a cluster"))
     return parser
 
 
 def _add_export_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", choices=["vap"], help="vap: ValidatingAdmissionPolicies with their bindings"
+        "target",
+        choices=TARGETS,
+        help="; ".join(f"{name}: {target.title}" for name, target in TARGETS.items()),
+    )
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="only say which rules are judged, and which are not and why",
     )
     parser.add_argument(
         "--mode",
@@ -91,6 +109,7 @@ def _add_export_to(parser: argparse.ArgumentParser) -> None:
         "--exclude",
         action="append",
         default=[],
+        type=_namespace,
         metavar="NAMESPACE",
         help="leave a namespace alone, beside kube-system; may be repeated",
     )
@@ -107,7 +126,11 @@ def _text(given: argparse.Namespace, context: Context) -> str:
         case "explain":
             return _explained(given.rule)
         case _:
-            return _exported(given.mode, given.exclude, context)
+            lines = [printable(line) for line in summary(given.target, context)]
+            if given.list:
+                return "".join(f"{line}\n" for line in lines)
+            comment = "".join(f"# {line}\n" for line in lines)
+            return comment + _exported(given.target, given.mode, given.exclude, context)
 
 
 def _explained(id_: str) -> str:
@@ -117,12 +140,19 @@ def _explained(id_: str) -> str:
     return described(RULES[id_])
 
 
-def _exported(mode: str, excluded: Sequence[str], context: Context) -> str:
+def _namespace(given: str) -> str:
+    if not _NAMESPACE.fullmatch(given):
+        raise argparse.ArgumentTypeError(f"found {given!r}, wanted the name of a namespace")
+    return given
+
+
+def _exported(target: str, mode: str, excluded: Sequence[str], context: Context) -> str:
     namespaces = tuple(sorted({"kube-system", *excluded}))
     try:
-        objects = manifests(context, Enforcement(ACTIONS[mode], excluded=namespaces))
+        how = Enforcement(ACTIONS[mode], excluded=namespaces)
+        objects = exported(target, context, how)
     except ValueError as error:
         found, cure = str(error), "use fewer pools, labels or names of nodes"
         fault = Fault("export", found, "policies that the API server accepts", cure)
         raise ContextError(fault) from None
-    return yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True)
+    return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, explicit_start=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from .admission import TARGETS, Target
 from .parameters import PROPERTIES, context_by
 from .rules import (
     EXAMPLES,
@@ -28,7 +29,7 @@ from .rules import (
 )
 from .rules.example import Example
 from .rules.links import anchor
-from .rules.twin import Scope, Twin
+from .rules.twin import NoTwin, Scope, Twin
 
 PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 _KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "present"),)),))
@@ -145,6 +146,7 @@ def page() -> str:
         f"| `{name}` | {schema['description']} |" for name, schema in PROPERTIES.items()
     )
     sections = "\n".join(map(section, RULES.values()))
+    exports = "\n".join(map(_export, TARGETS.values()))
     return f"""# GPU rules
 
 The same rules judge what a program declares at `pulumi preview` (policy pack
@@ -205,9 +207,42 @@ This page is written by `python -m policies.reference`.
 | --- | --- |
 {settings}
 
+## Exports
+
+`gpu-rules export vap`, `export kyverno` and `export gatekeeper` write the rules that are judged at
+admission. No target judges these:
+
+{_reasons()}
+
+| target | judged in part | differs for all rules |
+| --- | --- | --- |
+{exports}
+
 ## Rules
 
 {sections}"""
+
+
+def _reasons() -> str:
+    """Return a list of the rules that no export has, by reason."""
+    rules: dict[str, list[str]] = {}
+    for id_, twin in TWINS.items():
+        if isinstance(twin, NoTwin):
+            rules.setdefault(twin.reason, []).append(f"[{id_}](#{anchor(id_)})")
+    return "\n".join(f"- {', '.join(ids)}: {why}" for why, ids in rules.items())
+
+
+def _export(target: Target) -> str:
+    """Return the row of the table of exports for a target."""
+    partly = []
+    for scope, missing in target.partly.items():
+        ids = [
+            f"[{id_}](#{anchor(id_)})"
+            for id_, twin in TWINS.items()
+            if isinstance(twin, Twin) and scope in twin.scopes
+        ]
+        partly.append(f"{', '.join(ids)}: {missing}")
+    return f"| {target.title} | {'; '.join(partly) or '-'} | {' '.join(target.notes) or '-'} |"
 
 
 def main() -> None:

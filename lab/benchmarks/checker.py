@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,15 +21,15 @@ from typing import Any
 import yaml
 
 from lab.benchmarks.measure import BenchmarkError, Sample, ratio, timed
+from lab.benchmarks.peers import PEERS, tool
 from lab.benchmarks.project import ROOT
-from toolchain import ToolchainError, cache_dir, golang
+from toolchain import ToolchainError
 
 GOAL = 1.0
 PODS = 10_000
 WRONG_EACH = 100
 """One of this number of pods has a privileged container."""
 ROUNDS = 3
-BUILD_LIMIT = 3600
 
 KYVERNO_RULES: dict[str, Any] = {
     "not-privileged": {"containers": [{"=(securityContext)": {"=(privileged)": "false"}}]},
@@ -48,26 +46,6 @@ KUBE_LINTER_RULES = (
 )
 
 
-@dataclass(frozen=True)
-class Peer:
-    """Compared tool: its Go module, from which it is built, and its command line.
-
-    Attributes:
-        module: Path of the Go module.
-        version: Version of the module.
-        package: Go package of the program.
-        command: Function that returns the command line for a program, a folder of rules and a
-            folder of pods.
-        wrong: Function that reads from the tool's output how many pods are privileged.
-    """
-
-    module: str
-    version: str
-    package: str
-    command: Callable[[Path, Path, Path], list[str]]
-    wrong: Callable[[str], int]
-
-
 def _kyverno(tool: Path, rules: Path, pods: Path) -> list[str]:
     return [str(tool), "apply", str(rules / "kyverno.yaml"), "--resource", str(pods)]
 
@@ -81,20 +59,24 @@ def _kyverno_wrong(output: str) -> int:
     return int(match[1]) if match else 0
 
 
-PEERS = {
-    "kyverno": Peer(
-        "github.com/kyverno/kyverno",
-        "v1.19.1",
-        "./cmd/cli/kubectl-kyverno",
-        _kyverno,
-        _kyverno_wrong,
-    ),
-    "kube-linter": Peer(
-        "golang.stackrox.io/kube-linter",
-        "v0.8.3",
-        "./cmd/kube-linter",
-        _kube_linter,
-        lambda output: output.count("(check: privileged-container"),
+@dataclass(frozen=True)
+class Compared:
+    """How a tool is run and read.
+
+    Attributes:
+        command: Function that returns the command line for a program, a folder of rules and a
+            folder of pods.
+        wrong: Function that reads from the tool's output how many pods are privileged.
+    """
+
+    command: Callable[[Path, Path, Path], list[str]]
+    wrong: Callable[[str], int]
+
+
+COMPARED = {
+    "kyverno": Compared(_kyverno, _kyverno_wrong),
+    "kube-linter": Compared(
+        _kube_linter, lambda output: output.count("(check: privileged-container")
     ),
 }
 
@@ -156,48 +138,6 @@ def _write(folder: Path) -> None:
     (folder / "kube-linter.yaml").write_text(yaml.safe_dump(checks))
 
 
-def tool(name: str) -> Path:
-    """Return the program of kyverno or kube-linter, from PATH or the cache; build it if missing.
-
-    Raises:
-        BenchmarkError: The tool can't be built; the message has the reason.
-    """
-    peer = PEERS[name]
-    if program := shutil.which(name):
-        return Path(program)
-    built = cache_dir() / "peers" / f"{name}-{peer.version}" / name
-    if built.is_file():
-        return built
-    go = str(golang.find_go(lambda line: print(line, file=sys.stderr)))
-    with tempfile.TemporaryDirectory(prefix="peer-") as folder:
-        asked = _go([go, "mod", "download", "-json", f"{peer.module}@{peer.version}"], folder)
-        source = Path(folder) / "source"
-        shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
-        for below in (source, *source.rglob("*/")):
-            # Make the copied folders writable, because Go's module cache is read-only.
-            below.chmod(0o755)
-        built.parent.mkdir(parents=True, exist_ok=True)
-        _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
-    return built
-
-
-def _go(command: list[str], folder: str | Path) -> str:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=golang.environment(),
-        capture_output=True,
-        text=True,
-        timeout=BUILD_LIMIT,
-        check=False,
-    )
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        reason = next((line for line in lines if '"Error"' in line), lines[-1] if lines else "")
-        raise BenchmarkError(f"{' '.join(command[1:3])}: {reason.strip()}")
-    return done.stdout
-
-
 def _ours(pods: Path) -> list[str]:
     options = ["--scope", "object", "--format", "json"]
     return [sys.executable, "-m", "policies.check", str(pods), *options]
@@ -230,7 +170,7 @@ def run() -> dict[str, Any]:
     """
     tools: dict[str, Path] = {}
     missing: dict[str, str] = {}
-    for name in PEERS:
+    for name in COMPARED:
         try:
             tools[name] = tool(name)
         except (BenchmarkError, ToolchainError) as error:
@@ -244,8 +184,8 @@ def run() -> dict[str, Any]:
         for _ in range(ROUNDS):
             seconds["ours"].append(_run(_ours(pods), _wrong))
             for name, path in tools.items():
-                command = PEERS[name].command(path, folder, pods)
-                seconds[name].append(_run(command, PEERS[name].wrong))
+                command = COMPARED[name].command(path, folder, pods)
+                seconds[name].append(_run(command, COMPARED[name].wrong))
     for name, samples in seconds.items():
         wall, cpu = (statistics.median(getattr(s, key) for s in samples) for key in ("wall", "cpu"))
         print(f"B6: {PODS} pods by {name}: {wall:.1f} s, {cpu:.1f} s of processor time")

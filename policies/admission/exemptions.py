@@ -60,7 +60,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     # times are strings here, but the type check takes them for timestamps.
     "stamps": "dyn(object).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue() && "
     "!(m in dyn(oldObject).metadata.?managedFields.orValue([]))).map(m, string(m.time))",
-    "today": 'request.operation == "CREATE" ? '
+    "today": 'request.operation != "UPDATE" ? '
     "string(dyn(object).metadata.creationTimestamp).substring(0, 10) : "
     f"size(variables.stamps) == 0 ? {text(_UNKNOWN_DAY)} : "
     "variables.stamps.max().substring(0, 10)",

@@ -118,7 +118,7 @@ def _spec(
         ],
     }
     conditions = {
-        "what-rules-read-changed": f'request.operation == "CREATE" || {shape.changed}'
+        "what-rules-read-changed": f'request.operation != "UPDATE" || {shape.changed}'
         if shape.changed
         else " || ".join(sorted({f"({twin.on_update})" for _, twin in twins}))
         if shape.updates

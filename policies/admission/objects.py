@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A ValidatingAdmissionPolicy and its binding, which have the same name."""
+
+    policy: Json
+    binding: Json
+
+    @property
+    def name(self) -> str:
+        """Return the name of both objects."""
+        return str(self.policy["metadata"]["name"])
 
 
 def bound_policy(

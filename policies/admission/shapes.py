@@ -93,7 +93,7 @@ _NAMESPACES = rule_of(
     "", _BOTH, "namespaces", "namespaces/finalize", "namespaces/status", scope="Cluster"
 )
 _OWN = {"ownAnnotations": "object.metadata.?annotations.orValue({})"}
-_GRANTS = {"grants": "namespaceObject.metadata.?annotations.orValue({})"}
+_GRANTS = {"grants": "namespaceObject.?metadata.?annotations.orValue({})"}
 _BARE = {**_OWN, "annotations": "variables.ownAnnotations"}
 _OBJECT = {**_BARE, **_GRANTS, **exemptions.VARIABLES}
 _POD = {**_OBJECT, "spec": "object.spec", **POD_VARIABLES}

@@ -49,7 +49,7 @@ def writable(pod: Pod) -> Iterator[str]:
 # DaemonSet controller creates it.
 OF_DAEMON_SET: Final = (
     '(dyn(object).kind == "DaemonSet" || '
-    f"(request.userInfo.username in {cel.parameter('daemonSetControllers')} && "
+    f'(request.?userInfo.?username.orValue("") in {cel.parameter("daemonSetControllers")} && '
     'object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
     "o.?controller.orValue(false))))"
 )

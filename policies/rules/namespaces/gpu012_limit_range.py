@@ -73,6 +73,9 @@ RULE = Rule(
 )
 
 
+_MAX = cel.resources("i", "max")
+
+
 def _gives_cel(field: str) -> str:
     """Return CEL that is true if a field of limit item `i` has more than 0 of a GPU resource."""
     listed = cel.resources("i", field)
@@ -83,10 +86,16 @@ def _names_cel(field: str) -> str:
     return f"{cel.resources('i', field)}.exists(n, {cel.is_gpu('n')})"
 
 
-# The API server has already copied `max` to `default`, and `default` to `defaultRequest`.
+# The API server has already copied `max` to `default`, and `default` to `defaultRequest`. A
+# manifest that it has not read yet may have `max` alone.
+_GIVES = (
+    *map(_gives_cel, ("default", "defaultRequest", "min")),
+    f"{_MAX}.exists(n, {cel.is_gpu('n')} && !(n in {cel.resources('i', 'default')}) && "
+    f"{cel.positive(f'{_MAX}[n]')})",
+)
 TWIN = Twin(
     'object.spec.limits.filter(i, (i.type == "Container" && ('
-    + " || ".join(map(_gives_cel, ("default", "defaultRequest", "min")))
+    + " || ".join(_GIVES)
     + ')) || (i.type == "Pod" && ('
     + " || ".join(map(_names_cel, ("max", "min")))
     + '))).map(i, "found GPUs in limits of type " + i.type)',

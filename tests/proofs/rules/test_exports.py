@@ -1,0 +1,53 @@
+"""Kyverno and Gatekeeper find by the exported rules what the rules in Python find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.benchmarks.measure import BenchmarkError
+from lab.benchmarks.peers import PEERS, tool
+from policies.rules import TWINS
+from policies.rules.twin import Twin
+from tests.policies.admission.exports import agrees, by_gator, by_kyverno, cases, together
+from tests.proofs.rules import results
+from toolchain import ToolchainError
+
+pytestmark = pytest.mark.full
+JUDGES = {"gatekeeper": ("gator", by_gator), "kyverno": ("kyverno", by_kyverno)}
+
+
+def program(name: str) -> Path:
+    """Return a program, or skip the test with the reason why there is none."""
+    try:
+        return tool(name)
+    except (BenchmarkError, ToolchainError) as error:
+        pytest.skip(f"{name}: {error}")
+
+
+@pytest.mark.promise(
+    "The rules that gpu-rules exports to Kyverno and Gatekeeper judge the examples of all rules "
+    "as the checker does."
+)
+@pytest.mark.parametrize("target", JUDGES)
+def test_a_target_judges_all_examples_as_python_does(target: str, tmp_path: Path) -> None:
+    name, judge = JUDGES[target]
+    binary = program(name)
+    # gator gives no namespace to CEL, and only a namespace grants exemptions by annotation.
+    examples = [case for case in cases() if target != "gatekeeper" or not case.exempted]
+    different = []
+    for number, (context, group) in enumerate(together(examples)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = judge(binary, context, [case.manifest for case in group], folder)
+        different += [
+            {"object": case.name, "python": sorted(case.broken), target: sorted(found[case.name])}
+            for case in group
+            if not agrees(case, found[case.name])
+        ]
+    figures = {"cases": len(examples), "agree": len(examples) - len(different)}
+    results.store(f"exports-{target}", {**figures, "version": PEERS[name].version})
+    assert not different
+    judged = {case.rule for case in examples if case.rule in case.broken and not case.refused}
+    assert judged == {id_ for id_, twin in TWINS.items() if isinstance(twin, Twin)}
