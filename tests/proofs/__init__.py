@@ -14,6 +14,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # The file that runs longest comes first, so that the parallel test processes end at about
         # the same time.
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
+        "docs": ("tests/ci/test_docs.py", "tests/ci/test_error_texts.py"),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         "platform": (
