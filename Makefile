@@ -68,7 +68,7 @@ why: $(VENV) ## why a pod does not run, and what would help: make why POD=namesp
 	@POD='$(POD)' $(RUN) commands.why
 
 .PHONY: comment
-comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/ci.md)
+comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/how-to/ci.md)
 	@$(RUN) commands.comment
 
 .PHONY: preview
@@ -237,6 +237,12 @@ test-attacks: $(VENV) ## each attack that was found, as a test; the last line co
 test-promises: $(VENV) ## each promise of README and docs, also after kills; the last line counts them
 	@venv/bin/python -m pytest -m promise --numprocesses 2 --dist loadfile --no-loadscope-reorder tests
 
+.PHONY: test-docs
+test-docs: $(VENV) ## run each command of README, tutorial and how-tos on the embedded cluster; the last line counts them
+	@$(RUN) toolchain
+	@$(call proof,docs,-m '')
+	@ONLY='$(ONLY)' $(RUN) tests.proofs.docs
+
 .PHONY: test-versions
 test-versions: $(VENV) ## each version that is claimed; the last line names and counts them
 	@$(call proof,versions,-m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder)
@@ -244,6 +250,10 @@ test-versions: $(VENV) ## each version that is claimed; the last line names and 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(RUN) tests.promises
+
+.PHONY: errors
+errors: $(VENV) ## write docs/reference/errors.md, the texts of all errors, from the code
+	@$(RUN) tests.error_texts
 
 .PHONY: pictures
 pictures: $(VENV) ## draw README's pictures of the report and of a comment: needs Chromium (Debian: chromium)

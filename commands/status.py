@@ -1,7 +1,7 @@
 """Program of `make status`: report drift, faults and due work without the engine.
 
 It only reads, with the rights of a preview, so a schedule can run it. JSON=1 prints the change
-document of previews (docs/change.md). Rules and the engine's state are not looked at.
+document of previews (docs/reference/change.md). Rules and the engine's state are not looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The component of a whole GPU cluster, from prepared hosts to validated GPUs.
 
 The children are declared in the order in which a person would set up the cluster.
-Public: any Pulumi program can declare one or more `GpuCluster` (docs/decisions, 0003).
+Public: any Pulumi program can declare one or more `GpuCluster` (docs/explanation/decisions, 0003).
 """
 
 from __future__ import annotations

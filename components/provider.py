@@ -3,7 +3,7 @@
 The provider uses the public constructor of `pulumi.ProviderResource`, because the SDK's own class
 has `upsertExistingObjects` only from pulumi-kubernetes 4.29 on. From that version on the plugin
 fails to create an object that exists, unless the setting is on; older plugins ignore the setting
-(`docs/decisions`, 0001).
+(`docs/explanation/decisions`, 0001).
 """
 
 from __future__ import annotations

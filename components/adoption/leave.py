@@ -33,7 +33,7 @@ OURS = "gpu-cluster/"
 LIMIT = 30.0
 """Seconds for the connection to one host and the removal of its backups."""
 # Folders on hosts in which the host scripts keep records of applied settings and backups of files
-# (`docs/bare-hosts.md`). Files that the scripts installed are in other folders.
+# (`docs/how-to/bare-hosts.md`). Files that the scripts installed are in other folders.
 _BACKUPS = ("var/lib/gpu-cluster", "run/gpu-cluster")
 
 

@@ -2,7 +2,8 @@
 
 The terminal's text, the JSON output and the comment of a pull request are
 made from the document. It contains no time, secret or placeholder of the engine, so equal runs give
-equal documents. `docs/change.schema.json` is its JSON schema, and docs/change.md describes it.
+equal documents. `docs/change.schema.json` is its JSON schema, and docs/reference/change.md
+describes it.
 """
 
 from __future__ import annotations

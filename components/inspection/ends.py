@@ -22,7 +22,7 @@ DRIVER = "nvidia.com/cuda.driver-version.full"
 HOSTNAME = "kubernetes.io/hostname"
 _NAMED = 8
 _CURES = {
-    "kubernetes": "upgrade the cluster (docs/rollout.md)",
+    "kubernetes": "upgrade the cluster (docs/explanation/rollout.md)",
     "containerd": "upgrade it; a distribution may still mend its own package",
     "driver": "declare a supported branch in driver.version",
 }

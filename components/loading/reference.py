@@ -31,8 +31,8 @@ HEAD = """\
 Each setting of `gpu-cluster:cluster` in `Pulumi.<stack>.yaml`, written by `make stack-schema` from
 the models that read the file; [the schema](../stack.schema.json) has the same content for editors.
 A model that several places use stands here once, with all its places. What a change does is said
-for each section; a preview says it for your stack ([changes](../change.md),
-[waves](../rollout.md)).
+for each section; a preview says it for your stack ([changes](change.md),
+[waves](../explanation/rollout.md)).
 """
 
 

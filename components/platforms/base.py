@@ -2,7 +2,7 @@
 
 A platform object only computes plain values and opens no connection. `components.release.component`
 creates the Pulumi resources from these values. Each platform is a folder next to this file whose
-module `platform.py` assigns its class to `PLATFORM` (see `docs/platforms.md`).
+module `platform.py` assigns its class to `PLATFORM` (see `docs/reference/platforms.md`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def named(name: str) -> type[Platform]:
     if not (isinstance(platform, type) and issubclass(platform, Platform)):
         raise TypeError(
             f"{module.__file__}: found no PLATFORM; wanted: a class derived from Platform; "
-            "cure: see docs/platforms.md"
+            "cure: see docs/reference/platforms.md"
         )
     return platform
 

@@ -43,11 +43,11 @@ CLAIMS: Mapping[str, str] = {
     "amzn": r"Amazon Linux (\d+)",
 }
 """Regular expressions that find a version of each software in the documents."""
-SILENT = ("promises.md", "benchmarks.md", "rules.md", "support.md")
+SILENT = ("promises.md", "benchmarks.md", "rules.md", "support.md", "settings.md", "errors.md")
 """Pages that are not searched for versions.
 
-They are generated from marks in the code, report measurements of one day, name the sources of the
-rules, or contain the table of end-of-support dates.
+They are generated from the code, report measurements of one day, name the sources of the rules, or
+contain the table of end-of-support dates. Decisions tell what was true on their day.
 """
 
 
@@ -138,7 +138,9 @@ def _is(part: str, version: str, key: str) -> bool:
 def documents(root: Path) -> Iterator[Path]:
     """Yield the paths of the documents that are searched for versions."""
     yield from (root / "README.md", root / "SECURITY.md")
-    yield from (path for path in sorted((root / "docs").glob("*.md")) if path.name not in SILENT)
+    for path in sorted((root / "docs").rglob("*.md")):
+        if path.name not in SILENT and path.parent.name != "decisions":
+            yield path
 
 
 def overdue(root: Path, today: date) -> list[str]:

@@ -13,7 +13,7 @@ _DRIVER = "dra-driver-nvidia-gpu v0.4.1, cmd/gpu-kubelet-plugin/deviceinfo.go"
 _PLUGIN = "dra-driver-nvidia-gpu v0.4.1, cmd/gpu-kubelet-plugin/device_state.go"
 _SCHEDULER = "kubernetes v1.34.4, pkg/scheduler/framework/plugins/dynamicresources"
 _MANAGER = "kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/manager.go"
-_OURS = "docs/validation.md"
+_OURS = "docs/explanation/validation.md"
 _NAMES = [f"gpu-{index}" for index in range(GPUS)]
 
 

@@ -40,7 +40,8 @@ def require(what: str, found: Any, wanted: Any) -> None:
         RealError: The values differ; the message has both.
     """
     if found != wanted:
-        raise RealError(f"{what}: found {found}; wanted: {wanted}; cure: see docs/real-parts.md")
+        cure = "see docs/explanation/real-parts.md"
+        raise RealError(f"{what}: found {found}; wanted: {wanted}; cure: {cure}")
 
 
 def sights(lab: Lab, pod: Json) -> list[Json]:

@@ -24,7 +24,7 @@ _MAP = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"
 _MANAGER = "kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/manager.go"
 _FIT = "kubernetes v1.34.4, pkg/scheduler/framework/plugins/noderesources/fit.go"
-_OURS = "docs/validation.md"
+_OURS = "docs/explanation/validation.md"
 
 _LARGE, _SMALL = "nvidia.com/mig-3g.20gb", "nvidia.com/mig-2g.10gb"
 _HALVES = divides(p3g_20gb=2)

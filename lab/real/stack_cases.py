@@ -28,7 +28,7 @@ _CHART = "nvidia-device-plugin 0.19.3, templates/daemonset-device-plugin.yml"
 _MANAGER = "k8s-device-plugin v0.19.3, cmd/config-manager/main.go"
 _PLUGIN = "k8s-device-plugin v0.19.3, internal/plugin/server.go"
 _DEVICES = "kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/manager.go"
-_OURS = "docs/decisions/0013-nodes.md"
+_OURS = "docs/explanation/decisions/0013-nodes.md"
 
 
 @dataclass(frozen=True)

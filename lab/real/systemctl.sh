@@ -1,6 +1,6 @@
 #!/bin/sh
 # Replaces systemctl on a real node, which has no systemd. It supports only containerd, as the host
-# preparation needs. A reload of units does nothing; docs/real-parts.md lists this difference.
+# preparation needs. A reload of units does nothing; docs/explanation/real-parts.md lists this difference.
 pid=/run/containerd.pid
 
 alive() { [ -s "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; }

@@ -31,7 +31,7 @@ from lab.simulator.marks import GPU
 PROJECT = Path(__file__).parents[2]
 POOL = "gpus"
 LIMIT = 200
-#: Test over all GPUs of a node, equal to the example in docs/validation.md.
+#: Test over all GPUs of a node, equal to the example in docs/explanation/validation.md.
 ALL_REDUCE_TEST = {
     "image": IMAGE,
     "command": [f"/{ALL_REDUCE}", "-g", str(GPUS)],

@@ -21,7 +21,7 @@ from lab.real.validation_inspections import (
     twice,
 )
 
-_OURS = "docs/validation.md"
+_OURS = "docs/explanation/validation.md"
 _PLUGIN = "k8s-device-plugin v0.19.3, internal/plugin/server.go"
 _SHARING = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"

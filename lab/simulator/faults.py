@@ -43,7 +43,7 @@ _NUMBERED = {
 
 #: Message of the device plugin if libnvidia-ml is missing, as on a node without a driver
 #: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the last line
-#: as printed by v0.19.3 on a real node, docs/real-parts.md).
+#: as printed by v0.19.3 on a real node, docs/explanation/real-parts.md).
 DRIVER_MISSING_MESSAGE = (
     "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND. "
     "If this is a GPU node, did you set the docker default runtime to `nvidia`? "

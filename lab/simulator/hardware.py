@@ -36,7 +36,7 @@ CONTROL_PLANE = "control-plane-1"
 GPUS = 8
 HEAD = """\
 # The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.
-# `make start STACK={stack}` applies it. docs/commands.md says what can stand here.
+# `make start STACK={stack}` applies it. docs/reference/commands.md says what can stand here.
 """
 M = TypeVar("M", bound=Model)
 

@@ -1,7 +1,7 @@
 """Annotations and labels by which simulated objects are recognised.
 
-They are listed in `docs/commands.md`: tables, outputs and reports recognise simulated objects by
-these marks.
+They are listed in `docs/reference/commands.md`: tables, outputs and reports recognise simulated
+objects by these marks.
 """
 
 from __future__ import annotations

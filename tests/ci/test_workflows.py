@@ -290,7 +290,7 @@ def test_what_was_changed_between_build_and_signature_is_not_signed(
 
 
 def test_the_documents_name_who_may_push_tags_and_what_protects_a_release() -> None:
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
     assert "**Tags `v*`**" in text
     assert "**Environment `release`**" in text
 

@@ -1,7 +1,7 @@
 """Tests of the layers contract in pyproject.toml.
 
-All modules must obey the contract, also with imports at run time, and docs/architecture.md must
-describe the contract.
+All modules must obey the contract, also with imports at run time, and
+docs/explanation/architecture.md must describe the contract.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_an_import_that_runs_up_is_found(
 
 
 def test_the_page_of_architecture_has_the_contract_as_its_table() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     rows = re.findall(r"^\| (\d+) \| `([a-z._]+)` \| \S.* \|$", page, re.MULTILINE)
     table = [tuple(name for _, name in group) for _, group in groupby(rows, lambda row: row[0])]
     contract = layers()
@@ -110,5 +110,5 @@ def test_the_page_of_architecture_has_the_contract_as_its_table() -> None:
     together = [group for i, group in enumerate(table) if i not in contract.independent]
     known = {name.partition(".")[0] for group in together if len(group) > 1 for name in group}
     # Only modules of `policies` may have the same layer number and import each other, as
-    # docs/architecture.md says.
+    # docs/explanation/architecture.md says.
     assert known == {"policies"}

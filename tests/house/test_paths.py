@@ -126,7 +126,7 @@ def test_a_path_that_is_gone_is_found(text: str, broken: list[str]) -> None:
         ("`components.cluster.GpuCluster`, components.cluster", []),
         ("python -m components.gone", ["components.gone"]),
         ("`components.cluster.Gone`", ["components.cluster.Gone"]),
-        ("docs/commands.md, commands.md", []),
+        ("docs/reference/commands.md, commands.md", []),
     ],
 )
 def test_a_name_that_is_gone_is_found(ours: Tree, text: str, broken: list[str]) -> None:

@@ -28,6 +28,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/platforms/test_contradictions.py",
             "tests/components/release",
         ),
+        "docs": ("tests/ci/test_docs.py", "tests/ci/test_error_texts.py"),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         "platform": (

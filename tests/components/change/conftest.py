@@ -11,7 +11,7 @@ from tests.components.change.edits import EDITS
 ANSWERS = 24
 """Answers of a forge that a run must handle, each at both forges."""
 PROCEDURES = 8
-"""Procedures of docs/day-two.md that edit the cluster's settings."""
+"""Procedures of docs/how-to/day-two.md that edit the cluster's settings."""
 _TOLD = re.compile(r"test_an_edit_is_told_in_one_screen\[(?P<edit>.+)\]$")
 _ANSWER = re.compile(
     r"test_a_(temporary_answer|refusal)_\w+\[(?P<forge>github|gitlab)-(?P<answer>.+)\]$"

@@ -10,7 +10,8 @@ import pytest
 
 from tests.components.change.edits import EDITS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "day-two.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "how-to" / "day-two.md").read_text(encoding="utf-8")
 PROCEDURES = {
     "A sick GPU": "a sick GPU left out",
     "A replaced GPU": "a sick GPU back",

@@ -9,7 +9,7 @@ from policies.check import arguments
 from policies.check.formats import FORMATS
 from tests.policies.check.running import ROOT
 
-PAGE = (ROOT / "docs" / "check.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "check.md").read_text()
 
 
 def test_every_command_of_the_page_is_valid() -> None:

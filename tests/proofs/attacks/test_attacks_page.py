@@ -10,7 +10,7 @@ ATTACKS = ROOT / "tests" / "proofs" / "attacks"
 
 
 def test_each_attack_names_its_tests_and_no_test_is_left_out() -> None:
-    text = (ROOT / "docs" / "attacks.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "attacks.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     assert all(row.split("|")[2].strip() for row in rows)
     names = re.findall(r"`([\w/]+\.py)`", " ".join(row.split("|")[2] for row in rows))

@@ -169,4 +169,4 @@ def test_each_owned_path_is_there(pattern: str) -> None:
 def test_owners_are_a_placeholder_that_the_page_says_to_replace() -> None:
     for owners in rules().values():
         assert owners == [PLACEHOLDER]
-    assert PLACEHOLDER in (ROOT / "docs" / "ci.md").read_text()
+    assert PLACEHOLDER in (ROOT / "docs" / "how-to" / "ci.md").read_text()

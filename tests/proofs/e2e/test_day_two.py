@@ -1,4 +1,4 @@
-"""Tests of the procedures in docs/day-two.md with this project's commands on an embedded cluster.
+"""Tests of the procedures in docs/how-to/day-two.md by commands on an embedded cluster.
 
 The pods are simulated. Other tests prove excluded GPUs, node drains and driver changes
 (tests/proofs/platform/test_live.py, tests/proofs/rollout).

@@ -1,7 +1,7 @@
 """Two bare Debian hosts, and a project that creates a cluster on these hosts.
 
-NVML and systemctl are mocks (`docs/real-parts.md`). The kubeadm addons CoreDNS and kube-proxy are
-disabled, because they need images from a registry.
+NVML and systemctl are mocks (`docs/explanation/real-parts.md`). The kubeadm addons CoreDNS and
+kube-proxy are disabled, because they need images from a registry.
 """
 
 from __future__ import annotations

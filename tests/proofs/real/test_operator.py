@@ -12,7 +12,7 @@ from lab.real.operator.compare import DIFFERENCES, Verdict, differences, said, u
 from lab.simulator.controller import operand_objects, operands
 from tests.resolved import platform_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "real-parts.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "real-parts.md"
 POLICY: Any = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": {}}
 
 

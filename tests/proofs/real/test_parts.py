@@ -87,7 +87,8 @@ def test_each_listed_difference_is_a_case_and_has_a_reason() -> None:
 
 
 def test_the_page_lists_every_difference() -> None:
-    page = Path(__file__).parents[3].joinpath("docs/real-parts.md").read_text(encoding="utf-8")
+    path = Path(__file__).parents[3] / "docs" / "explanation" / "real-parts.md"
+    page = path.read_text(encoding="utf-8")
     for name, reason in cases.DIFFERENCES.items():
         assert f"| {name} | {reason} |" in page
 

@@ -1,0 +1,1 @@
+"""Proof that everything in the documentation runs: `make test-docs`."""
