@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -24,14 +25,6 @@ from .rules import RULES, Context
 VERSION = "0.1.0"
 """Version of the package."""
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class _Plain(yaml.SafeDumper):
-    """A writer of YAML without anchors and aliases, which some programs don't read."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Return true, so that each value is written out."""
-        return True
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
@@ -155,4 +148,6 @@ def _exported(target: str, mode: str, excluded: Sequence[str], context: Context)
         found, cure = str(error), "use fewer pools, labels or names of nodes"
         fault = Fault("export", found, "policies that the API server accepts", cure)
         raise ContextError(fault) from None
-    return yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, explicit_start=True)
+    # Some programs read no anchors and aliases; copies that share no object are written out.
+    copies = json.loads(json.dumps(objects))
+    return yaml.safe_dump_all(copies, sort_keys=False, explicit_start=True)
