@@ -159,7 +159,8 @@ def run_page(reader: Reader, path: Path) -> tuple[int, str]:
 
 def run(chosen: list[Path]) -> tuple[int, list[str]]:
     """Run pages; return how many commands ran, and what failed."""
-    ran, failures = 0, []
+    ran = 0
+    failures: list[str] = []
     with tempfile.TemporaryDirectory(prefix="docs-") as folder:
         reader = Reader.make(Path(folder))
         try:
@@ -181,7 +182,8 @@ def run(chosen: list[Path]) -> tuple[int, list[str]]:
 
 def listed_settings() -> tuple[int, int]:
     """Return how many settings the page of settings lists, and how many there are."""
-    place, listed = "", set()
+    place = ""
+    listed: set[str] = set()
     for line in (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8").splitlines():
         if heading := re.fullmatch(r"## (?:Top level|`(.+)`)", line):
             place = heading[1] or ""
