@@ -33,7 +33,6 @@ INSTALLER = "gpu-cluster/driver-installer"
 
 RUNNING = "running"
 CRASHING = "crashing"
-NO_SANDBOX = "no-sandbox"
 
 _OUTCOME = f'.metadata.annotations["{marks.OUTCOME}"]'
 _MESSAGE = f'.metadata.annotations["{marks.MESSAGE}"]'
@@ -86,6 +85,7 @@ phase: Running
 POD_RUNS = """
 {{ $now := Now }}
 phase: Running
+message: ""
 startTime: {{ or .status.startTime $now | Quote }}
 conditions:
 {{ range $type := list "PodReadyToStartContainers" "Initialized" "Ready" "ContainersReady" }}
@@ -183,6 +183,7 @@ POD_CRASHES = f"""
 {{{{ $now := Now }}}}
 {{{{ $message := index .metadata.annotations "{marks.MESSAGE}" }}}}
 phase: Running
+message: {{{{ $message | Quote }}}}
 conditions:
 - type: Ready
   status: "False"
@@ -213,29 +214,6 @@ containerStatuses:
 {{{{ end }}}}
 """
 
-#: Pod status while the kubelet can't create the pod's sandbox. It names no cause: only an event of
-#: the pod does (kubernetes v1.34.4 pkg/kubelet/kuberuntime/kuberuntime_manager.go, SyncPod).
-POD_WITHOUT_SANDBOX = """
-{{ $now := Now }}
-phase: Pending
-conditions:
-{{ range $type := list "PodReadyToStartContainers" "Ready" "ContainersReady" }}
-- type: {{ $type | Quote }}
-  status: "False"
-  lastTransitionTime: {{ $now | Quote }}
-{{ end }}
-containerStatuses:
-{{ range .spec.containers }}
-- name: {{ .name | Quote }}
-  image: {{ .image | Quote }}
-  ready: false
-  started: false
-  restartCount: 0
-  state:
-    waiting:
-      reason: ContainerCreating
-{{ end }}
-"""
 
 #: Status of a pod that is deleted before its containers have ended. A kubelet sets a terminal phase
 #: before it deletes a pod (kubernetes v1.34.4 pkg/kubelet/status/status_manager.go,
@@ -284,10 +262,7 @@ def stages() -> list[Json]:
     deleted = [_match(".metadata.deletionTimestamp", "Exists")]
     unready = _match(_READY, "NotIn", "True")
     ends = _match(".spec.restartPolicy", "In", "Never", "OnFailure")
-    said = "(.status.containerStatuses // [])[0].lastState.terminated.message"
-    message_old = _match(f'({said} // "") == ({_MESSAGE} // "")', "In", "false")
-    reasons = "[(.status.containerStatuses // [])[].state.waiting.reason]"
-    created = _match(f'{reasons} | any(. == "ContainerCreating")', "In", "false")
+    message_old = _match(f'(.status.message // "") == ({_MESSAGE} // "")', "In", "false")
     return [
         _stage("Node", "node-ready", [unready], {"statusTemplate": NODE_READY + NODE_INFO}),
         _stage(
@@ -310,7 +285,6 @@ def stages() -> list[Json]:
         ),
         _pod("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),
         _pod("plugin-crashes", POD_CRASHES, message_old, _match(_OUTCOME, "In", CRASHING)),
-        _pod("plugin-waits", POD_WITHOUT_SANDBOX, created, _match(_OUTCOME, "In", NO_SANDBOX)),
         _pod(
             "pod-completes",
             _ended("Succeeded", 0),

@@ -1,4 +1,4 @@
-"""Explain why Deployments, DaemonSets, StatefulSets and Jobs are not ready.
+"""Explain why Deployments, DaemonSets and Jobs are not ready.
 
 Sources: helm v3.18.6 pkg/kube/ready.go (when Helm counts a workload as ready); kubernetes v1.34.4
 pkg/controller/deployment/util/deployment_util.go (condition `ReplicaFailure`),
@@ -22,11 +22,12 @@ EXPLAINED = 10
 """Maximum number of pods that are explained; further pods are only counted."""
 NAMED = 3
 """Maximum number of pods or causes that one line names."""
-APPS = ("deployments", "daemonsets", "statefulsets")
+APPS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
+"""Kinds of workloads in the charts of GPU software, with the names of their resources."""
 
 
 def is_late(item: Json) -> bool:
-    """Return whether a Deployment, a DaemonSet, a StatefulSet or a Job is not ready yet."""
+    """Return whether a Deployment, a DaemonSet or a Job is not ready yet."""
     spec, status = item.get("spec") or {}, item.get("status") or {}
     if item.get("kind") == "Job":
         return int(status.get("succeeded") or 0) < int(spec.get("completions") or 1)
@@ -135,7 +136,7 @@ async def late_of_release(client: Client, namespace: str, name: str) -> list[Jso
     """
     reader = Reader(client)
     items = []
-    for kind, resource in zip(("Deployment", "DaemonSet", "StatefulSet"), APPS, strict=True):
+    for kind, resource in APPS.items():
         listed = await reader.listed(f"namespaces/{namespace}/{resource}", base="/apis/apps")
         # Items of a list carry no kind.
         items += [{**each, "kind": kind} for each in listed if _belongs(each, namespace, name)]

@@ -78,7 +78,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 def by_hosts(extra: Mapping[str, Any]) -> bool:
     """Return whether the hosts run IMEX, and not the driver."""
-    return _at(extra, "resources", "computeDomains", "imex", "mode") == "hostManaged"
+    return bool(_at(extra, "resources", "computeDomains", "imex", "mode") == "hostManaged")
 
 
 def enabled(extra: Mapping[str, Any], gate: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.simulator import marks, stages
@@ -185,10 +184,6 @@ class DevicePlugins:
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
         body = {"metadata": {"annotations": notes}}
-        if outcome == stages.NO_SANDBOX:
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            path = f"/api/v1/namespaces/{pod.namespace}/events"
-            await self._api.request("POST", path, judge.sandbox_event(pod, message, now))
         answer = await self._api.request("PATCH", pod.path, body, MERGE)
         if pod.uid in self._pods[pod.node]:
             self._pod_changed(answer)

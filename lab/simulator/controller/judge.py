@@ -172,39 +172,8 @@ def node_message(node: Node, problem: str | None) -> str:
 def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
     """Return the outcome and the error message of a pod that has the device plugin's labels."""
     if problem and pod.is_plugin:
-        lacks = problem == faults.RUNTIME_NOT_CONFIGURED_MESSAGE
-        return stages.NO_SANDBOX if lacks else stages.CRASHING, problem
+        return stages.CRASHING, problem
     return stages.RUNNING, ""
-
-
-def sandbox_event(pod: Pod, message: str, now: str) -> Json:
-    """Return the event with which a kubelet reports that it can't create a pod's sandbox.
-
-    Source: kubernetes v1.34.4 pkg/kubelet/events/event.go, `FailedCreatePodSandBox`.
-
-    Args:
-        pod: The pod.
-        message: Message of the container runtime.
-        now: Time of the event, in RFC 3339.
-    """
-    involved = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.name,
-        "namespace": pod.namespace,
-        "uid": pod.uid,
-    }
-    return {
-        "metadata": {"generateName": f"{pod.name}.", "namespace": pod.namespace},
-        "involvedObject": involved,
-        "type": "Warning",
-        "reason": "FailedCreatePodSandBox",
-        "message": message,
-        "source": {"component": "kubelet", "host": pod.node},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
 
 
 def kernel_log(node: Node, problem: str | None, used: tuple[Device, ...]) -> str:

@@ -68,7 +68,7 @@ class Server:
         self, *workloads: Json, pods: tuple[Json, ...] = (), events: tuple[Json, ...] = ()
     ):
         self.lists: dict[str, tuple[Json, ...]] = {"pods": pods}
-        for kind in ("Deployment", "DaemonSet", "StatefulSet", "Job"):
+        for kind in ("Deployment", "DaemonSet", "Job"):
             mine = tuple(item for item in workloads if item["kind"] == kind)
             self.lists[f"{kind.lower()}s"] = mine
         self.events = events
