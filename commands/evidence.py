@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -177,7 +178,7 @@ def main() -> None:
         say(f"evidence: {path}: {counted(counts)}, until {predicate.until}")
 
 
-def counted(counts: dict[str, int]) -> str:
+def counted(counts: Mapping[str, int]) -> str:
     """Return how many GPUs of how many ran a kernel, simulated a kernel or were deferred."""
     parts = [f"{counts[kind]} {kind}" for kind in ("computed", "simulated", "deferred")]
     return f"{counts['declared']} GPUs, {', '.join(p for p in parts if not p.startswith('0 '))}"

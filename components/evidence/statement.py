@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -27,8 +27,8 @@ from policies.printable import printable
 
 M = TypeVar("M", bound=Model)
 
-TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE = "urn:gpu-cluster:validation-evidence:v1"
+TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "urn:gpu-cluster:validation-evidence:v1"
 """Type of the predicate, which says how to read it. Not an address that is opened."""
 LARGEST = 32 * 1024 * 1024
 """Maximum number of bytes of an evidence file."""
