@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from .. import cel
@@ -18,6 +19,8 @@ from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
 from .containers import gpu_containers
 
 _SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
+_CHANNELS = re.compile(r"(imex|compute-domain-[a-z-]+)\.nvidia\.com")
+"""DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between nodes."""
 
 
 def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -65,7 +68,9 @@ def _of_claims(container: Container, claimed: Mapping[str, Mapping[str, int]]) -
     """
     for used in sequence(at(container.spec, "resources", "claims")):
         if at(used, "request") is None:
-            yield from claimed.get(text(at(used, "name")), {}).values()
+            for name, count in claimed.get(text(at(used, "name")), {}).items():
+                if not _CHANNELS.fullmatch(name):
+                    yield count
 
 
 RULE = Rule(
