@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from .. import cel
 from ..context import Context, Severity
@@ -61,7 +62,9 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
             )
 
 
-def _of_claims(container: Container, claimed: Mapping[str, Mapping[str, int]]) -> Iterator[int]:
+def _of_claims(
+    container: Container, claimed: Mapping[str, Mapping[str, int]]
+) -> Iterator[Fraction]:
     """Yield the numbers of GPUs of the claims that a container uses as a whole.
 
     Of a claim with several requests, a container may use the devices of one request only.
@@ -70,7 +73,7 @@ def _of_claims(container: Container, claimed: Mapping[str, Mapping[str, int]]) -
         if at(used, "request") is None:
             for name, count in claimed.get(text(at(used, "name")), {}).items():
                 if not _CHANNELS.fullmatch(name):
-                    yield count
+                    yield Fraction(count)
 
 
 RULE = Rule(
