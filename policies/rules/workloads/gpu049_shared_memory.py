@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from .. import cel
 from ..context import Context, Severity
@@ -18,6 +20,8 @@ from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
 from .containers import gpu_containers
 
 _SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
+_CHANNELS = re.compile(r"(imex|compute-domain-[a-z-]+)\.nvidia\.com")
+"""DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between nodes."""
 
 
 def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -58,14 +62,18 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
             )
 
 
-def _of_claims(container: Container, claimed: Mapping[str, Mapping[str, int]]) -> Iterator[int]:
+def _of_claims(
+    container: Container, claimed: Mapping[str, Mapping[str, int]]
+) -> Iterator[Fraction]:
     """Yield the numbers of GPUs of the claims that a container uses as a whole.
 
     Of a claim with several requests, a container may use the devices of one request only.
     """
     for used in sequence(at(container.spec, "resources", "claims")):
         if at(used, "request") is None:
-            yield from claimed.get(text(at(used, "name")), {}).values()
+            for name, count in claimed.get(text(at(used, "name")), {}).items():
+                if not _CHANNELS.fullmatch(name):
+                    yield Fraction(count)
 
 
 RULE = Rule(

@@ -177,6 +177,7 @@ def test_what_the_settings_and_the_manifests_say_of_a_claim_counts() -> None:
         ([{"name": "it", "request": "r0"}], False),
         ([{"name": "it", "request": "r0"}, {"name": "other"}], False),
         ([{"name": "other"}], False),
+        ([{"name": "other"}, {"name": "channel"}], False),
         ([], False),
     ],
 )
@@ -184,8 +185,13 @@ def test_a_container_has_the_gpus_of_the_whole_claims_that_it_uses(
     uses: Any, several: bool
 ) -> None:
     one = {"deviceClassName": "gpu.nvidia.com"}
-    shown = [template("two", one, one, namespace="team"), template("one", one, namespace="team")]
-    claims = [{"name": "it", TEMPLATE: "two"}, {"name": "other", TEMPLATE: "one"}]
+    shown = [
+        template("two", one, one, namespace="team"),
+        template("one", one, namespace="team"),
+        template("imex", {"deviceClassName": "imex.nvidia.com"}, namespace="team"),
+    ]
+    made = {"it": "two", "other": "one", "channel": "imex"}
+    claims = [{"name": name, TEMPLATE: template_name} for name, template_name in made.items()]
     asked = pod(resourceClaims=claims)
     asked["spec"]["containers"][0]["resources"]["claims"] = uses
     assert ("GPU049" in ids(*shown, asked)) == several
