@@ -171,6 +171,19 @@ def test_what_the_settings_and_the_manifests_say_of_a_claim_counts() -> None:
     assert ids(hidden, pod("nic", **bad)) == ["GPU022", "GPU077"]
 
 
+def test_a_claim_of_a_compute_domain_is_none_for_gpus() -> None:
+    domain = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomain",
+        "metadata": {"name": "d", "namespace": "team"},
+        "spec": {"numNodes": 1, "channel": {"resourceClaimTemplate": {"name": "odd"}}},
+    }
+    bad = pod("odd", container={"securityContext": {"privileged": True}})
+    assert ids(bad) == ["GPU022"]
+    assert ids(domain, bad) == []
+    assert ids({**domain, "metadata": {"name": "d", "namespace": "other"}}, bad) == ["GPU022"]
+
+
 DEVICE_CLASS = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",

@@ -4,7 +4,7 @@ Command: `WORLD=FOLDER python -m tests.proofs.rules.world`. The folder has a che
 repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object that
 names GPUs: repository, commit, path, object, what is expected, and, if the first expectation was
 wrong, what it was. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
-or `none` if the object requests no GPUs.
+`unreadable`, or `none` if the object requests no GPUs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import csv
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import Final
 
 from policies.check import files
@@ -22,12 +22,15 @@ from policies.check.document import Source
 from policies.check.pool import judge_all
 from policies.check.problem import Unjudged
 from policies.check.rendered import sources
-from policies.check.result import Judged
+from policies.check.result import Found, Judged
+from policies.check.together import CheckedStack, with_claims
 from policies.rules import Context, Subject
 from policies.rules.asking import may_ask
+from policies.rules.pod_claims import gpu_claims
+from policies.rules.pod_spec import Pod
 
 TABLE: Final = Path(__file__).with_name("world.tsv")
-CLEAN, UNJUDGED = "clean", "unjudged"
+CLEAN, UNJUDGED, UNREADABLE = "clean", "unjudged", "unreadable"
 NONE: Final = "none"
 
 
@@ -49,13 +52,22 @@ class Verdicts:
 
     Attributes:
         rules: Ids of the broken rules by path and object.
+        labels: Names of objects in the table by their names in violations.
         asking: Paths and names of objects that request GPUs.
-        unjudged: Paths of files that the checker reports as not judged.
+        unjudged: Paths of files and folders of charts that the checker reports as not judged.
+        unreadable: Paths of files with a document that the checker can't read.
     """
 
     rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     asking: set[tuple[str, str]] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+
+    def add(self, found: Found, path: str) -> None:
+        """Add a violation of an object in a file, by the name that the table has for the object."""
+        key = (path, self.labels.get(found.subject, found.subject))
+        self.rules.setdefault(key, set()).add(found.rule)
 
     def of(self, row: Row) -> str:
         """Return the verdict on a row's object, in the notation of the table."""
@@ -64,7 +76,11 @@ class Verdicts:
             return " ".join(sorted(rules))
         if row.path in self.unjudged:
             return UNJUDGED
-        return CLEAN if key in self.asking else NONE
+        if key in self.asking:
+            return CLEAN
+        if self.unjudged.intersection(map(str, PurePath(row.path).parents)):
+            return UNJUDGED
+        return UNREADABLE if row.path in self.unreadable else NONE
 
 
 def read_table(path: Path = TABLE) -> list[Row]:
@@ -78,29 +94,39 @@ def judge(folder: Path) -> Verdicts:
 
     Charts are not rendered, because rendering depends on the programs of the machine.
     """
-    context, verdicts = Context(), Verdicts()
+    verdicts = Verdicts()
     names = (name for name in files.find([str(folder)]) if isinstance(name, files.Name))
     entries = list(sources(names, render=False))
     for entry in entries:
         if isinstance(entry, Unjudged):
             verdicts.unjudged.add(os.path.relpath(entry.file, folder))
     given = [entry for entry in entries if isinstance(entry, Source)]
+    context = with_claims(Context(), given)
+    stack = CheckedStack(context, given)
     for judged in judge_all(given, context, keep=True):
-        _add(verdicts, judged, os.path.relpath(judged.file, folder), context)
+        _add(verdicts, stack.add(judged), os.path.relpath(judged.file, folder), context)
+    for found in stack.judge():
+        verdicts.add(found, os.path.relpath(found.file, folder))
     return verdicts
 
 
 def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> None:
     verdicts.unjudged |= {path for _ in judged.unjudged}
-    labels: dict[str, str] = {}
+    verdicts.unreadable |= {path for _ in judged.problems}
     for item in judged.objects:
         for subject in Subject.all_of(item.manifest, context.namespace):
-            labels[subject.label] = f"{subject.kind} {subject.name}".strip()
-            if subject.pod and may_ask(subject.pod, context):
-                verdicts.asking.add((path, labels[subject.label]))
+            name = verdicts.labels[subject.label] = f"{subject.kind} {subject.name}".strip()
+            if subject.pod and _asks(subject, subject.pod, context):
+                verdicts.asking.add((path, name))
     for found in judged.found:
-        key = (path, labels.get(found.subject, found.subject))
-        verdicts.rules.setdefault(key, set()).add(found.rule)
+        verdicts.add(found, path)
+
+
+def _asks(subject: Subject, pod: Pod, context: Context) -> bool:
+    """Return whether a pod requests what may be a GPU; a claim for other devices is none."""
+    claims = any(gpu_claims(subject, context))
+    spec = {key: value for key, value in pod.spec.items() if key != "resourceClaims"}
+    return claims or may_ask(replace(pod, spec=spec), context)
 
 
 def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
