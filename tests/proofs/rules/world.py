@@ -53,14 +53,14 @@ class Verdicts:
     Attributes:
         rules: Ids of the broken rules by path and object.
         labels: Names of objects in the table by their names in violations.
-        asking: Paths and names of objects that request GPUs.
+        asking: Whether an object requests GPUs, by path and name.
         unjudged: Paths of files and folders of charts that the checker reports as not judged.
         unreadable: Paths of files with a document that the checker can't read.
     """
 
     rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    asking: set[tuple[str, str]] = field(default_factory=set)
+    asking: dict[tuple[str, str], bool] = field(default_factory=dict)
     unjudged: set[str] = field(default_factory=set)
     unreadable: set[str] = field(default_factory=set)
 
@@ -76,11 +76,12 @@ class Verdicts:
             return " ".join(sorted(rules))
         if row.path in self.unjudged:
             return UNJUDGED
-        if key in self.asking:
+        if self.asking.get(key):
             return CLEAN
         if self.unjudged.intersection(map(str, PurePath(row.path).parents)):
             return UNJUDGED
-        return UNREADABLE if row.path in self.unreadable else NONE
+        unread = row.path in self.unreadable and key not in self.asking
+        return UNREADABLE if unread else NONE
 
 
 def read_table(path: Path = TABLE) -> list[Row]:
@@ -116,8 +117,8 @@ def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> Non
     for item in judged.objects:
         for subject in Subject.all_of(item.manifest, context.namespace):
             name = verdicts.labels[subject.label] = f"{subject.kind} {subject.name}".strip()
-            if subject.pod and _asks(subject, subject.pod, context):
-                verdicts.asking.add((path, name))
+            asks = subject.pod is not None and _asks(subject, subject.pod, context)
+            verdicts.asking[path, name] = asks or verdicts.asking.get((path, name), False)
     for found in judged.found:
         verdicts.add(found, path)
 
