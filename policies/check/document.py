@@ -9,6 +9,7 @@ from os.path import basename
 from ..faults import InputError
 from ..rules import Context, Subject, Violation, evaluate
 from ..rules.custom import unread
+from ..rules.placeholders import with_unknowns
 from ..rules.registry import items
 from ..rules.unknown import mapping, sequence, text
 from .lines import Lines
@@ -24,7 +25,6 @@ from .template import (
     is_manifest,
     is_template,
     line_with_gpus,
-    with_unknowns,
 )
 
 CHART = "Chart.yaml"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from ..rules.unknown import UNKNOWN, mapping, text
+from ..rules.unknown import mapping, text
 
 TEMPLATE: Final = "template"
 PATCH: Final = "patch"
@@ -16,15 +15,11 @@ _MANIFEST: Final = re.compile(
     re.MULTILINE,
 )
 _MARK: Final = re.compile(r"\{\{|\{%|\$\{")
-_VARIABLE: Final = re.compile(r"\$\{[^{}\s]+\}|\{\{[^{}]*\}\}|\$[A-Za-z_]\w*")
-_PLACEHOLDER: Final = re.compile(r"\s*(?:\$\{[^{}]+\}|\$[A-Za-z_]\w*|\{\{.*\}\})\s*", re.DOTALL)
 _GPU: Final = re.compile(
     r"nvidia\.com(?:/|~1)(?:gpu|mig-)|amd\.com(?:/|~1)gpu|gpu\.intel\.com(?:/|~1)|"
     r"tencent\.com(?:/|~1)vcuda|deviceClassName|[Rr]equestGPU"
 )
 _OPERATIONS: Final = frozenset({"add", "replace", "remove", "move", "copy", "test"})
-_AS_WRITTEN: Final = frozenset({"apiVersion", "kind", "metadata", "command", "args"})
-"""Fields in which a placeholder is kept: it is part of a name, or a variable of a shell."""
 
 
 def is_manifest(written: str) -> bool:
@@ -53,25 +48,3 @@ def is_json_patch(value: object) -> bool:
             for item in value
         )
     )
-
-
-def with_unknowns(value: object) -> object:
-    """Return a document with `UNKNOWN` for each value that is a placeholder, such as `${GPUS}`.
-
-    The name of a container image is unknown even if only a part of it is a placeholder.
-    """
-    if isinstance(value, Mapping):
-        return {
-            key: item if key in _AS_WRITTEN else _known(key, item) for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [with_unknowns(item) for item in value]
-    if isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
-        return UNKNOWN
-    return value
-
-
-def _known(key: object, value: object) -> object:
-    if key == "image" and isinstance(value, str) and _VARIABLE.search(value):
-        return UNKNOWN
-    return with_unknowns(value)

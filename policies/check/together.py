@@ -7,8 +7,7 @@ from dataclasses import InitVar, dataclass, field
 
 from ..faults import InputError
 from ..rules import Context, evaluate_stack
-from ..rules.claims import GROUP
-from ..rules.devices import with_devices
+from ..rules.devices import GROUPS, with_devices
 from ..rules.registry import items
 from .document import Source
 from .parse import documents
@@ -27,7 +26,7 @@ def with_claims(context: Context, sources: Iterable[Source]) -> Context:
         [
             manifest
             for source in sources
-            if GROUP in source.part.text
+            if any(group in source.part.text for group in GROUPS)
             for value in _documents(source)
             if isinstance(value, dict)
             for _, manifest in items(value)

@@ -108,6 +108,8 @@ def _counts(value: Mapping[str, object], path: str) -> Iterator[tuple[str, str, 
             yield key, text(value.get(GPU_TYPE)) or GPU, inner, where
         elif isinstance(inner, Mapping) and (found := _described(mapping(inner))):
             yield key, *found, where
+        elif key.lower() in _SHORT and (amount := _amount(mapping(inner))) is not None:
+            yield key, GPU, amount, where
         else:
             devices = [_described({"count": 1, **mapping(item)}) for item in sequence(inner)]
             for index, device in enumerate(devices):
@@ -123,9 +125,14 @@ def _described(value: Mapping[str, object]) -> tuple[str, object] | None:
     """
     names = (text(value.get(key)) for key in _NAMED)
     name = next((name for name in names if "/" in name and sounds_like_gpu(name)), "")
-    amounts = (value[key] for key in _NUMBERS if key in value)
-    amount = next((amount for amount in amounts if _is_amount(amount)), None)
+    amount = _amount(value)
     return (name, amount) if name and amount is not None else None
+
+
+def _amount(value: Mapping[str, object]) -> object:
+    """Return the amount that a mapping such as {type: A100, count: 1} has, or None."""
+    amounts = (value[key] for key in _NUMBERS if key in value)
+    return next((amount for amount in amounts if _is_amount(amount)), None)
 
 
 def _is_amount(value: object) -> bool:

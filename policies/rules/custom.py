@@ -22,6 +22,7 @@ from . import custom_kinds
 from .asks import Asked, asked
 from .embedded import embedded
 from .patches import patched
+from .placeholders import with_unknowns
 from .pod_spec import Container, ContainerRole, Pod, container_at, containers_of
 from .replicas_above import copies
 from .resource_names import sounds_like_gpu
@@ -58,6 +59,7 @@ _OF_A_POD: Final[tuple[str, ...]] = (
 _TEMPLATES: Final = (
     *(("template", "spec"), ("podTemplate", "spec"), ("podTemplateSpec", "spec"), ("podSpec",)),
     *(("extraPodSpec",), ("podTemplate",), ("pod",), ("taskRunTemplate", "podTemplate")),
+    ("defaultPodOptions",),
 )
 """Where a mapping may have fields of its pods, besides in itself."""
 _REQUEST_IN_TEXT: Final = re.compile(
@@ -65,6 +67,7 @@ _REQUEST_IN_TEXT: Final = re.compile(
     r"""(?![ \t"']*0["']?\s*([,}\n#]|$))\S|deviceClassName:"""
 )
 """Pattern of a request for GPUs in a text with YAML or JSON."""
+_MANIFEST_IN_TEXT: Final = re.compile(r"^[ \t]*kind:[ \t]*\S", re.MULTILINE)
 _SAYS_NOTHING: Final = frozenset(
     {"labels", "annotations", "nodeLabels", "matchLabels", "nodeSelector", "selector", "affinity"}
     | {
@@ -130,11 +133,15 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
 
 
 def unread(manifest: Mapping[str, object]) -> Iterator[str]:
-    """Yield the paths in a custom resource that may request GPUs in a form that no rule reads.
+    """Yield the paths in an object that may request GPUs in a form that no rule reads.
 
-    That is text such as a patch or a file with the name of a GPU resource in it, and a field that
-    is named after GPUs and has an amount.
+    In a custom resource, that is text such as a patch or a file with the name of a GPU resource in
+    it, and a field that is named after GPUs and has an amount. In a ConfigMap, it is a manifest.
     """
+    if manifest.get("kind") == "ConfigMap" and manifest.get("apiVersion") == "v1":
+        for key, value in mapping(manifest.get("data")).items():
+            if isinstance(value, str) and _is_manifest_with_gpus(value):
+                yield f"data[{key}]"
     if not is_custom(manifest) or custom_kinds.offers(manifest):
         return
     for place in _places(manifest):
@@ -146,9 +153,16 @@ def unread(manifest: Mapping[str, object]) -> Iterator[str]:
             yield f"{place.path}.{custom_kinds.PATCH}"
 
 
+def _is_manifest_with_gpus(written: str) -> bool:
+    kind, request = _MANIFEST_IN_TEXT.search(written), _REQUEST_IN_TEXT.search(written)
+    return kind is not None and request is not None
+
+
 def _may_request(key: str, value: object) -> bool:
     if key == custom_kinds.PATCH:
         return _is_unread_patch(value)
+    if key == custom_kinds.PROFILE:
+        return sounds_like_gpu(text(value))
     if isinstance(value, str) and _REQUEST_IN_TEXT.search(value):
         return True
     return sounds_like_gpu(key) and not isinstance(value, str) and bool(number(value))
@@ -233,15 +247,19 @@ def _pod(place: _Place) -> Pod:
 
 def _request(place: _Place) -> Pod | None:
     """Return a pod for a mapping that requests GPUs outside of containers, or else None."""
-    claims = _claims(place.value)
-    if not (place.asked.fields or claims):
+    claims, listed = _claims(place.value), sequence(at(place.value, "resources", "claims"))
+    if not (place.asked.fields or claims or listed):
         return None
     fields, inherited = _with_fields_above(place)
     spec = {name: fields[name] for name in _OF_A_POD if name in fields}
     if claims:
         spec = {**spec, "resourceClaims": claims}
         inherited["resourceClaims"] = place.path
-    used = {"claims": [{"name": claim["name"]} for claim in claims]}
+    elif "resourceClaims" not in spec:
+        listed = ()
+    if not (place.asked.fields or claims or listed):
+        return None
+    used = {"claims": [*({"name": claim["name"]} for claim in claims), *listed]}
     main = mapping(at(place.value, *custom_kinds.MAIN))
     one = Container(
         name=text(place.value.get("name")) or place.path.rpartition(".")[2],
@@ -304,4 +322,4 @@ def _patches(place: _Place) -> list[Mapping[str, object]]:
     """Return the pod spec patches (`podSpecPatch`) that Argo Workflows applies, outermost first."""
     around = (place.value, *(value for _, value in place.above))
     given = (value.get(custom_kinds.PATCH) for value in around)
-    return [patch for patch in map(embedded, given) if patch][::-1]
+    return [mapping(with_unknowns(patch)) for patch in map(embedded, given) if patch][::-1]

@@ -77,6 +77,9 @@ _NEAREST: Final = frozenset(
 PATCH: Final = "podSpecPatch"
 """Field with a patch of pods: argoproj/argo-workflows pkg/apis/workflow/v1alpha1."""
 
+PROFILE: Final = "resourceProfile"
+"""Field that names resources by a profile of the platform: substratusai/kubeai api/k8s/v1."""
+
 CLAIMS: Final = "draResources"
 """List of claims for devices: NVIDIA/k8s-nim-operator api/apps/v1alpha1 DRAResource."""
 CLAIM_NAMES: Final = ("resourceClaimName", "resourceClaimTemplateName")

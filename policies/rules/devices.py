@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from .claims import GROUP, KINDS, devices_path, least_by_class, of_gpus, requests
 from .context import ClaimKey, Context, DeviceFacts
 from .resource_names import sounds_like_gpu
 from .rule import Subject
 from .unknown import at, sequence, text
+
+GROUPS: Final = (GROUP, "resource.nvidia.com")
+"""API groups of claims, and of ComputeDomains, whose claims are for channels between nodes and not
+for GPUs: NVIDIA/k8s-dra-driver-gpu api/nvidia.com/resource/v1beta1.
+"""
 
 
 def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) -> Context:
@@ -22,7 +28,7 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
     own = [
         Subject.of(manifest, context.namespace)
         for manifest in manifests
-        if text(manifest.get("apiVersion")).startswith(f"{GROUP}/")
+        if text(manifest.get("apiVersion")).partition("/")[0] in GROUPS
     ]
     if not own:
         return context
@@ -41,6 +47,10 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
         # Until Kubernetes 1.30, a claim named its class in another field, which is not read here.
         if subject.kind in KINDS and at(subject.manifest, *devices_path(subject)) is not None
     }
+    for subject in own:
+        channels = text(at(subject.manifest, "spec", "channel", "resourceClaimTemplate", "name"))
+        if subject.kind == "ComputeDomain" and channels:
+            claims[subject.namespace, "ResourceClaimTemplate", channels] = {}
     shared = frozenset(
         (subject.namespace, subject.kind, subject.name) for subject in own if _only_shares(subject)
     )

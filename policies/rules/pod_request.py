@@ -55,6 +55,18 @@ def claims_devices(pod: Pod) -> bool:
     return claims is UNKNOWN or bool(sequence(claims))
 
 
+def requests_gpus(subject: Subject, context: Context) -> bool:
+    """Return whether a pod requests GPUs; an amount that is not known, or is invalid, counts."""
+    containers = subject.pod.containers if subject.pod else ()
+    return bool(gpu_requests(subject, context)) or any(
+        resource.quantity is None
+        for container in containers
+        if container.role is not ContainerRole.EPHEMERAL
+        for name in container.resource_names
+        if is_gpu(name, context) and (resource := container.effective(name))
+    )
+
+
 def gpu_requests(subject: Subject, context: Context) -> dict[str, Fraction]:
     """Return how many GPUs a pod requests, by resource and by DeviceClass, without amounts of 0.
 

@@ -8,7 +8,7 @@ from typing import Final
 from .. import cel
 from ..context import Context, Severity
 from ..example import POD, Example, edited
-from ..pod_request import gpu_requests
+from ..pod_request import requests_gpus
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
@@ -20,7 +20,7 @@ ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
 def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or not subject.is_workload(context):
         return
-    if not gpu_requests(subject, context):
+    if not requests_gpus(subject, context):
         return
     for container in subject.pod.containers:
         if at(container.spec, "securityContext", "privileged") is True:

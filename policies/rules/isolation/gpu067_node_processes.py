@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import requests_gpus
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
 from ..twin import pods
@@ -17,7 +17,7 @@ def _node_processes(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or not subject.is_workload(context) or pod.spec.get("hostPID") is not True:
         return
-    if gpu_requests(subject, context):
+    if requests_gpus(subject, context):
         yield Finding(
             path=pod.under("spec.hostPID"),
             found="true in a pod that asks for GPUs",

@@ -9,13 +9,12 @@ from ..pod_claims import gpu_claims, uses
 from ..pod_spec import Container, ContainerRole
 from ..resource_names import is_gpu
 from ..rule import Subject
-from ..unknown import UNKNOWN
 
 
 def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
     """Yield the containers of a pod that request GPUs, by resources or by claims.
 
-    An amount that is not known counts as a request.
+    An amount that is not known, or is invalid, counts as a request.
     """
     claims = frozenset(claim.name for claim in gpu_claims(subject, context))
     for container in subject.pod.containers if subject.pod else ():
@@ -30,6 +29,6 @@ def _requests(container: Container, context: Context) -> bool:
         asked = container.effective(name)
         if asked is None or not is_gpu(name, context):
             continue
-        if asked.amount is UNKNOWN or (asked.quantity and asked.quantity.milli > 0):
+        if asked.quantity is None or asked.quantity.milli > 0:
             return True
     return False

@@ -80,8 +80,8 @@ RULE = Rule(
     severity=Severity.ADVISORY,
     check=_sized,
     why="Without requests its node fills with others, and the GPU waits for data. Memory with "
-    "a limit above its request is the first to be ended when the node runs short. What the pod "
-    "as a whole asks for counts too (spec.resources).",
+    "a limit above its request, or with none, is the first to be ended when the node runs short. "
+    "What the pod as a whole asks for counts too (spec.resources).",
     source="kubernetes v1.34.4 pkg/kubelet/qos; gatekeeper-library practice",
     whole=True,
 )

@@ -222,6 +222,19 @@ def test_a_claim_of_an_api_that_is_gone_is_known_by_its_name_alone() -> None:
     assert "GPU051" in ids(old, pod("one", container={"image": "i:latest"}))
 
 
+def test_a_claim_of_a_compute_domain_is_none_for_gpus() -> None:
+    domain = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomain",
+        "metadata": {"name": "d", "namespace": "team"},
+        "spec": {"numNodes": 1, "channel": {"resourceClaimTemplate": {"name": "odd"}}},
+    }
+    bad = pod("odd", container={"securityContext": {"privileged": True}})
+    assert ids(bad) == ["GPU022"]
+    assert ids(domain, bad) == []
+    assert ids({**domain, "metadata": {"name": "d", "namespace": "other"}}, bad) == ["GPU022"]
+
+
 DEVICE_CLASS = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",

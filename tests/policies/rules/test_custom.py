@@ -150,6 +150,8 @@ def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
         ("Train", "example.com/v1", "gpuCards: 0, gpuDriver: true", []),
         ("Train", "example.com/v1", "labels: {gpuCards: 2}", []),
         ("Workflow", "argoproj.io/v1alpha1", PATCHED % "{{inputs.gpus}}", ["spec.podSpecPatch"]),
+        ("Model", "kubeai.org/v1", "resourceProfile: 'nvidia-gpu-l4:1'", ["spec.resourceProfile"]),
+        ("Model", "kubeai.org/v1", "resourceProfile: 'cpu:2'", []),
         ("ClusterQueue", "kueue.x-k8s.io/v1beta1", "a: {gpuCards: 2}", []),
         ("ResourceClaim", "resource.k8s.io/v1", "devices: {gpuCards: 2}", []),
         ("Deployment", "apps/v1", "template: {spec: {gpuCards: 1}}", []),
@@ -160,6 +162,30 @@ def test_what_may_request_gpus_in_a_way_that_nothing_reads_is_listed(
     kind: str, api: str, spec: str, paths: list[str]
 ) -> None:
     assert list(unread(custom(kind, api, spec))) == paths
+
+
+def test_a_placeholder_in_a_patch_is_a_value_that_is_not_known() -> None:
+    spec = PATCHED % "'{{inputs.parameters.gpus}}'"
+    workflow = custom("Workflow", "argoproj.io/v1alpha1", spec)
+    found = {violation.rule.id for violation in evaluate(workflow, CONTEXT)}
+    assert found == {"GPU050", "GPU051"}
+    assert list(unread(workflow)) == []
+
+
+@pytest.mark.promise("A manifest inside a ConfigMap that asks for GPUs is listed as not judged.")
+@pytest.mark.parametrize(
+    ("written", "paths"),
+    [
+        (f"apiVersion: v1\nkind: Pod\n{POD}\n", ["data[a.yaml]"]),
+        (f"# a job\napiVersion: v1\nkind: Pod\nname: {{{{.Name}}}}\n{POD}\n", ["data[a.yaml]"]),
+        ("version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu}]}}\n", []),
+        ("limits = {'nvidia.com/gpu': 1}\n", []),
+        ("apiVersion: v1\nkind: Pod\nspec: {containers: [{image: nvidia.com/gpu}]}\n", []),
+    ],
+)
+def test_a_manifest_inside_a_config_map_is_listed(written: str, paths: list[str]) -> None:
+    files = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a.yaml": written, "b": None}}
+    assert list(unread(files)) == paths
 
 
 def test_depth_size_and_what_is_unknown_end_the_search() -> None:
@@ -206,6 +232,8 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
     "a step": ("Task", "tekton.dev/v1", "steps: [{image: i, computeResources: {limits: {nvidia.com/gpu: 500m}}}]", "spec.steps[0].computeResources.limits[nvidia.com/gpu]"),
     # ray-project/kuberay: a Ray worker group whose containers name no image
     "a worker without an image": ("RayCluster", "ray.io/v1", f"headGroupSpec: {{template: {{spec: {{containers: [{{image: i}}]}}}}}}, workerGroupSpecs: [{{template: {{spec: {{containers: [{{{HALF}}}]}}}}}}]", f"spec.workerGroupSpecs[0].template.spec.containers[0].{LIMIT}"),
+    # coreweave/kubernetes-cloud virtual-server, llmkube: GPUs by their number, beside their type
+    "a number beside a type": ("VirtualServer", "virtualservers.coreweave.com/v1alpha1", "resources: {gpu: {type: Quadro_RTX_4000, count: 500m}, cpu: {count: 4}}", "spec.resources.gpu"),
     "a field of its own": ("Train", "example.com/v1", "workers: {gpus: 500m}", "spec.workers.gpus"),
     "a whole object": ("Bundle", "example.com/v1", f"manifests: [{{apiVersion: apps/v1, kind: Deployment, spec: {{template: {{{POD}}}}}}}]", f"spec.manifests[0].spec.template.spec.containers[0].{LIMIT}"),
 }  # fmt: skip
@@ -246,6 +274,7 @@ def test_what_stands_above_a_request_holds_for_it(name: str) -> None:
         ("Tenant", "example.com/v1", "quota: {hard: {requests.nvidia.com/gpu: 500m}}"),
         ("Train", "example.com/v1", "nodeSelector: {nvidia.com/gpu: 500m}"),
         ("Train", "example.com/v1", "gpu: {enabled: true}, gpuType: a100, labels: {gpu: 2}"),
+        ("Train", "example.com/v1", "gpu: {count: 0, quota: 1}"),
         ("VirtualMachine", "kubevirt.io/v1", "template: {spec: {domain: {cpu: 4}}}"),
     ],
 )
@@ -253,6 +282,25 @@ def test_what_names_gpus_and_requests_none_is_left_alone(kind: str, api: str, sp
     manifest = custom(kind, api, spec)
     assert evaluate(manifest, TAINTED) == []
     assert list(unread(manifest)) == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "controllers: {a: {pod: {%s}, containers: {b: {%s}}}}",
+        "defaultPodOptions: {%s}, controllers: {a: {containers: {b: {%s}}}}",
+    ],
+)
+def test_a_claim_of_a_container_of_values_is_one_for_gpus(where: str) -> None:
+    # bjw-s-labs/helm-charts charts/library/common: containers by name, claims beside them
+    claimed = "resourceClaims: [{name: gpu, resourceClaimTemplateName: %s}]"
+    used = (
+        "image: {tag: a}, resources: {claims: [{name: gpu}]}, securityContext: {privileged: true}"
+    )
+    for template, rules in (("one-gpu", ["GPU022"]), ("nic", [])):
+        values = where % (claimed % template, used)
+        release = custom("HelmRelease", "helm.toolkit.fluxcd.io/v2", f"values: {{{values}}}")
+        assert [v.rule.id for v in evaluate(release, CONTEXT) if v.rule.id == "GPU022"] == rules
 
 
 def test_a_claim_of_a_service_is_one_for_gpus() -> None:

@@ -133,6 +133,8 @@ def test_the_path_of_a_volume_is_shown_cut() -> None:
 PRIVILEGES: list[tuple[str, Any, bool]] = [
     ("with a GPU", pod(gpus(**PRIVILEGED)), True),
     ("beside one with a GPU", pod(gpus(), container(**PRIVILEGED)), True),
+    ("with GPUs of an unknown number", pod(gpus(UNKNOWN, **PRIVILEGED)), True),
+    ("with GPUs of an invalid number", pod(gpus("one", **PRIVILEGED)), True),
     ("in an init container", pod(gpus(), initContainers=[container(**PRIVILEGED)]), True),
     ("able to mount", pod(gpus(**capable("SYS_ADMIN"))), True),
     ("able to mount, by its long name", pod(gpus(**capable("NET_ADMIN", "CAP_SYS_ADMIN"))), True),

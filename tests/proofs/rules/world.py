@@ -14,8 +14,8 @@ import csv
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import Final
 
 from policies.check import files
@@ -28,6 +28,8 @@ from policies.check.together import CheckedStack, with_claims
 from policies.rules import Context, Subject
 from policies.rules.asking import may_ask
 from policies.rules.claims import of_gpus, requests
+from policies.rules.pod_claims import gpu_claims
+from policies.rules.pod_spec import Pod
 
 TABLE: Final = Path(__file__).with_name("world.tsv")
 CLEAN, UNJUDGED, UNREADABLE = "clean", "unjudged", "unreadable"
@@ -52,29 +54,36 @@ class Verdicts:
 
     Attributes:
         rules: Ids of the broken rules by path and object.
-        asking: Paths and names of objects that request GPUs.
-        unjudged: Paths of files and charts that the checker reports as not judged.
-        unreadable: Paths of files of which the checker could not read a document.
-        labels: Kind and name of each object in the notation of the table, by path and by the
-            checker's own label.
+        labels: Names of objects in the table by their names in violations.
+        asking: Whether an object requests GPUs, by path and name.
+        unjudged: Paths of files and folders of charts that the checker reports as not judged.
+        unreadable: Paths of files with a document that the checker can't read.
     """
 
     rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    asking: set[tuple[str, str]] = field(default_factory=set)
+    labels: dict[str, str] = field(default_factory=dict)
+    asking: dict[tuple[str, str], bool] = field(default_factory=dict)
     unjudged: set[str] = field(default_factory=set)
     unreadable: set[str] = field(default_factory=set)
-    labels: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, found: Found, path: str) -> None:
+        """Add a violation of an object in a file, by the name that the table has for the object."""
+        key = (path, self.labels.get(found.subject, found.subject))
+        self.rules.setdefault(key, set()).add(found.rule)
 
     def of(self, row: Row) -> str:
         """Return the verdict on a row's object, in the notation of the table."""
         key = (row.path, row.object)
         if rules := self.rules.get(key):
             return " ".join(sorted(rules))
-        if {row.path, *map(str, Path(row.path).parents)} & self.unjudged:
+        if row.path in self.unjudged:
             return UNJUDGED
-        if row.path in self.unreadable:
-            return UNREADABLE
-        return CLEAN if key in self.asking else NONE
+        if self.asking.get(key):
+            return CLEAN
+        if self.unjudged.intersection(map(str, PurePath(row.path).parents)):
+            return UNJUDGED
+        unread = row.path in self.unreadable and key not in self.asking
+        return UNREADABLE if unread else NONE
 
 
 def read_table(path: Path = TABLE) -> list[Row]:
@@ -100,7 +109,7 @@ def judge(folder: Path) -> Verdicts:
     for judged in judge_all(given, context, keep=True):
         _add(verdicts, stack.add(judged), os.path.relpath(judged.file, folder), context)
     for found in stack.judge():
-        _add_found(verdicts, found, os.path.relpath(found.file, folder))
+        verdicts.add(found, os.path.relpath(found.file, folder))
     return verdicts
 
 
@@ -109,23 +118,19 @@ def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> Non
     verdicts.unreadable |= {path for _ in judged.problems}
     for item in judged.objects:
         for subject in Subject.all_of(item.manifest, context.namespace):
-            label = f"{subject.kind} {subject.name}".strip()
-            verdicts.labels[path, subject.label] = label
-            if _asks(subject, context):
-                verdicts.asking.add((path, label))
+            name = verdicts.labels[subject.label] = f"{subject.kind} {subject.name}".strip()
+            asks = subject.pod is not None and _asks(subject, subject.pod, context)
+            asks = asks or any(of_gpus(one.device_class, context) for one in requests(subject))
+            verdicts.asking[path, name] = asks or verdicts.asking.get((path, name), False)
     for found in judged.found:
-        _add_found(verdicts, found, path)
+        verdicts.add(found, path)
 
 
-def _asks(subject: Subject, context: Context) -> bool:
-    if subject.pod and may_ask(subject.pod, context):
-        return True
-    return any(of_gpus(request.device_class, context) for request in requests(subject))
-
-
-def _add_found(verdicts: Verdicts, found: Found, path: str) -> None:
-    key = (path, verdicts.labels.get((path, found.subject), found.subject))
-    verdicts.rules.setdefault(key, set()).add(found.rule)
+def _asks(subject: Subject, pod: Pod, context: Context) -> bool:
+    """Return whether a pod requests what may be a GPU; a claim for other devices is none."""
+    claims = any(gpu_claims(subject, context))
+    spec = {key: value for key, value in pod.spec.items() if key != "resourceClaims"}
+    return claims or may_ask(replace(pod, spec=spec), context)
 
 
 def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
