@@ -91,7 +91,7 @@ def _places() -> str:
     return (
         f'[object.metadata.?labels[?{literal(LABEL)}].orValue("")]'
         f'.filter(v, v.matches("^v?{_NUMBERS}($|[^0-9.])"))'
-        f".map(v, [v, {key}, {key}.substring(0, {_DIGITS})])"
+        f".map(v, [string(v), {key}, {key}.substring(0, {_DIGITS})])"
         f".map(d, [d[0]] + {own}.filter(b, b[0] == d[2] && d[1] < b[1]).map(b, b[2]) + "
         f"({later}.exists(b, b[0] == d[2]) ? [] : "
         f"{later}.filter(b, b[0] > d[2]).map(b, b[1])))"

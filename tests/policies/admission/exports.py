@@ -181,3 +181,69 @@ def agrees(case: Case, found: set[str]) -> bool:
     Of an object that the API server refuses, the program may find anything: it is never asked.
     """
     return case.refused or found == case.broken
+
+
+def verified(
+    program: Path, kind: str, requests: Mapping[str, tuple[Json, bool]], folder: Path
+) -> None:
+    """Let `gator verify` judge requests by the Constraint of a kind.
+
+    Args:
+        program: Path of `gator`.
+        kind: Kind of the Constraint.
+        requests: The AdmissionReviews or objects by name, each with whether the Constraint is
+            broken.
+        folder: Folder for the files.
+    """
+    made = exported("gatekeeper", Context(), ENFORCE)
+    template = next(item for item in made if item["metadata"]["name"] == kind.lower())
+    constraint = next(item for item in made if item["kind"] == kind)
+    # gator knows no namespaces here.
+    del constraint["spec"]["match"]["namespaceSelector"]
+    _write(folder / "template.yaml", [template])
+    _write(folder / "constraint.yaml", [constraint])
+    for name, (request, _) in requests.items():
+        _write(folder / f"{name}.yaml", [request])
+    judged = [
+        {
+            "name": name,
+            "object": f"{name}.yaml",
+            "assertions": [{"violations": "yes" if broken else "no"}],
+        }
+        for name, (_, broken) in requests.items()
+    ]
+    test = {"name": kind, "template": "template.yaml", "constraint": "constraint.yaml"}
+    suite = {
+        "apiVersion": "test.gatekeeper.sh/v1alpha1",
+        "kind": "Suite",
+        "metadata": {"name": "requests"},
+        "tests": [{**test, "cases": judged}],
+    }
+    _write(folder / "suite.yaml", [suite])
+    done = subprocess.run(
+        [str(program), "verify", "suite.yaml", "-v"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("--- PASS") == len(requests) + 1, done.stdout
+
+
+def review(operation: str, pod: Json, old: Json | None = None, subresource: str = "") -> Json:
+    """Return the AdmissionReview of a request that creates or changes a pod."""
+    request = {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": pod["metadata"]["name"],
+        "namespace": pod["metadata"]["namespace"],
+        "operation": operation,
+        "userInfo": {},
+        "object": pod,
+        **({"oldObject": old} if old else {}),
+        **({"subResource": subresource} if subresource else {}),
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}

@@ -10,7 +10,16 @@ from lab.benchmarks.measure import BenchmarkError
 from lab.benchmarks.peers import PEERS, tool
 from policies.rules import TWINS
 from policies.rules.twin import Twin
-from tests.policies.admission.exports import agrees, by_gator, by_kyverno, cases, together
+from tests.policies.admission.exports import (
+    agrees,
+    by_gator,
+    by_kyverno,
+    cases,
+    review,
+    together,
+    verified,
+)
+from tests.policies.admission.test_policies import GOOD, GPU, container, pod
 from tests.proofs.rules import results
 from toolchain import ToolchainError
 
@@ -51,3 +60,38 @@ def test_a_target_judges_all_examples_as_python_does(target: str, tmp_path: Path
     assert not different
     judged = {case.rule for case in examples if case.rule in case.broken and not case.refused}
     assert judged == {id_ for id_, twin in TWINS.items() if isinstance(twin, Twin)}
+
+
+BAD = pod("default", container({GPU: 1}, securityContext={"privileged": True}))
+KEPT = pod("default", GOOD)
+DEBUGGED = pod(
+    "default",
+    GOOD,
+    ephemeralContainers=[
+        {"name": "debug", "image": "a", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    ],
+)
+ADDED = review("UPDATE", DEBUGGED, KEPT, "ephemeralcontainers")
+REQUESTS = {
+    "GpuRulesPodsMandatory": {
+        "creation": (review("CREATE", BAD), True),
+        "good": (review("CREATE", KEPT), False),
+        "audit": (BAD, True),
+        "update": (review("UPDATE", BAD, BAD), False),
+        "added": (ADDED, False),
+    },
+    "GpuRulesPodUpdatesMandatory": {
+        "creation": (review("CREATE", BAD), False),
+        "unchanged": (review("UPDATE", BAD, BAD), False),
+    },
+    "GpuRulesEphemeralContainersMandatory": {
+        "creation": (review("CREATE", BAD), False),
+        "added": (ADDED, True),
+        "unchanged": (review("UPDATE", DEBUGGED, DEBUGGED, "ephemeralcontainers"), False),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_constraint_judges_the_requests_of_its_policy_alone(kind: str, tmp_path: Path) -> None:
+    verified(program("gator"), kind, REQUESTS[kind], tmp_path)
