@@ -233,6 +233,10 @@ test-versions: $(VENV) ## each version that is claimed; the last line names and 
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(RUN) tests.promises
 
+.PHONY: pictures
+pictures: $(VENV) ## draw README's pictures of the report and of a comment: needs Chromium (Debian: chromium)
+	@$(RUN) tests.pictures
+
 .PHONY: change-schema
 change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
 	@$(RUN) commands.change_schema

@@ -131,7 +131,9 @@ def opened_by(file: Path) -> Json:
 
 
 def without_secrets(text: str, provider: str) -> tuple[str, list[str]]:
-    """Remove from a stack file what only deployments can decrypt; return the text and secret names.
+    """Return a stack file without its encrypted values, and the names of the removed secrets.
+
+    Previews don't have the key with which the values were encrypted.
 
     Args:
         text: The stack file.

@@ -67,7 +67,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """Return the difference without the name of its subject, such as `label team none → ml`."""
+        """Return the difference without its node or host, such as `label team none → ml`."""
         if not self.was and not self.now:
             return self.what
         return f"{self.what} {self.was or NOTHING} → {self.now or NOTHING}"

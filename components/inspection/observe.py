@@ -51,8 +51,8 @@ def inspect(
 ) -> Inspection:
     """Inspect hosts and cluster, log what the run would change, and return the result.
 
-    The change document is written to the path in the environment variable
-    `components.change.file.VARIABLE`.
+    If the environment variable that `components.change.file.VARIABLE` names has a path, write
+    the change document to that path: a JSON file with all changes that the run would make.
 
     Args:
         name: Name of the component `GpuCluster`.

@@ -27,7 +27,11 @@ GOALS: Final[Mapping[str, float]] = {"preview --refresh": 1.6, "plain preview": 
 
 
 def compare(project: Project) -> dict[str, list[Sample]]:
-    """Measure previews of this project (`ours`) and of the plain program (`PEERS`) alternately."""
+    """Measure previews of this project and of the programs in `PEERS` by turns.
+
+    Returns:
+        Measurements by program; this project is `ours`.
+    """
     project.pulumi(*UP)
     folder, environment = peer.make(project)
     samples: dict[str, list[Sample]] = {"ours": [], **{name: [] for name in PEERS}}

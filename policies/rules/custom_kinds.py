@@ -39,14 +39,15 @@ _COMPLETED: Final = frozenset(
         *(("serving.kserve.io", kind) for kind in ("ServingRuntime", "ClusterServingRuntime")),
         ("serving.kserve.io", "LLMInferenceServiceConfig"),
         ("serving.kserve.io", "InferenceService"),
-        # kubeflow/trainer pkg/apis/trainer: a TrainJob and its runtime add fields to each other.
+        # kubeflow/trainer pkg/apis/trainer: a TrainJob gives only some fields of its pods, and the
+        # runtime that it references gives the others.
         *(("trainer.kubeflow.org", kind) for kind in ("TrainingRuntime", "ClusterTrainingRuntime")),
         ("trainer.kubeflow.org", "TrainJob"),
         # argoproj/argo-workflows: a workflow adds fields to the templates that it references.
         *(("argoproj.io", kind) for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")),
         # tektoncd/pipeline pkg/apis/pipeline: a TaskRun or PipelineRun adds fields to its task.
         *(("tekton.dev", kind) for kind in ("Task", "ClusterTask", "Pipeline")),
-        # InftyAI/llmaz api: a Playground adds fields to its model and its runtime.
+        # InftyAI/llmaz api: the pods of a Playground get fields of its model and its runtime.
         *(("llmaz.io", "OpenModel"), ("inference.llmaz.io", "BackendRuntime")),
         ("inference.llmaz.io", "Playground"),
         # sgl-project/ome pkg/apis: an InferenceService adds fields to its runtime's pods.

@@ -1,4 +1,4 @@
-"""`make report` refuses a file that isn't a change document of its stack, or has a wrong schema."""
+"""`make report` refuses a change document of another stack, or one with a wrong schema."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from components.settings.hosts.system import LimitItem
 
 
 def _given(host: DesiredHost) -> Given | None:
-    """Return lines for limits.conf(5), where `*` does not include root."""
+    """Return the lines for the host's file in limits.d; root needs lines besides those for `*`."""
     limits = host.sections.system.limits
     if not limits:
         return None

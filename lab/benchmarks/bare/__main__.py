@@ -29,7 +29,10 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
 
 
 def given(value: Any) -> Any:
-    """Return an argument in which each marked secret value is a secret Pulumi output."""
+    """Return a resource argument with its secrets as secret Pulumi outputs.
+
+    A mapping whose only key is the marker of secrets stands for a secret value.
+    """
     if isinstance(value, dict):
         if value.keys() == {declared["secret"]}:
             return pulumi.Output.secret(value[declared["secret"]])

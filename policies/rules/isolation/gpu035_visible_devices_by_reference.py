@@ -30,9 +30,10 @@ def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
 
 
 def _by_reference(subject: Subject) -> tuple[str, object]:
-    """Return the field that sets NVIDIA_VISIBLE_DEVICES, and its value; empty and None without it.
+    """Return the field that sets NVIDIA_VISIBLE_DEVICES, and its value.
 
-    The `data` of a Secret is base64, and `stringData` overrides it (kubernetes v1.34.4
+    Without such a field, return an empty string and None. Values in a Secret's `data`
+    are base64, and `stringData` overrides them (kubernetes v1.34.4
     pkg/apis/core/v1/conversion.go Convert_v1_Secret_To_core_Secret).
     """
     if subject.kind == "Secret":

@@ -43,7 +43,7 @@ def test_a_driver_that_lists_no_gpu_is_no_gpu(
 def test_the_image_has_the_c_libraries_of_the_drivers_program() -> None:
     """The image must contain the C libraries that `nvidia-smi` needs.
 
-    The driver's NVML library needs the same C libraries, and the image has no others.
+    The driver's NVML library also loads these libraries; the image has no other C libraries.
     """
     needed = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
     libraries = {line.split()[0] for line in needed.splitlines() if "=>" in line}

@@ -308,7 +308,7 @@ class Trial:
             yield from (Change(endpoint, resource, field) for field in FIELDS[resource])
             return
         if not endpoint.stored:
-            resource = ("", "pods")  # The legacy `bindings` change a pod.
+            resource = ("", "pods")  # The resource `bindings` sets a pod's node.
         samples = [SAMPLES[resource], *([_GATED] if resource == ("", "pods") else [])]
         for field, value in FIELDS[resource].items():
             if any(self._changes(endpoint, resource, each, field, value) for each in samples):

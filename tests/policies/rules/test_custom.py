@@ -201,7 +201,7 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
     "a name and a quantity": ("SparkApplication", "sparkoperator.k8s.io/v1beta2", "executor: {gpu: {name: nvidia.com/gpu, quantity: 0.5}}", "spec.executor.gpu"),
     "a daemon": ("NodeSet", "slinky.slurm.net/v1beta1", f"slurmd: {{{HALF}}}", f"spec.slurmd.{LIMIT}"),
     "a step": ("Task", "tekton.dev/v1", "steps: [{image: i, computeResources: {limits: {nvidia.com/gpu: 500m}}}]", "spec.steps[0].computeResources.limits[nvidia.com/gpu]"),
-    # ray-project/kuberay: a worker group without an image, which autoscaling fills in
+    # ray-project/kuberay: a Ray worker group whose containers name no image
     "a worker without an image": ("RayCluster", "ray.io/v1", f"headGroupSpec: {{template: {{spec: {{containers: [{{image: i}}]}}}}}}, workerGroupSpecs: [{{template: {{spec: {{containers: [{{{HALF}}}]}}}}}}]", f"spec.workerGroupSpecs[0].template.spec.containers[0].{LIMIT}"),
     "a field of its own": ("Train", "example.com/v1", "workers: {gpus: 500m}", "spec.workers.gpus"),
     "a whole object": ("Bundle", "example.com/v1", f"manifests: [{{apiVersion: apps/v1, kind: Deployment, spec: {{template: {{{POD}}}}}}}]", f"spec.manifests[0].spec.template.spec.containers[0].{LIMIT}"),

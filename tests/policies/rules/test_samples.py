@@ -132,7 +132,8 @@ data:
 PART = pod("{tencent.com/vcuda-core: 30, tencent.com/vcuda-memory: 20}", "[]", "nginx")
 SIZE, IMAGE, SHM = "GPU050", "GPU051", "GPU049"
 
-# Columns: sample, mode that fits it, and the advisory rules that it breaks.
+# Per sample: its manifest, the cluster for which it was written, and the ids of the advisory
+# rules that it breaks.
 SAMPLES: dict[str, tuple[str, Context, set[str]]] = {
     "CUDA vector addition": (pod("{nvidia.com/gpu: 1}"), TAINTED, {SIZE}),
     "with the operator's taint": (pod("{nvidia.com/gpu: 1}"), BY_OPERATOR, {SIZE}),
@@ -216,7 +217,7 @@ def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
     ] == []
 
 
-# Originals that break a mandatory rule in every mode.
+# Samples of other projects that break a mandatory rule on every kind of cluster.
 WRONG = {
     # The sample uses the resource name of Kubernetes 1.3 to 1.10.
     "tkestack+gpu-admission/test/test_deploy.yaml": {"GPU014"},

@@ -35,7 +35,7 @@ class Situation(BaseModel):
         name: Short description of the situation.
         source: Repository with commit and path, issue, or manual page.
         wanted: Expected verdict; a comment in each YAML file explains its verdicts.
-        says: Words that the message must contain if the verdict is `named`.
+        says: Words that the error message must contain, if the product must refuse the host.
         because: Explanation of a surprising verdict.
         corrected: Why the expected verdict was changed. Empty if it never changed.
         open: Known gap because of which the test must fail. Empty: the test must pass.
