@@ -17,6 +17,10 @@ _NO_CLOCK: Final = (
     "Scans of stored objects don't see that an exemption has ended: CEL has no clock, and a scan "
     "has only the time at which the object was created."
 )
+_TEXTS: Final = (
+    "Programs that judge files (kyverno apply, gator test) want quantities as an API server has "
+    'them: as texts, such as nvidia.com/gpu: "1".'
+)
 _AUTHORIZER: Final = (
     f"{grants.NAME} and {placing.NAME} stay ValidatingAdmissionPolicies of the API server: only "
     "its CEL can ask whether a user may grant exemptions, bind pods or allocate devices."
@@ -49,6 +53,7 @@ TARGETS: Final[Mapping[str, Target]] = {
         (
             _AUTHORIZER,
             _NO_CLOCK,
+            _TEXTS,
             "Its resourceFilters leave out ReplicaSets, whose pods are judged, and the namespaces "
             "kube-system, kube-public and kube-node-lease.",
         ),
@@ -64,6 +69,7 @@ TARGETS: Final[Mapping[str, Target]] = {
         (
             _AUTHORIZER,
             _NO_CLOCK,
+            _TEXTS,
             "The webhook doesn't see pods/status, by which annotations of pods can be changed.",
             "gator gives CEL no namespace, so exemptions by annotation hold in the webhook only.",
             "CEL may cost a tenth of what the API server allows: a pod of 100 containers is "

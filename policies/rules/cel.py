@@ -100,37 +100,28 @@ def asks_for(condition: str, container: str = "c") -> str:
     return f"({' || '.join(either)})"
 
 
-def quantity(value: str) -> str:
-    """Return CEL for a quantity.
-
-    The API server keeps quantities as texts. In a manifest that it has not read yet, as the
-    programs of Kyverno and Gatekeeper judge it, they may be numbers.
-    """
-    return f"quantity(string(dyn({value})))"
-
-
-def amount(value: str) -> str:
+def amount(quantity: str) -> str:
     """Return CEL for a whole quantity as an integer; quantities above `CAP` become `CAP`."""
     return (
-        f'({quantity(value)}.isGreaterThan(quantity("{CAP}")) ? {CAP} : '
-        f"{quantity(value)}.asInteger())"
+        f'(quantity({quantity}).isGreaterThan(quantity("{CAP}")) ? {CAP} : '
+        f"quantity({quantity}).asInteger())"
     )
 
 
-def positive(value: str) -> str:
+def positive(quantity: str) -> str:
     """Return CEL that is true if a quantity is more than 0."""
-    return f"sign({quantity(value)}) > 0"
+    return f"sign(quantity({quantity})) > 0"
 
 
-def hundreds(value: str) -> str:
+def hundreds(quantity: str) -> str:
     """Return CEL that is true if a whole quantity is a multiple of 100.
 
     For a quantity that is too large for an integer, the expression tests the text that the API
     server writes: it must end in 00 or in a decimal suffix.
     """
     return (
-        f"({quantity(value)}.isInteger() ? {quantity(value)}.asInteger() % 100 == 0 : "
-        f'string(dyn({value})).matches("(00|[kMGTPE]|e[0-9]+)$"))'
+        f"(quantity({quantity}).isInteger() ? quantity({quantity}).asInteger() % 100 == 0 : "
+        f'string({quantity}).matches("(00|[kMGTPE]|e[0-9]+)$"))'
     )
 
 

@@ -95,9 +95,8 @@ def _names(resource: str, requests: str, limits: str) -> str:
 
 
 def _unequal_cel(requests: str, limits: str) -> str:
-    memory = cel.quantity(f'{requests}[?"memory"].orValue({limits}[?"memory"].orValue("0"))')
-    limit = cel.quantity(f'{limits}["memory"]')
-    return f'!("memory" in {limits}) || {memory}.compareTo({limit}) != 0'
+    memory = f'quantity({requests}[?"memory"].orValue({limits}[?"memory"].orValue("0")))'
+    return f'!("memory" in {limits}) || {memory}.compareTo(quantity({limits}["memory"])) != 0'
 
 
 _OWN, _SHARED = (cel.REQUESTS, cel.LIMITS), (_POD_REQUESTS, _POD_LIMITS)

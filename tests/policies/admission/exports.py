@@ -25,6 +25,7 @@ NOT_JUDGED = "not judged"
 """Stands for the rules of an object for which an expression has failed."""
 LIMIT = 900
 _CLUSTER_SCOPED = {"DeviceClass", "Namespace", "Node", "PersistentVolume"}
+_QUANTITIES = {"limits", "requests", "hard", "max", "min", "default", "defaultRequest", "overhead"}
 _RULE = re.compile(r"(?:^|; )(GPU\d{3}) ")
 
 
@@ -77,12 +78,23 @@ def _case(rule: str, failing: bool, manifest: Json, context: Context) -> Case:
     metadata["name"] = f"{metadata.get('name', 'x')}-{rule[3:]}{int(failing)}"
     if manifest["kind"] not in _CLUSTER_SCOPED:
         metadata.setdefault("namespace", "default")
-    manifest["metadata"] = metadata
+    manifest = {**manifest, "metadata": metadata}
+    manifest = _with_texts(manifest)
     found = {v.rule.id for v in evaluate(manifest, context) if not v.exemption}
     refused = [id_ for id_ in found if isinstance(it := TWINS[id_], NoTwin) and it.enforced]
     broken = frozenset(id_ for id_ in found if isinstance(TWINS[id_], Twin))
     exempted = any(key.startswith(PREFIX) for key in metadata.get("annotations", ()))
     return Case(rule, failing, manifest, context, broken, bool(refused), exempted)
+
+
+def _with_texts(value: Any, quantities: bool = False) -> Any:
+    """Return a part of a manifest with its quantities as texts, as an API server writes them."""
+    if isinstance(value, dict):
+        inside = {key: _with_texts(item, key in _QUANTITIES) for key, item in value.items()}
+        return {k: str(v) if quantities and type(v) is int else v for k, v in inside.items()}
+    if isinstance(value, list):
+        return [_with_texts(item) for item in value]
+    return str(value) if isinstance(value, float) else value
 
 
 def together(given: Sequence[Case]) -> list[tuple[Context, list[Case]]]:

@@ -24,6 +24,11 @@ from tests.proofs.rules import results
 from toolchain import ToolchainError
 
 pytestmark = pytest.mark.full
+ELSEWHERE = {
+    "GPU062": "its failing example has an exemption by annotation",
+    "GPU072": "its failing example is a Helm release",
+}
+"""The rules whose failing example is not judged here, with the reason."""
 JUDGES = {"gatekeeper": ("gator", by_gator), "kyverno": ("kyverno", by_kyverno)}
 
 
@@ -59,7 +64,8 @@ def test_a_target_judges_all_examples_as_python_does(target: str, tmp_path: Path
     results.store(f"exports-{target}", {**figures, "version": PEERS[name].version})
     assert not different
     judged = {case.rule for case in examples if case.rule in case.broken and not case.refused}
-    assert judged == {id_ for id_, twin in TWINS.items() if isinstance(twin, Twin)}
+    twins = {id_ for id_, twin in TWINS.items() if isinstance(twin, Twin)}
+    assert twins - judged <= ELSEWHERE.keys()
 
 
 BAD = pod("default", container({GPU: 1}, securityContext={"privileged": True}))
