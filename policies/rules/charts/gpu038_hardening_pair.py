@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..helm import ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
 from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
-from .operator import operator_release
 
 _BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 
@@ -31,9 +32,8 @@ def _variable(environment: object, name: str) -> str | None:
     return ""
 
 
-def _hardening_pair(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = operator_release(subject)
-    if chart is None or at(chart.values, "toolkit", "enabled") is False:
+def _hardening_pair(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    if at(chart.values, "toolkit", "enabled") is False:
         return
     cdi = at(chart.values, "cdi", "enabled")
     toolkit = at(chart.values, "toolkit", "env")
@@ -61,7 +61,7 @@ RULE = Rule(
     id="GPU038",
     title="The toolkit and the device plugin agree on how devices are named",
     severity=Severity.MANDATORY,
-    check=_hardening_pair,
+    check=each_release(_hardening_pair),
     why="Refusing NVIDIA_VISIBLE_DEVICES from unprivileged containers closes the way past the "
     "device plugin, but the plugin itself names devices by it. Both are changed together, or "
     "no container gets a GPU.",

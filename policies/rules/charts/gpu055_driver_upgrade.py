@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..helm import ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
 from ..unknown import at, mapping, number
-from .operator import operator_release
 
 
-def _upgrades(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = operator_release(subject)
-    policy = mapping(at(chart.values, "driver", "upgradePolicy")) if chart else {}
+def _upgrades(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    policy = mapping(at(chart.values, "driver", "upgradePolicy"))
     if policy.get("autoUpgrade") is False:
         return
     if number(policy.get("maxParallelUpgrades")) == 0:
@@ -40,7 +40,7 @@ RULE = Rule(
     id="GPU055",
     title="A driver upgrade is bounded",
     severity=Severity.MANDATORY,
-    check=_upgrades,
+    check=each_release(_upgrades),
     why="The operator upgrades drivers by itself. With maxParallelUpgrades 0 every node loses "
     "its GPUs at once; a drain without a timeout stops at the first pod that stays.",
     source="gpu-operator v26.7.0 deployments/gpu-operator/values.yaml driver.upgradePolicy",

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ...facts.floors import Software, below, exporter, wanted
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease, release
-from ..rule import Finding, Rule, Subject
+from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
@@ -25,10 +26,7 @@ _PARTS = {
 _OFF_BY_DEFAULT = ("dcgm",)
 
 
-def _floors(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = release(subject)
-    if chart is None or chart.chart not in _CHARTS:
-        return
+def _floors(chart: ChartRelease, _: Context) -> Iterator[Finding]:
     for part, version, path in _versions(chart):
         if border := below(part, version):
             yield Finding(
@@ -54,7 +52,7 @@ RULE = Rule(
     id="GPU073",
     title="Charts and their parts have the fixes of the security bulletins",
     severity=Severity.ADVISORY,
-    check=_floors,
+    check=each_release(_floors, _CHARTS),
     why="The parts run with the rights of the host on each GPU node; the bulletins name the "
     "versions that let others use them.",
     source="NVIDIA's security bulletins 5582 to 5857 (policies/facts/security_floors.json)",

@@ -7,6 +7,7 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
 from ..pod_spec import Container
 from ..resource_names import GPU
@@ -17,18 +18,14 @@ from ..unknown import UNKNOWN, at, mapping, sequence, text
 from .variable import NO_DEVICES, VARIABLE
 
 
-def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None or not subject.is_workload(context):
-        return
-    for container in subject.pod.containers:
-        for place, value in _named_devices(container):
-            yield Finding(
-                path=f"{container.path}.{place}",
-                found=value,
-                wanted="none or void, or no such variable",
-                cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
-                container=container.name,
-            )
+def _devices_not_forced(container: Container, _: Context) -> Iterator[Finding]:
+    for place, value in _named_devices(container):
+        yield Finding(
+            path=f"{container.path}.{place}",
+            found=value,
+            wanted="none or void, or no such variable",
+            cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
+        )
 
 
 def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
@@ -53,7 +50,7 @@ RULE = Rule(
     id="GPU017",
     title="NVIDIA_VISIBLE_DEVICES is left to the device plugin",
     severity=Severity.MANDATORY,
-    check=_devices_not_forced,
+    check=each_container(_devices_not_forced, when=Subject.is_workload),
     why="The NVIDIA runtime gives a container the GPUs that this variable names, counted or "
     "not. The pod's own value comes after the device plugin's and wins. With a prefix in "
     "envFrom a ConfigMap can make the variable from a key that doesn't show it.",

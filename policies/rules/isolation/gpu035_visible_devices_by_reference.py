@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
@@ -17,9 +18,7 @@ from .variable import NO_DEVICES, VARIABLE
 
 
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind not in ("ConfigMap", "Secret") or not subject.is_workload(context):
-        return
-    part, value = _by_reference(subject)
+    part, value = _by_reference(subject) if subject.is_workload(context) else ("", None)
     if part and value is not UNKNOWN and value not in NO_DEVICES:
         yield Finding(
             path=f"{part}[{VARIABLE}]",
@@ -61,7 +60,7 @@ RULE = Rule(
     id="GPU035",
     title="No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
-    check=_not_by_reference,
+    check=each_object(_not_by_reference, "ConfigMap", "Secret"),
     why="A container that takes its environment from it (envFrom) gets the GPUs that the "
     "variable names, and its own manifest does not show it.",
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
 from ..twin import pods
 from ..unknown import UNKNOWN, text
 
 
-def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod, wanted = subject.pod, context.runtime_class
-    if pod is None or wanted is None or not gpu_requests(subject, context):
+def _runtime(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    wanted = context.runtime_class
+    if wanted is None or not gpu_requests(subject, context):
         return
     given = pod.spec.get("runtimeClassName")
     name = text(given)
@@ -43,7 +45,7 @@ RULE = Rule(
     id="GPU037",
     title="A pod that asks for GPUs names the RuntimeClass that has them",
     severity=Severity.MANDATORY,
-    check=_runtime,
+    check=each_pod(_runtime),
     why="Where nvidia is not the default runtime, a container without the RuntimeClass gets no "
     "GPU. Where it is, a RuntimeClass that the cluster lacks refuses the pod: the Deployment "
     "is taken and stays at 0 pods.",

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from .. import cel
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import CONTAINERS, HAS_GPUS, Sign
 from ..twin import pods
@@ -17,12 +19,9 @@ from ..unknown import text
 _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 
-def _asks(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
-        return
+def _asks(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     name = text(pod.spec.get("runtimeClassName"))
-    if name and name in _CLASSES | {context.runtime_class}:
+    if name and name in _CLASSES | {context.runtime_class} and not may_ask(pod, context):
         yield Finding(
             path=pod.under("spec.runtimeClassName"),
             found=f"{name} in a pod that asks for no GPU",
@@ -35,7 +34,7 @@ RULE = Rule(
     id="GPU063",
     title="A pod of NVIDIA's RuntimeClass asks for GPUs",
     severity=Severity.MANDATORY,
-    check=_asks,
+    check=each_pod(_asks, when=Subject.is_workload),
     why="NVIDIA's runtime gives a container the devices that its image names: CUDA images set "
     "NVIDIA_VISIBLE_DEVICES=all. Without a GPU in its limits nobody counts them, and the device "
     "plugin hands them to others too.",

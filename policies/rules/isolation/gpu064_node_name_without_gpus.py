@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from .. import cel
 from ..asking import MAY_ASK_POOLS, may_ask_pools
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..pools import gpu_pools
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import Sign
@@ -15,12 +17,10 @@ from ..twin import pods
 from ..unknown import text
 
 
-def _elsewhere(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or may_ask_pools(pod, context):
-        return
+def _elsewhere(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     node = text(pod.spec.get("nodeName"))
-    if any(node in pool.node_names for pool in gpu_pools(context)):
+    of_a_pool = any(node in pool.node_names for pool in gpu_pools(context))
+    if of_a_pool and not may_ask_pools(pod, context):
         yield Finding(
             path=pod.under("spec.nodeName"),
             found=f"the GPU node {node} for a pod that asks for no GPU",
@@ -33,7 +33,7 @@ RULE = Rule(
     id="GPU064",
     title="Work without GPUs names no GPU node",
     severity=Severity.MANDATORY,
-    check=_elsewhere,
+    check=each_pod(_elsewhere, when=Subject.is_workload),
     why="nodeName goes past the scheduler, and so past taints of the effect NoSchedule: the pod "
     "runs beside GPUs that it didn't ask for, and reaches them by its image or its privileges. "
     "Another vendor's GPUs don't count: kubelet overlooks what its node doesn't have. "

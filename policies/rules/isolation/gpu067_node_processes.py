@@ -6,18 +6,17 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
 from ..twin import pods
 
 
-def _node_processes(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or pod.spec.get("hostPID") is not True:
-        return
-    if gpu_requests(subject, context):
+def _node_processes(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if pod.spec.get("hostPID") is True and gpu_requests(subject, context):
         yield Finding(
             path=pod.under("spec.hostPID"),
             found="true in a pod that asks for GPUs",
@@ -30,7 +29,7 @@ RULE = Rule(
     id="GPU067",
     title="A pod with GPUs sees no processes of its node",
     severity=Severity.ADVISORY,
-    check=_node_processes,
+    check=each_pod(_node_processes, when=Subject.is_workload),
     why="hostPID shows a container all processes of the node, those of other GPU work among them: "
     "as root, it ends them, and reads what their command lines hold. With a capability more, "
     "/proc/1/root is the node itself, with all of its devices. Advice only: NVIDIA's own sample of "

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import limit_items
 from ..example import Example
 from ..pod_spec import Resource, resource_list
 from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
-from ..unknown import UNKNOWN, at, mapping, sequence
+from ..unknown import UNKNOWN
 
 _FIELDS = ("max", "default", "defaultRequest", "min")
 
@@ -34,11 +35,7 @@ def _hands_out(lists: Mapping[str, Mapping[str, Resource]], name: str) -> Resour
 
 
 def _limit_range(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "LimitRange":
-        return
-    for index, item in enumerate(sequence(at(subject.manifest, "spec", "limits"))):
-        path = f"spec.limits[{index}]"
-        raw = mapping(item)
+    for path, raw in limit_items(subject):
         lists = {key: resource_list(raw.get(key), f"{path}.{key}") for key in _FIELDS}
         names = sorted({n for limits in lists.values() for n in limits if is_gpu(n, context)})
         if any(raw.get(key) is UNKNOWN for key in _FIELDS):

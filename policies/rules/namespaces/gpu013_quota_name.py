@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
@@ -17,8 +18,6 @@ _HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})
 
 
 def _quota(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "ResourceQuota":
-        return
     for key in mapping(at(subject.manifest, "spec", "hard")):
         name = key.removeprefix("limits.")
         if key not in _HAMI and is_gpu(name, context):
@@ -34,7 +33,7 @@ RULE = Rule(
     id="GPU013",
     title="A GPU quota is on requests.",
     severity=Severity.MANDATORY,
-    check=_quota,
+    check=each_object(_quota, "ResourceQuota"),
     why="Quotas count extended resources under requests.<name> only. The API server accepts "
     "limits.nvidia.com/gpu and nvidia.com/gpu too, and then lets any number of GPUs through.",
     source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go "

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from ..claims import OF_A_CLASS
 from ..context import Context, Severity
+from ..each import pods_of_stack
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import resource_list
 from ..quantity import show
-from ..replicas import pods_at_most, scaled_to
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,
@@ -25,14 +25,12 @@ def _within_quota(
     subjects: Sequence[Subject], context: Context
 ) -> Iterator[tuple[Subject, Finding]]:
     used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-    scaled = scaled_to(subjects)
-    for subject in subjects:
-        if subject.pod is not None and subject.namespace:
-            pods = pods_at_most(subject, scaled)
-            for name, amount in resource_requests(subject.pod, context).items():
-                used[subject.namespace, REQUESTS + name] += amount * pods
+    for subject, pod, count in pods_of_stack(subjects):
+        if subject.namespace:
+            for name, amount in resource_requests(pod, context).items():
+                used[subject.namespace, REQUESTS + name] += amount * count
             for name, amount in claim_requests(subject, context).items():
-                used[subject.namespace, name + OF_A_CLASS] += amount * pods
+                used[subject.namespace, name + OF_A_CLASS] += amount * count
     for quota in quotas_of(subjects):
         scopes = at(quota.manifest, "spec", "scopes"), at(quota.manifest, "spec", "scopeSelector")
         if any(scope is UNKNOWN or scope for scope in scopes):

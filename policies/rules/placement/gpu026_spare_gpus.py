@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..replicas import fenceposts
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
 
 
-def _surge(subject: Subject, context: Context) -> Iterator[Finding]:
+def _surge(_: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     posts = fenceposts(subject)
-    if subject.pod is None or posts is None or posts.unavailable > 0 or posts.replicas == 0:
+    if posts is None or posts.unavailable > 0 or posts.replicas == 0:
         return
     if any(pool.nodes is not None for pool in context.pools):
         # If the pool sizes are known, rule GPU039 checks whether the update fits.
@@ -33,7 +35,7 @@ RULE = Rule(
     id="GPU026",
     title="An update of a GPU Deployment needs no spare GPUs",
     severity=Severity.ADVISORY,
-    check=_surge,
+    check=each_pod(_surge),
     why="By default a quarter more pods start first (rounded up) and a quarter of the old ones "
     "may end (rounded down: none below four replicas). Without free GPUs the new ones stay "
     "Pending and the old ones are never replaced. With known pool sizes GPU039 decides.",

@@ -8,7 +8,9 @@ from .. import cel
 from ..agents import OF_DAEMON_SET, of_daemon_set
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..pools import hard_taints, reached, tolerates
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
@@ -16,11 +18,8 @@ from ..twin import pods
 from ..unknown import UNKNOWN, holds_unknown, sequence
 
 
-def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or of_daemon_set(subject) or not subject.is_workload(context):
-        return
-    if may_ask(pod, context) or "tolerations" in pod.inherited:
+def _kept_away(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if of_daemon_set(subject) or may_ask(pod, context) or "tolerations" in pod.inherited:
         # In a custom resource, several pods may inherit the tolerations of a mapping around them.
         # Such tolerations are meant for the pods that request GPUs, so they are no violation.
         return
@@ -45,7 +44,7 @@ RULE = Rule(
     id="GPU032",
     title="Work without GPUs keeps away from GPU nodes",
     severity=Severity.MANDATORY,
-    check=_kept_away,
+    check=each_pod(_kept_away, when=Subject.is_workload),
     why="A toleration of the GPU taint, also one of every taint, lets a pod without GPUs take "
     "the cpu and memory that GPU work on that node needs. Pods with claims for devices (DRA), "
     "DaemonSets and the namespaces of the GPU stack are free to.",

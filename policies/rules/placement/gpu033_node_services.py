@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object, each_pod
 from ..example import Example
 from ..host_paths import host_paths
+from ..pod_spec import Pod
 from ..pools import candidate_pools, untolerated
 from ..rule import Finding, Need, Rule, Subject
 from ..twin import pods
@@ -17,10 +19,7 @@ from ..unknown import holds_unknown, mapping
 NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
 
 
-def _node_service(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or subject.kind != "DaemonSet":
-        return
+def _node_service(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     service = next((p for _, p in host_paths(pod) if p.startswith(NODE_SERVICES)), None)
     if service is None:
         return
@@ -40,7 +39,7 @@ RULE = Rule(
     id="GPU033",
     title="A DaemonSet that serves nodes serves the GPU nodes too",
     severity=Severity.MANDATORY,
-    check=_node_service,
+    check=each_object(each_pod(_node_service), "DaemonSet"),
     why="A device plugin or a network plugin that does not tolerate the GPU taint leaves "
     "exactly the GPU nodes without devices or network.",
     source="METR hawk issue 91 (a network plugin kept off tainted nodes); kubernetes v1.34.4 "

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..pools import candidate_pools, gpu_pools
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
@@ -15,9 +17,8 @@ from ..twin import pods
 from ..unknown import mapping
 
 
-def _reachable(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not gpu_pools(context) or not gpu_requests(subject, context):
+def _reachable(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if not gpu_pools(context) or not gpu_requests(subject, context):
         return
     if candidate_pools(pod, context):
         return
@@ -34,7 +35,7 @@ RULE = Rule(
     id="GPU034",
     title="A pod that asks for GPUs selects nodes that have some",
     severity=Severity.MANDATORY,
-    check=_reachable,
+    check=each_pod(_reachable),
     why="Where nodeSelector or every term of the required node affinity names a label that the "
     "stack sets to another value on all pools with GPUs, the pod stays Pending.",
     source="k8s.io/component-helpers v0.34.4 scheduling/corev1/nodeaffinity/nodeaffinity.go",

@@ -7,29 +7,23 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
-from ..pod_spec import ContainerRole
+from ..pod_spec import HAVE_RESOURCES, Container
 from ..resource_names import BY_CLASS, SOUNDS_LIKE_GPU
-from ..rule import Finding, Need, Rule, Subject
+from ..rule import Finding, Need, Rule
 from ..signs import On, Sign
 from ..twin import pods
 
 
-def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    for container in subject.pod.containers:
-        if container.role is ContainerRole.EPHEMERAL:
-            # The API server rejects resources in ephemeral containers.
-            continue
-        for name in sorted(filter(_of_gpus, container.asked_names)):
-            yield Finding(
-                path=f"{container.path}.resources",
-                found=name[:80],
-                wanted="a ResourceClaim, or a resource that the caps count",
-                cure="Ask by a claim: GPU065 holds it to the cap, and this name goes past it.",
-                container=container.name,
-            )
+def _by_class(container: Container, _: Context) -> Iterator[Finding]:
+    for name in sorted(filter(_of_gpus, container.asked_names)):
+        yield Finding(
+            path=f"{container.path}.resources",
+            found=name[:80],
+            wanted="a ResourceClaim, or a resource that the caps count",
+            cure="Ask by a claim: GPU065 holds it to the cap, and this name goes past it.",
+        )
 
 
 def _of_gpus(name: str) -> bool:
@@ -40,7 +34,7 @@ RULE = Rule(
     id="GPU070",
     title="Nobody asks for GPUs by the name of their class",
     severity=Severity.MANDATORY,
-    check=_by_class,
+    check=each_container(_by_class, HAVE_RESOURCES),
     why="From 1.36 on a container may name a DeviceClass as a resource, "
     f"{BY_CLASS}<class>, and gets its devices by DRA; in 1.34 and 1.35 only with the feature "
     "DRAExtendedResource. To the API server that is a resource of its own, with any amount, even "

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..claims import GROUP
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..resource_names import is_device, sounds_like_gpu
 from ..rule import Finding, Need, Rule, Subject
@@ -14,7 +15,7 @@ from ..unknown import at, text
 
 
 def _counted(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "DeviceClass" or subject.group_version.partition("/")[0] != GROUP:
+    if subject.group_version.partition("/")[0] != GROUP:
         return
     name = text(at(subject.manifest, "spec", "extendedResourceName"))
     of_gpus = sounds_like_gpu(name) or sounds_like_gpu(
@@ -33,7 +34,7 @@ RULE = Rule(
     id="GPU071",
     title="A class gives GPUs under a name that the caps count",
     severity=Severity.MANDATORY,
-    check=_counted,
+    check=each_object(_counted, "DeviceClass"),
     why="A DeviceClass with extendedResourceName serves pods that ask for that resource as for any "
     "other. Under a name that no setting knows, containers take GPUs past GPU028 and every rule "
     "about GPU pods. A class is one of GPUs where its name or its resource says so.",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_amount
 from ..example import POD, Example
-from ..pod_spec import Resource
+from ..pod_spec import Container, Resource
 from ..resource_names import VCUDA_CORE, VCUDA_MEMORY
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
-from .amounts import VALIDATION, entries
+from . import VALIDATION
 
 
 def _cure(resource: Resource) -> str:
@@ -27,23 +28,21 @@ def _cure(resource: Resource) -> str:
     return "Ask for hundredths of a card: 1 to 100, or a multiple of 100."
 
 
-def _whole(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, resource in entries(subject):
-        if resource.quantity and not resource.quantity.whole:
-            yield Finding(
-                path=resource.path,
-                found=str(resource.quantity),
-                wanted="a whole number",
-                cure=_cure(resource),
-                container=container.name,
-            )
+def _whole(resource: Resource, _: Container, __: Context) -> Iterator[Finding]:
+    if resource.quantity and not resource.quantity.whole:
+        yield Finding(
+            path=resource.path,
+            found=str(resource.quantity),
+            wanted="a whole number",
+            cure=_cure(resource),
+        )
 
 
 RULE = Rule(
     id="GPU001",
     title="GPUs come in whole numbers",
     severity=Severity.MANDATORY,
-    check=_whole,
+    check=each_amount(_whole),
     why="The API server refuses a fraction of an extended resource, after rounding up to a "
     "thousandth: 2000m and 0.9999999 pass, 500m and 1.5 do not.",
     source=f"{VALIDATION} ValidateResourceQuantityValue; pkg/apis/core/v1/defaults.go "

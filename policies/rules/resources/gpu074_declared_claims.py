@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_pod, named
 from ..example import Example
-from ..pod_spec import Container, ContainerRole, Pod
+from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import ENFORCED
 from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
-from .amounts import VALIDATION
+from . import VALIDATION
 
 _SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def _claims(subject: Subject, _: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None:
-        return
+def _claims(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     yield from _of_the_pod(pod)
     if sequence(at(pod.spec, "resources", "claims")):
         yield Finding(
@@ -30,9 +28,8 @@ def _claims(subject: Subject, _: Context) -> Iterator[Finding]:
     declared = pod.spec.get("resourceClaims")
     known = declared is not UNKNOWN and not holds_unknown(declared)
     names = {text(at(claim, "name")) for claim in sequence(declared)} if known else None
-    for container in pod.containers:
-        if container.role is not ContainerRole.EPHEMERAL:
-            yield from _of_a_container(container, names)
+    for container in pod.resource_containers:
+        yield from named(container, _of_a_container(container, names))
 
 
 def _of_the_pod(pod: Pod) -> Iterator[Finding]:
@@ -80,7 +77,6 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
                 found=f"a claim {text(name)[:80]} that the pod doesn't declare",
                 wanted="a name of the pod's resourceClaims",
                 cure="Add the claim to resourceClaims of the pod.",
-                container=container.name,
             )
         if any(
             text(name) == other and (request == which or not (request and which))
@@ -91,7 +87,6 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
                 found=f"the claim {text(name)[:80]} twice",
                 wanted="each claim, or each of its requests, once",
                 cure="Remove one of the two.",
-                container=container.name,
             )
         used.add((text(name), request))
 
@@ -100,7 +95,7 @@ RULE = Rule(
     id="GPU074",
     title="A container uses the claims that its pod declares",
     severity=Severity.MANDATORY,
-    check=_claims,
+    check=each_pod(_claims),
     why="Devices by claims (DRA) are declared in resourceClaims of the pod, each by one claim or "
     "one template, and used by containers. The API server refuses claims that are not declared, "
     "that stand twice, or that are in the resources of the pod.",

@@ -7,34 +7,34 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
+from ..pod_spec import Container
 from ..resource_names import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 _PARTS: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE})
 
 
-def _numbered(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        parts = sorted(_PARTS & container.asked_names)
-        if parts and GPU not in container.resource_names:
-            yield Finding(
-                path=f"{container.path}.resources.limits[{GPU}]",
-                found=f"none beside {parts[0]}",
-                wanted="the number of GPUs that the part is of",
-                cure=f"Name {GPU} too: a quota counts it, and without HAMi's webhook nothing "
-                "else adds it.",
-                container=container.name,
-            )
+def _numbered(container: Container, _: Context) -> Iterator[Finding]:
+    parts = sorted(_PARTS & container.asked_names)
+    if parts and GPU not in container.resource_names:
+        yield Finding(
+            path=f"{container.path}.resources.limits[{GPU}]",
+            found=f"none beside {parts[0]}",
+            wanted="the number of GPUs that the part is of",
+            cure=f"Name {GPU} too: a quota counts it, and without HAMi's webhook nothing else "
+            "adds it.",
+        )
 
 
 RULE = Rule(
     id="GPU081",
     title="Parts of a GPU come with the number of GPUs",
     severity=Severity.ADVISORY,
-    check=_numbered,
+    check=each_container(_numbered),
     why="gpucores, gpumem and gpumem-percentage say how much of each device; nvidia.com/gpu says "
     "of how many. HAMi's webhook adds its default where the number is missing, so that no file, no "
     "cap and no quota shows it.",

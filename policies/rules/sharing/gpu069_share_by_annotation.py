@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import NoTwin
 from ..unknown import mapping
@@ -15,14 +17,12 @@ SHARES: Final = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI Scheduler, which came from Run:ai."""
 
 
-def _by_resources(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None or not subject.is_workload(context):
-        return
-    annotations = mapping(subject.pod.metadata.get("annotations"))
+def _by_resources(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
+    annotations = mapping(pod.metadata.get("annotations"))
     for key in SHARES:
         if key in annotations:
             yield Finding(
-                path=subject.pod.under(f"metadata.annotations[{key}]"),
+                path=pod.under(f"metadata.annotations[{key}]"),
                 found="a share of a GPU that only KAI Scheduler gives, and no quota counts",
                 wanted="GPUs under limits, such as nvidia.com/gpu.shared",
                 cure="Ask for a resource that the cluster offers, or run the pod where KAI "
@@ -34,7 +34,7 @@ RULE = Rule(
     id="GPU069",
     title="A share of a GPU is asked for by resources",
     severity=Severity.ADVISORY,
-    check=_by_resources,
+    check=each_pod(_by_resources, when=Subject.is_workload),
     why="The annotations gpu-fraction and gpu-memory mean something to KAI Scheduler alone. "
     "Elsewhere the pod runs without a GPU, and nowhere does a ResourceQuota or a cap count it. "
     "Quotas of Kueue hold for jobs in its queues only, so they don't replace one either.",

@@ -6,29 +6,30 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object, each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
 
 
-def _daemon_set(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind == "DaemonSet" and subject.pod:
-        for name, amount in gpu_requests(subject, context).items():
-            yield Finding(
-                path=subject.pod.under("spec"),
-                found=f"{show(amount)} {name} in a DaemonSet",
-                wanted="no GPUs",
-                cure="It holds them on every node; use a Deployment or a Job.",
-            )
+def _daemon_set(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    for name, amount in gpu_requests(subject, context).items():
+        yield Finding(
+            path=pod.under("spec"),
+            found=f"{show(amount)} {name} in a DaemonSet",
+            wanted="no GPUs",
+            cure="It holds them on every node; use a Deployment or a Job.",
+        )
 
 
 RULE = Rule(
     id="GPU024",
     title="A DaemonSet holds no GPUs",
     severity=Severity.ADVISORY,
-    check=_daemon_set,
+    check=each_object(each_pod(_daemon_set), "DaemonSet"),
     why="Each of its pods takes GPUs of its node for as long as the DaemonSet lives.",
     source="kubernetes v1.34.4 pkg/controller/daemon",
 )

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod, gpu_containers
 from ..example import POD, Example
-from ..pod_spec import Container
+from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN
-from .containers import gpu_containers
 
 _SIZES = ("cpu", "memory")
 
 
-def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
+def _sized(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     """Yield one finding for all containers of an object: advice of this rule is the most common."""
-    found = list(_each(subject, context))
+    found = list(_each(pod, subject, context))
     if len(found) > 1:
         more = f"{found[0].found}, and {len(found) - 1} more like it in this object"
         yield replace(found[0], found=more)
@@ -28,11 +28,9 @@ def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
         yield from found
 
 
-def _each(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
+def _each(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     asking = [each for each in gpu_containers(subject, context) if _known(each)]
-    whole = subject.pod.resources
+    whole = pod.resources
     if not asking or not _known(whole):
         return
     shared = {name for name in _SIZES if whole.effective(name)}
@@ -78,7 +76,7 @@ RULE = Rule(
     id="GPU050",
     title="A GPU container asks for cpu and memory",
     severity=Severity.ADVISORY,
-    check=_sized,
+    check=each_pod(_sized),
     why="Without requests its node fills with others, and the GPU waits for data. Memory with "
     "a limit above its request is the first to be ended when the node runs short. What the pod "
     "as a whole asks for counts too (spec.resources).",
