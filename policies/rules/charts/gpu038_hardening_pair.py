@@ -46,25 +46,25 @@ def _hardening_pair(chart: ChartRelease, _: Context) -> Iterator[Finding]:
             path=f"values.toolkit.env[{_BY_VARIABLE}]",
             found="false, with a device plugin that names devices by that variable",
             wanted=f"{_STRATEGY}=volume-mounts in devicePlugin.env, or cdi.enabled",
-            cure="Set both: with one alone no unprivileged container gets its GPUs.",
+            cure="Set both: with only one of them, no unprivileged container gets its GPUs.",
         )
     if strategy and "volume-mounts" in strategy and by_mount != "true":
         yield Finding(
             path=f"values.devicePlugin.env[{_STRATEGY}]",
-            found="volume-mounts, which the toolkit does not look at",
+            found="volume-mounts, which the toolkit ignores",
             wanted=f"{_BY_MOUNT}=true in toolkit.env",
-            cure="Set both: with one alone no container gets its GPUs.",
+            cure="Set both: with only one of them, no container gets its GPUs.",
         )
 
 
 RULE = Rule(
     id="GPU038",
-    title="The toolkit and the device plugin agree on how devices are named",
+    title="The toolkit and the device plugin use the same way to name devices",
     severity=Severity.MANDATORY,
     check=each_release(_hardening_pair),
-    why="Refusing NVIDIA_VISIBLE_DEVICES from unprivileged containers closes the way past the "
-    "device plugin, but the plugin itself names devices by it. Both are changed together, or "
-    "no container gets a GPU.",
+    why="A toolkit that ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers stops "
+    "containers that bypass the device plugin. But by default, the device plugin itself "
+    "names devices by this variable. Change both together, or no container gets a GPU.",
     source="nvidia-container-toolkit api/config/v1/toml.go; gpu-operator v26.7.0 "
     "deployments/gpu-operator/values.yaml; Project-HAMi HAMi issue 469",
 )

@@ -22,18 +22,20 @@ def _chart_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
         yield Finding(
             path="version",
             found=f"{chart.version[:40]}, a range" if chart.version else "none",
-            wanted="one version of the chart, such as v26.7.0",
-            cure="Without it every run may bring another driver to every node.",
+            wanted="one exact version of the chart, such as v26.7.0",
+            cure="Write the exact version: otherwise a run may install another driver on all "
+            "nodes.",
         )
 
 
 RULE = Rule(
     id="GPU052",
-    title="A chart of the GPU stack has a fixed version",
+    title="A chart of the GPU stack has an exact version",
     severity=Severity.MANDATORY,
     check=each_release(_chart_pinned, GPU_CHARTS),
-    why="The chart's version decides driver, toolkit and plugin on every node. A range, or "
-    "none, takes whatever the repository has at that time.",
+    why="The version of the chart decides the versions of driver, toolkit and device plugin on "
+    "every node. With a range, or without a version, Helm installs the newest version that "
+    "the repository has at that time.",
     source="helm.sh/helm v3.18 pkg/repo/index.go; gpu-operator v26.7.0 Chart.yaml",
     whole=True,
 )

@@ -29,9 +29,9 @@ def _parts_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
         if not _FIXED.match(written):
             yield Finding(
                 path=f"values.{part}.version",
-                found=written[:40] or "nothing that is a version",
-                wanted="one version, or a digest",
-                cure="Leave it out for the chart's own, or name one.",
+                found=written[:40] or "a value that is no version",
+                wanted="an exact version or a digest",
+                cure="Remove the value to use the chart's version, or write an exact version.",
             )
 
 
@@ -40,8 +40,8 @@ RULE = Rule(
     title="Driver, toolkit and plugin have fixed versions",
     severity=Severity.MANDATORY,
     check=each_release(_parts_pinned),
-    why="A tag such as latest changes the driver under running workloads whenever a node "
-    "pulls it anew.",
+    why="A tag such as `latest` changes the driver under running workloads whenever a node "
+    "pulls the image again.",
     source="gpu-operator v26.7.0 deployments/gpu-operator/values.yaml",
 )
 

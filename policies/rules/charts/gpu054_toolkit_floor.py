@@ -28,7 +28,9 @@ def _floor(chart: ChartRelease, context: Context) -> Iterator[Finding]:
             path=path,
             found=version[:40],
             wanted=f"{context.toolkit_floor} or later",
-            cure=f"Take that version: {border}." if border else "Take that version: toolkitFloor.",
+            cure=f"Install that version: {border}."
+            if border
+            else "Install that version or a later one: the setting toolkitFloor requires it.",
         )
 
 
@@ -37,8 +39,8 @@ RULE = Rule(
     title="The container toolkit is new enough",
     severity=Severity.MANDATORY,
     check=each_release(_floor),
-    why="Toolkits before the newest security bulletin let a container act on its host. The setting "
-    "toolkitFloor moves the bar.",
+    why="With a toolkit that is older than the newest security bulletin, a container can take "
+    "over its host. The setting toolkitFloor changes the minimum version.",
     source="NVIDIA's security bulletins 5582 to 5850 (policies/facts/security_floors.json)",
 )
 

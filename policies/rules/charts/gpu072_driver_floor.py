@@ -36,7 +36,7 @@ def _driver(version: str, path: str) -> Iterator[Finding]:
             path=path,
             found=f"driver {version[:40]}",
             wanted=wanted(Software.DRIVER, version, border),
-            cure=f"Take that version: {border}.",
+            cure=f"Install that version: {border}.",
         )
 
 
@@ -45,8 +45,9 @@ RULE = Rule(
     title="The driver has the security fixes of its branch",
     severity=Severity.ADVISORY,
     check=in_turn(_of_a_node, each_release(_of_a_release)),
-    why="Each GPU container calls the driver in the host's kernel: a weakness there lets a "
-    "container act on the host. The GPU Operator's own default can be too old.",
+    why="Every GPU container calls the driver in the kernel of the host, so a vulnerability "
+    "there lets a container take over the host. The default driver of the GPU Operator can "
+    "be too old.",
     source="NVIDIA's security bulletins 5520 to 5821 (policies/facts/security_floors.json)",
 )
 

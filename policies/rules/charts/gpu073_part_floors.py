@@ -33,7 +33,7 @@ def _floors(chart: ChartRelease, _: Context) -> Iterator[Finding]:
                 path=path,
                 found=f"{part} {version[:40]}",
                 wanted=wanted(part, version, border),
-                cure=f"Take that version: {border}.",
+                cure=f"Install that version: {border}.",
             )
 
 
@@ -50,11 +50,11 @@ def _versions(chart: ChartRelease) -> Iterator[tuple[Software, str, str]]:
 
 RULE = Rule(
     id="GPU073",
-    title="Charts and their parts have the fixes of the security bulletins",
+    title="Charts and their components have the fixes of the security bulletins",
     severity=Severity.ADVISORY,
     check=each_release(_floors, _CHARTS),
-    why="The parts run with the rights of the host on each GPU node; the bulletins name the "
-    "versions that let others use them.",
+    why="The components run with root rights on each GPU node. The bulletins name the versions "
+    "in which others can misuse these rights.",
     source="NVIDIA's security bulletins 5582 to 5857 (policies/facts/security_floors.json)",
 )
 

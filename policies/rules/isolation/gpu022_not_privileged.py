@@ -27,28 +27,31 @@ def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
     if at(container.spec, "securityContext", "privileged") is True:
         yield Finding(
             path=f"{container.path}.securityContext.privileged",
-            found="true in a pod that asks for GPUs",
+            found="true in a pod that requests GPUs",
             wanted="false",
-            cure="Name the capabilities that it needs: privileged sees every GPU of the node.",
+            cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
+            "of the node.",
         )
     added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
     for index, capability in enumerate(added):
         if text(capability).upper() in ALL_DEVICES:
             yield Finding(
                 path=f"{container.path}.securityContext.capabilities.add[{index}]",
-                found=f"{text(capability)} in a pod that asks for GPUs",
+                found=f"{text(capability)} in a pod that requests GPUs",
                 wanted="none of " + ", ".join(sorted(ALL_DEVICES)),
-                cure="Name what it needs: with these a container mounts the node's devices.",
+                cure="Add only what it needs: with these, a container can mount the node's "
+                "devices.",
             )
 
 
 RULE = Rule(
     id="GPU022",
-    title="A container beside GPUs is not privileged",
+    title="A pod that requests GPUs has no privileged containers",
     severity=Severity.MANDATORY,
     check=each_container(_not_privileged, when=_with_gpus),
-    why="A privileged container sees every device of the node, whatever it asked for; one with "
-    "the capability SYS_ADMIN can mount them. HAMi refuses privileged pods too.",
+    why="A privileged container sees every device of the node, whatever it requests. A "
+    "container with the capability SYS_ADMIN can mount the devices. HAMi rejects privileged "
+    "pods, too.",
     source="kubernetes issue 81256; Project-HAMi HAMi pkg/scheduler/webhook.go",
 )
 

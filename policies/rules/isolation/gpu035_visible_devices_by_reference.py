@@ -22,9 +22,9 @@ def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
     if part and value is not UNKNOWN and value not in NO_DEVICES:
         yield Finding(
             path=f"{part}[{VARIABLE}]",
-            found=f"{VARIABLE} for containers that take their environment from here",
+            found=f"{VARIABLE} in an object that containers can take their environment from",
             wanted="no such key",
-            cure=f"Remove it; containers ask for {GPU} under limits.",
+            cure=f"Remove it; containers request {GPU} in limits.",
         )
 
 
@@ -58,11 +58,11 @@ def _decoded(value: object) -> object:
 
 RULE = Rule(
     id="GPU035",
-    title="No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES",
+    title="No ConfigMap or Secret sets NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
     check=each_object(_not_by_reference, "ConfigMap", "Secret"),
-    why="A container that takes its environment from it (envFrom) gets the GPUs that the "
-    "variable names, and its own manifest does not show it.",
+    why="A container that takes its environment from such an object (envFrom) gets the GPUs "
+    "that the variable names, and the manifest of the container does not show it.",
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
 )
 

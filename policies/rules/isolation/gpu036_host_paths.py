@@ -42,21 +42,22 @@ def _no_host_paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Fin
             yield Finding(
                 path=pod.under(f"spec.volumes[{index}].hostPath.path"),
                 found=path[:80],
-                wanted="no host path by which a container gets GPUs that nobody counts",
-                cure=f"Remove the volume; ask for {GPU} under limits.",
+                wanted="no host path that gives access to GPUs without a request for them",
+                cure=f"Remove the volume; request {GPU} in limits.",
             )
 
 
 RULE = Rule(
     id="GPU036",
-    title="No host path leads to GPUs",
+    title="No host path gives access to GPUs",
     severity=Severity.MANDATORY,
     check=each_pod(_no_host_paths, when=Subject.is_workload),
-    why="Device files, the driver's and the kubelet's folders and the container runtime's "
-    "socket give GPUs past the device plugin. Folders above them are refused in pods that ask "
-    "for GPUs or may go to GPU nodes, by a toleration or because these have no taint. Of node "
-    "agents, which are DaemonSets without GPUs, only device files that they may write are "
-    "refused; GPU078 has the rest as advice.",
+    why="Device files, the folders of the driver and of the kubelet, and the socket of the "
+    "container runtime give access to GPUs without the device plugin. The folders above "
+    "these paths are rejected in pods that request GPUs or can be scheduled to GPU nodes, "
+    "by a toleration or because these nodes have no taint. In node agents (DaemonSets "
+    "without GPUs), this rule rejects only device files that the agent may write; GPU078 "
+    "gives advice about the other paths.",
     source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
 )
 

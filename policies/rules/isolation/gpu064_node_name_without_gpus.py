@@ -23,21 +23,23 @@ def _elsewhere(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     if of_a_pool and not may_ask_pools(pod, context):
         yield Finding(
             path=pod.under("spec.nodeName"),
-            found=f"the GPU node {node} for a pod that asks for no GPU",
+            found=f"the GPU node {node} for a pod that requests no GPU",
             wanted="no nodeName",
-            cure="Remove it: it goes past the taint that keeps other work away from GPUs.",
+            cure="Remove it: nodeName bypasses the taint that keeps other workloads away from "
+            "GPUs.",
         )
 
 
 RULE = Rule(
     id="GPU064",
-    title="Work without GPUs names no GPU node",
+    title="A pod without GPUs names no GPU node",
     severity=Severity.MANDATORY,
     check=each_pod(_elsewhere, when=Subject.is_workload),
-    why="nodeName goes past the scheduler, and so past taints of the effect NoSchedule: the pod "
-    "runs beside GPUs that it didn't ask for, and reaches them by its image or its privileges. "
-    "Another vendor's GPUs don't count: kubelet overlooks what its node doesn't have. "
-    "Nodes of pools that are declared by a selector have no names here and aren't judged.",
+    why="A pod with nodeName bypasses the scheduler and therefore taints with the effect "
+    "NoSchedule: it runs on a GPU node without a request for GPUs, and reaches the GPUs by "
+    "its image or its privileges. GPUs of another vendor don't count, because the kubelet "
+    "ignores resources that its node doesn't have. The node names of pools that are "
+    "declared by a selector are not known, so these nodes are not checked.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at; "
     "removeMissingExtendedResources)",
     needs=frozenset({Need.POOLS}),

@@ -19,21 +19,22 @@ def _node_processes(pod: Pod, subject: Subject, context: Context) -> Iterator[Fi
     if pod.spec.get("hostPID") is True and gpu_requests(subject, context):
         yield Finding(
             path=pod.under("spec.hostPID"),
-            found="true in a pod that asks for GPUs",
+            found="true in a pod that requests GPUs",
             wanted="false, the default",
-            cure="Remove it: the pod sees all processes of the node, and as root can end them.",
+            cure="Remove it: the pod sees all processes of the node, and can end them as root.",
         )
 
 
 RULE = Rule(
     id="GPU067",
-    title="A pod with GPUs sees no processes of its node",
+    title="A pod that requests GPUs does not see the processes of its node",
     severity=Severity.ADVISORY,
     check=each_pod(_node_processes, when=Subject.is_workload),
-    why="hostPID shows a container all processes of the node, those of other GPU work among them: "
-    "as root, it ends them, and reads what their command lines hold. With a capability more, "
-    "/proc/1/root is the node itself, with all of its devices. Advice only: NVIDIA's own sample of "
-    "time-slicing has it, without need.",
+    why="With hostPID, a container sees all processes of the node, also those of other GPU "
+    "workloads. As root, it can end them and read their command lines. With one more "
+    "capability, /proc/1/root is the file system of the node with all devices. This rule is "
+    "only advice, because NVIDIA's own time-slicing example sets hostPID, although it does "
+    "not need it.",
     source="Kubernetes documentation, Pod Security Standards (Baseline, Host Namespaces); "
     "proc(5), /proc/pid/root",
 )
@@ -42,7 +43,7 @@ TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
             "variables.asksForGpus && variables.spec.?hostPID.orValue(false)",
-            '"found hostPID in a pod that asks for GPUs"',
+            '"found hostPID in a pod that requests GPUs"',
         )
     ),
     signs=(Sign("object.spec.?hostPID.orValue(false)"),),

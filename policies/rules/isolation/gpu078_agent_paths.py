@@ -30,20 +30,21 @@ def _paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
             yield Finding(
                 path=pod.under(f"spec.volumes[{index}].hostPath.path"),
                 found=path[:80],
-                wanted="a folder of the agent's own, or a read-only one without sockets",
-                cure="If the agent needs it, say so: an exemption names the reason and an end.",
+                wanted="the agent's own folder, or a read-only folder without sockets",
+                cure="If the agent needs the path, add an exemption with a reason and an end date.",
             )
 
 
 RULE = Rule(
     id="GPU078",
-    title="A node agent's host paths lead to no GPUs",
+    title="A node agent's host paths give no access to GPUs",
     severity=Severity.ADVISORY,
     check=each_pod(_paths, when=_agents),
     why="Agents for metrics, storage, network and security are DaemonSets that read folders of "
-    "their nodes, and some of these lead to GPUs: that is advice, where GPU036 refuses it in other "
-    "pods. A folder above such paths that is mounted read-only is left alone; a socket or a device "
-    "file in it is not, since read-only doesn't keep anybody from using these.",
+    "their nodes, and some of these folders give access to GPUs. GPU036 rejects such paths "
+    "in other pods; for agents, this rule only gives advice. It ignores a folder above such "
+    "paths that is mounted read-only, but not a socket or a device file, because a "
+    "read-only mount does not prevent their use.",
     source="charts of prometheus-node-exporter, falco, node-feature-discovery, aws-ebs-csi-driver; "
     "linux fs/namei.c sb_permission (read-only mounts)",
 )

@@ -34,20 +34,22 @@ def _away(container: Container, _: Context) -> Iterator[Finding]:
     if at(container.spec, "securityContext", "privileged") is True:
         yield Finding(
             path=f"{container.path}.securityContext.privileged",
-            found="true in a pod that may go to GPU nodes",
+            found="true in a pod that can run on GPU nodes",
             wanted="false, or nodes without GPUs",
-            cure="It sees every GPU of its node, and nobody counts it: name what it needs.",
+            cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
+            "of its node.",
         )
 
 
 RULE = Rule(
     id="GPU079",
-    title="A privileged container without GPUs keeps away from them",
+    title="A privileged container without GPUs doesn't run on GPU nodes",
     severity=Severity.ADVISORY,
     check=each_container(_away, when=_near),
-    why="A privileged container sees all devices of its node, whatever it asked for: one that "
-    "tolerates the taint of GPU nodes, or one in a cluster whose GPU nodes have no taint, reaches "
-    "GPUs that others hold. Advice only, because agents of nodes are often privileged.",
+    why="A privileged container sees all devices of its node, whatever it requests. If it "
+    "tolerates the taint of the GPU nodes, or if the GPU nodes have no taint, it reaches "
+    "GPUs that belong to other pods. This rule is only advice, because node agents are "
+    "often privileged.",
     source="kubernetes issue 81256",
     needs=frozenset({Need.POOLS}),
     whole=True,

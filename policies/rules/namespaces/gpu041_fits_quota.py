@@ -42,9 +42,10 @@ def _within_quota(
                     quota,
                     Finding(
                         path=limit.path,
-                        found=f"{limit.quantity}, beside workloads that ask for {show(total)}",
+                        found=f"{limit.quantity}, but workloads that request {show(total)}",
                         wanted=f"{show(total)} or more, or fewer replicas",
-                        cure="The quota refuses the last pods; their workload shows only events.",
+                        cure="Change one of the two: the quota rejects the last pods, which only "
+                        "events show.",
                     ),
                 )
 
@@ -54,8 +55,8 @@ RULE = Rule(
     title="The workloads of a namespace fit into its GPU quota",
     severity=Severity.ADVISORY,
     across=_within_quota,
-    why="Quotas act on pods, not on Deployments: the workload is taken, and the pods beyond "
-    "the quota are never made. Quotas with scopes are left out.",
+    why="Quotas apply to pods, not to Deployments: the API server accepts the workload, but the "
+    "pods beyond the quota are never created. Quotas with scopes are not checked.",
     source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go",
 )
 

@@ -28,19 +28,19 @@ def _tolerated(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding
         yield Finding(
             path=pod.under("spec.tolerations"),
             found="no toleration for " + ", ".join(map(str, taints)) + f" of pool {name}",
-            wanted="a toleration for the taints of a pool with GPUs",
+            wanted="a toleration for the taints of a GPU pool",
             cure=f"Add {{key: {first.key}, operator: Exists, effect: {first.effect}}}.",
         )
 
 
 RULE = Rule(
     id="GPU004",
-    title="A pod that asks for GPUs tolerates the taint of the GPU nodes",
+    title="A pod that requests GPUs tolerates the taint of the GPU nodes",
     severity=Severity.MANDATORY,
     check=each_pod(_tolerated),
-    why="GPU nodes are tainted so that other work stays away. Without a toleration the pod "
-    "stays Pending. The admission plugin ExtendedResourceToleration would add one, but it is "
-    "off by default and helps only where the taint's key is the resource's name.",
+    why="GPU nodes are tainted to keep other workloads away. Without a toleration, the pod "
+    "stays Pending. The admission plugin ExtendedResourceToleration adds one, but it is off "
+    "by default, and it works only if the taint's key is the name of the resource.",
     source="k8s.io/api v0.34.4 core/v1/toleration.go; kubernetes v1.34.4 "
     "plugin/pkg/admission/extendedresourcetoleration",
     needs=frozenset({Need.POOLS}),

@@ -30,19 +30,20 @@ def _fits_a_node(pod: Pod, subject: Subject, context: Context) -> Iterator[Findi
             yield Finding(
                 path=pod.under("spec"),
                 found=f"{show(amount)} {name} in one pod",
-                wanted=f"at most {known[largest]}, what a node of pool {largest} has",
-                cure="Split the work over several pods: a pod runs on one node.",
+                wanted=f"at most {known[largest]}, the amount of a node in pool {largest}",
+                cure="Use several pods: a pod runs on one node.",
             )
 
 
 RULE = Rule(
     id="GPU007",
-    title="A pod asks for no more GPUs than a node has",
+    title="A pod requests no more GPUs than a node has",
     severity=Severity.MANDATORY,
     check=each_pod(_fits_a_node),
-    why="A pod runs on one node, so one that asks for more GPUs than the largest pool has per "
-    "node stays Pending for ever. Counted as the scheduler does: containers and sidecars "
-    "together, or the largest init container with the sidecars before it, plus overhead.",
+    why="A pod runs on one node, so a pod that requests more GPUs than any node has stays "
+    "Pending forever. The request is counted as the scheduler counts it: containers and "
+    "sidecars together, or the largest init container with the sidecars started before it, "
+    "plus overhead.",
     source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
     needs=frozenset({Need.POOLS}),
 )

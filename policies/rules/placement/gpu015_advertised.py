@@ -35,7 +35,7 @@ def _advertised(container: Container, context: Context) -> Iterator[Finding]:
             path=f"{container.path}.resources",
             found=name,
             wanted=f"a resource that {context.platform} advertises",
-            cure="Without a node that has it, the pod stays Pending.",
+            cure="Request a resource that the nodes have: otherwise the pod stays Pending.",
         )
 
 
@@ -47,7 +47,8 @@ def _claimed(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
                     path=pod.under("spec.resourceClaims"),
                     found=f"the claim {claim.name} for GPUs",
                     wanted=f"a resource that {context.platform} advertises",
-                    cure="Without a DRA driver for GPUs, the pod stays Pending.",
+                    cure="Request a resource instead: without a DRA driver for GPUs, the pod "
+                    "stays Pending.",
                 )
 
 
@@ -61,10 +62,11 @@ RULE = Rule(
     title="The cluster's platform advertises the GPU resource",
     severity=Severity.MANDATORY,
     check=in_turn(each_container(_advertised), each_pod(_claimed)),
-    why="NVIDIA's device plugin advertises nvidia.com/gpu, gpu-manager advertises "
-    "tencent.com/vcuda-core and vcuda-memory; neither has the other's, and a DRA driver has none "
-    "of them; without a DRA driver nothing serves claims. The pod can never run. Where several "
-    "are in use, resourceNames names the others: resources, or DeviceClasses of claims.",
+    why="NVIDIA's device plugin advertises nvidia.com/gpu; gpu-manager advertises "
+    "tencent.com/vcuda-core and vcuda-memory; a DRA driver advertises neither, and without "
+    "a DRA driver no claim is fulfilled. A pod that requests what the platform lacks never "
+    "runs. If the cluster has several platforms, list the further resources, or the "
+    "DeviceClasses of claims, in resourceNames.",
     source="NVIDIA k8s-device-plugin; tkestack gpu-manager pkg/types/types.go; NVIDIA "
     "k8s-dra-driver-gpu",
 )

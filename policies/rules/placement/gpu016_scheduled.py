@@ -22,19 +22,19 @@ def _scheduled(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding
     for name in list(gpu_requests(subject, context))[:1]:
         yield Finding(
             path=pod.under("spec.nodeName"),
-            found=f"a fixed node for a pod that asks for {name}",
+            found=f"a fixed node for a pod that requests {name}",
             wanted="no nodeName",
-            cure="Use nodeSelector: the scheduler is what counts free GPUs.",
+            cure="Use nodeSelector instead: only the scheduler counts the free GPUs.",
         )
 
 
 RULE = Rule(
     id="GPU016",
-    title="A pod with GPUs is placed by the scheduler",
+    title="The scheduler places a pod that requests GPUs",
     severity=Severity.MANDATORY,
     check=each_pod(_scheduled),
-    why="nodeName goes past the scheduler, so nothing counts the free GPUs; when there are too "
-    "few, the kubelet ends the pod with OutOfnvidia.com/gpu.",
+    why="A pod with nodeName bypasses the scheduler, so nothing counts the free GPUs. If too "
+    "few are free, the kubelet ends the pod with OutOfnvidia.com/gpu.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go",
 )
 

@@ -40,7 +40,7 @@ def _capped_container(container: Container, context: Context) -> Iterator[Findin
             path=f"{container.path}.resources.limits",
             found=f"{show(asked)} GPUs in one container",
             wanted=f"at most {cap}",
-            cure="Ask for fewer, or have maxGpusPerContainer raised.",
+            cure="Request fewer GPUs, or raise the setting maxGpusPerContainer.",
         )
 
 
@@ -53,18 +53,18 @@ def _capped_pod(pod: Pod, subject: Subject, context: Context) -> Iterator[Findin
             path=pod.under("spec"),
             found=f"{show(total)} GPUs in one pod",
             wanted=f"at most {context.max_gpus_per_pod}",
-            cure="Ask for fewer, or have maxGpusPerPod raised.",
+            cure="Request fewer GPUs, or raise the setting maxGpusPerPod.",
         )
 
 
 RULE = Rule(
     id="GPU028",
-    title="A container and a pod stay under the cap",
+    title="A container and a pod request no more GPUs than the configured maximum",
     severity=Severity.MANDATORY,
     check=in_turn(each_container(_capped_container), each_pod(_capped_pod)),
-    why="Where maxGpusPerContainer or maxGpusPerPod is set, nobody takes more at once. Parts "
-    "of a GPU count by their part, MIG devices as one each, claims (DRA) by what they ask for "
-    "where the stack declares them.",
+    why="maxGpusPerContainer and maxGpusPerPod limit how many GPUs one container and one pod "
+    "may request. Parts of a GPU count as fractions, MIG devices as one GPU each, and "
+    "claims (DRA) with the devices that their manifests in this stack request.",
     source="the pack's settings; the pod's request as in GPU007",
     needs=frozenset({Need.CAPS}),
 )

@@ -29,9 +29,9 @@ def _surge_fits(pod: Pod, subject: Subject, context: Context) -> Iterator[Findin
         if room is not None and amount * posts.replicas <= room < needed:
             yield Finding(
                 path="spec.strategy",
-                found=f"an update that needs {show(needed)} {name} at once",
-                wanted=f"at most {room}, what the pools have",
-                cure="Set type Recreate, or rollingUpdate.maxSurge 0: the update would hang.",
+                found=f"an update that needs {show(needed)} {name} at the same time",
+                wanted=f"at most {room}, the total of the pools",
+                cure="Set type Recreate or rollingUpdate.maxSurge 0: otherwise the update hangs.",
             )
 
 
@@ -40,8 +40,8 @@ RULE = Rule(
     title="The update of a GPU Deployment fits into its pools",
     severity=Severity.MANDATORY,
     check=each_pod(_surge_fits),
-    why="With maxUnavailable at 0 (what 25 % comes to below four replicas) new pods start "
-    "before old ones end. Where the pools have no room for both, the update never ends.",
+    why="With maxUnavailable 0 (the default of 25 % is 0 below four replicas), new pods start "
+    "before old pods end. If the pools have no room for both, the update never ends.",
     source="kubernetes v1.34.4 pkg/controller/deployment/rolling.go, util/deployment_util.go "
     "ResolveFenceposts",
     needs=frozenset({Need.POOLS}),

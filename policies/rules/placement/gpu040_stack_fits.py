@@ -29,9 +29,9 @@ def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple
             if room is not None and before <= room < total[name]:
                 finding = Finding(
                     path=pod.under("spec"),
-                    found=f"{show(total[name])} {name} in the stack, this one included",
-                    wanted=f"at most {room}, what its pools have",
-                    cure="Some of its pods will stay Pending: lower replicas or add nodes.",
+                    found=f"{show(total[name])} {name} in the stack, including this workload",
+                    wanted=f"at most {room}, the total of its pools",
+                    cure="Lower replicas or add nodes: otherwise some pods stay Pending.",
                 )
                 yield subject, finding
 
@@ -41,9 +41,9 @@ RULE = Rule(
     title="The workloads of a stack fit into its pools",
     severity=Severity.ADVISORY,
     across=_stack_fits,
-    why="What all workloads ask for together, replicas and what a HorizontalPodAutoscaler may add "
-    "included, is more than the pools have, so some pods stay Pending until others end. CronJobs "
-    "and DaemonSets are left out.",
+    why="All workloads together request more GPUs than the pools have, with all replicas and "
+    "with what a HorizontalPodAutoscaler may add. Some pods stay Pending until others end. "
+    "CronJobs and DaemonSets are not counted.",
     source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
     needs=frozenset({Need.POOLS}),
 )

@@ -18,14 +18,14 @@ from . import VALIDATION
 
 def _cure(resource: Resource) -> str:
     if resource.name == VCUDA_MEMORY:
-        return "Ask for whole blocks of 256 MiB."
+        return "Request whole blocks of 256 MiB."
     if resource.name != VCUDA_CORE or resource.quantity is None:
-        return "Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda."
+        return "Request whole devices; parts of a GPU need MIG, time-slicing or vcuda."
     cores = resource.quantity.units * 100
     if 0 < cores < 100 and cores.denominator == 1:
         share = float(resource.quantity.units)
-        return f"Ask for hundredths of a card: {cores} are {share:g} of one."
-    return "Ask for hundredths of a card: 1 to 100, or a multiple of 100."
+        return f"Request hundredths of a GPU: {cores} are {share:g} of a GPU."
+    return "Request hundredths of a GPU: 1 to 100, or a multiple of 100."
 
 
 def _whole(resource: Resource, _: Container, __: Context) -> Iterator[Finding]:
@@ -40,11 +40,11 @@ def _whole(resource: Resource, _: Container, __: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU001",
-    title="GPUs come in whole numbers",
+    title="GPU amounts are whole numbers",
     severity=Severity.MANDATORY,
     check=each_amount(_whole),
-    why="The API server refuses a fraction of an extended resource, after rounding up to a "
-    "thousandth: 2000m and 0.9999999 pass, 500m and 1.5 do not.",
+    why="The API server rejects a fraction of an extended resource. It first rounds up to a "
+    "thousandth: 2000m and 0.9999999 are accepted, 500m and 1.5 are rejected.",
     source=f"{VALIDATION} ValidateResourceQuantityValue; pkg/apis/core/v1/defaults.go "
     "SetDefaults_ResourceList",
 )

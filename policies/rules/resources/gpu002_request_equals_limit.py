@@ -22,9 +22,9 @@ def _equal(request: Resource, container: Container, _: Context) -> Iterator[Find
     if request.quantity.milli != limit.quantity.milli:
         yield Finding(
             path=request.path,
-            found=f"{request.quantity} beside a limit of {limit.quantity}",
+            found=f"{request.quantity}, but a limit of {limit.quantity}",
             wanted=f"{limit.quantity}, equal to the limit",
-            cure="Give the limit alone: it counts as the request too.",
+            cure="Remove the request: the limit is also the request.",
         )
 
 
@@ -33,8 +33,8 @@ RULE = Rule(
     title="A GPU request equals its limit",
     severity=Severity.MANDATORY,
     check=each_amount(_equal),
-    why="GPUs are never overcommitted: where both are given, the API server refuses a request "
-    "that differs from the limit.",
+    why="GPUs cannot be overcommitted: if a container has both a request and a limit, the API "
+    "server rejects a request that differs from the limit.",
     source=f"{VALIDATION} validateResourceRequirements",
 )
 

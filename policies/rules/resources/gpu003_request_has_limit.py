@@ -31,8 +31,8 @@ RULE = Rule(
     title="A GPU request has a limit",
     severity=Severity.MANDATORY,
     check=each_amount(_limited),
-    why="A limit alone is enough, because it counts as the request; a request alone is "
-    "refused: limits must be set for resources that cannot be overcommitted.",
+    why="A limit alone is enough, because it is also the request. The API server rejects a "
+    "request alone, because resources that cannot be overcommitted need a limit.",
     source=f"{VALIDATION} validateResourceRequirements",
 )
 

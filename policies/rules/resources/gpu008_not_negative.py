@@ -21,7 +21,7 @@ def _not_negative(resource: Resource) -> Iterator[Finding]:
             path=resource.path,
             found=str(resource.quantity),
             wanted="0 or more",
-            cure="Remove the sign, or the entry if no device is needed.",
+            cure="Remove the minus sign, or the entry if no device is needed.",
         )
 
 
@@ -30,7 +30,7 @@ RULE = Rule(
     title="A GPU quantity is not negative",
     severity=Severity.MANDATORY,
     check=each_amount_or_quota(_not_negative),
-    why="The API server refuses quantities below 0, in containers as in quotas.",
+    why="The API server rejects quantities below 0, in containers and in quotas.",
     source=f"{VALIDATION} ValidateNonnegativeQuantity, ValidateResourceQuotaSpec",
 )
 

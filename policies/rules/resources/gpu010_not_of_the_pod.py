@@ -25,7 +25,7 @@ def _not_pod_level(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
             if is_gpu(name, context) or is_extended(name):
                 yield Finding(
                     path=resource.path,
-                    found="a device in the resources of the pod",
+                    found="a device in the resources of the pod as a whole",
                     wanted="devices in the resources of a container",
                     cure="Move the entry to limits of the container that uses the device.",
                 )
@@ -33,11 +33,11 @@ def _not_pod_level(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU010",
-    title="GPUs are asked for by containers, not by the pod",
+    title="GPUs are requested by containers, not by the pod as a whole",
     severity=Severity.MANDATORY,
     check=each_pod(_not_pod_level),
-    why="Resources of the pod as a whole can only be cpu, memory and huge pages; the API "
-    "server refuses others.",
+    why="The resources of a pod as a whole (spec.resources) can only be cpu, memory and huge "
+    "pages; the API server rejects other resources.",
     source=f"{VALIDATION} validatePodResourceName",
 )
 

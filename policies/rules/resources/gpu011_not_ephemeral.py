@@ -23,7 +23,7 @@ def _not_ephemeral(container: Container, _: Context) -> Iterator[Finding]:
             path=f"{container.path}.resources",
             found=f"{name[:80]} in an ephemeral container",
             wanted="no resources",
-            cure="Use a container; ephemeral ones cannot have resources.",
+            cure="Use an ordinary container: ephemeral containers cannot have resources.",
         )
 
 
@@ -32,7 +32,7 @@ RULE = Rule(
     title="Ephemeral containers have no resources",
     severity=Severity.MANDATORY,
     check=each_container(_not_ephemeral, {ContainerRole.EPHEMERAL}),
-    why="An ephemeral container cannot have GPUs or other resources; the API server refuses them.",
+    why="The API server rejects resources in ephemeral containers, also GPUs.",
     source=f"{VALIDATION} allowedEphemeralContainerFields",
 )
 

@@ -24,18 +24,19 @@ def _spelled(container: Container, context: Context) -> Iterator[Finding]:
                 path=f"{container.path}.resources.{part}[{name}]",
                 found=name,
                 wanted=right,
-                cure="No device plugin advertises this name, so the pod would stay Pending.",
+                cure="Correct the name: no device plugin advertises it, so the pod would stay "
+                "Pending.",
             )
 
 
 RULE = Rule(
     id="GPU014",
-    title="GPU resources are spelled as they are advertised",
+    title="GPU resources have the names that nodes advertise",
     severity=Severity.MANDATORY,
     check=each_container(_spelled),
-    why="The API server accepts any qualified name. alpha.kubernetes.io/nvidia-gpu is even "
-    "taken for a native resource, which needs no limit and no whole number. No node has such "
-    "a resource, so the pod stays Pending for ever.",
+    why="The API server accepts any qualified name. It even treats "
+    "alpha.kubernetes.io/nvidia-gpu as a native resource, which needs no limit and no whole "
+    "number. No node advertises such a resource, so the pod stays Pending forever.",
     source="kubernetes v1.34.4 pkg/apis/core/helper/helpers.go IsNativeResource; NVIDIA "
     "k8s-device-plugin internal/resource (MIG names)",
 )

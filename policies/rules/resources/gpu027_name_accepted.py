@@ -24,19 +24,21 @@ def _accepted(container: Container, _: Context) -> Iterator[Finding]:
             if not acceptable(name):
                 yield Finding(
                     path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
-                    found="a name that the API server refuses",
+                    found="a name that the API server rejects",
                     wanted="cpu, memory, ephemeral-storage, hugepages-… or <domain>/<name>",
-                    cure="Write it as the device plugin advertises it, such as nvidia.com/gpu.",
+                    cure="Write the name that the device plugin advertises, such as "
+                    "nvidia.com/gpu.",
                 )
 
 
 RULE = Rule(
     id="GPU027",
-    title="A resource name is one that the API server takes",
+    title="The API server accepts the name of each resource",
     severity=Severity.MANDATORY,
     check=each_container(_accepted, HAVE_RESOURCES),
-    why="Without a domain only Kubernetes' own resources are taken; with one, the name must "
-    "follow the form of labels and not begin with `requests.`, which belongs to quotas.",
+    why="Without a domain, the API server accepts only Kubernetes' own resources. With a "
+    "domain, the name must have the form of a label key and must not begin with "
+    "`requests.`, which quotas use.",
     source="kubernetes v1.34.4 pkg/apis/core/validation/validation.go "
     "validateContainerResourceName; pkg/apis/core/helper/helpers.go IsExtendedResourceName",
 )

@@ -30,16 +30,16 @@ def _one_mig(container: Container, _: Context) -> Iterator[Finding]:
             path=asked[0].path,
             found=f"{show(total)} MIG devices in one container",
             wanted="1",
-            cure="Use a larger profile, or one container for each device.",
+            cure="Use a larger MIG profile, or one container for each device.",
         )
 
 
 RULE = Rule(
     id="GPU045",
-    title="A container uses one MIG device",
+    title="A container requests one MIG device",
     severity=Severity.ADVISORY,
     check=each_container(_one_mig),
-    why="A CUDA process sees one MIG device only; further ones are held and stay idle.",
+    why="A CUDA process sees only one MIG device; further devices are occupied and stay idle.",
     source="NVIDIA MIG user guide, CUDA device enumeration; k8s-device-plugin v0.7.0 notes",
 )
 

@@ -24,7 +24,8 @@ def _percentage(container: Container, _: Context) -> Iterator[Finding]:
             path=resource.path,
             found=str(resource.quantity),
             wanted="0 to 100",
-            cure="It is a part of each device's memory; for MiB use nvidia.com/gpumem.",
+            cure="Lower it: it is a percentage of each device's memory. For MiB use "
+            "nvidia.com/gpumem.",
         )
 
 
@@ -33,8 +34,8 @@ RULE = Rule(
     title="gpumem-percentage is 0 to 100",
     severity=Severity.MANDATORY,
     check=each_container(_percentage),
-    why="It is a part of each device's memory. HAMi's webhook refuses a percentage above 100; "
-    "where the webhook is left out, its scheduler takes it for 100.",
+    why="It is a percentage of each device's memory. HAMi's webhook rejects a percentage above "
+    "100; without the webhook, HAMi's scheduler treats it as 100.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go validateMemoryPercentage, "
     "GenerateResourceRequests",
 )

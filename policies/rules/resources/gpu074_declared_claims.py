@@ -21,9 +21,9 @@ def _claims(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     if sequence(at(pod.spec, "resources", "claims")):
         yield Finding(
             path=pod.under("spec.resources.claims"),
-            found="claims in the resources of the pod",
+            found="claims in the resources of the pod as a whole",
             wanted="claims in the resources of containers",
-            cure="Move them to the container that uses the devices.",
+            cure="Move the claims to the container that uses the devices.",
         )
     declared = pod.spec.get("resourceClaims")
     known = declared is not UNKNOWN and not holds_unknown(declared)
@@ -44,8 +44,8 @@ def _of_the_pod(pod: Pod) -> Iterator[Finding]:
             yield Finding(
                 path=f"{place}.name",
                 found=f"{text(name)[:80]} twice" if text(name) else "no name",
-                wanted="a name of its own for each claim",
-                cure="Give it another name; containers use the claim by it.",
+                wanted="a unique name for each claim",
+                cure="Rename the claim: containers refer to it by this name.",
             )
         names.add(text(name))
         given = [field for field in _SOURCES if claim.get(field) is not None]
@@ -54,7 +54,7 @@ def _of_the_pod(pod: Pod) -> Iterator[Finding]:
                 path=place,
                 found="a claim and a template" if given else "neither a claim nor a template",
                 wanted="one of " + " and ".join(_SOURCES),
-                cure="Name the ResourceClaim, or the template that it is made from.",
+                cure="Set the name of a ResourceClaim, or of a ResourceClaimTemplate.",
             )
 
 
@@ -86,7 +86,7 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
                 path=place,
                 found=f"the claim {text(name)[:80]} twice",
                 wanted="each claim, or each of its requests, once",
-                cure="Remove one of the two.",
+                cure="Remove one of the two entries.",
             )
         used.add((text(name), request))
 
@@ -96,9 +96,10 @@ RULE = Rule(
     title="A container uses the claims that its pod declares",
     severity=Severity.MANDATORY,
     check=each_pod(_claims),
-    why="Devices by claims (DRA) are declared in resourceClaims of the pod, each by one claim or "
-    "one template, and used by containers. The API server refuses claims that are not declared, "
-    "that stand twice, or that are in the resources of the pod.",
+    why="Claims for devices (DRA) are declared in resourceClaims of the pod, each with one "
+    "claim or one template, and are used by containers. The API server rejects claims that "
+    "are not declared, that are listed twice, or that are in the resources of the pod as a "
+    "whole.",
     source=f"{VALIDATION} validateResourceClaimNames, validatePodResourceClaim, "
     "validatePodResources",
     whole=True,

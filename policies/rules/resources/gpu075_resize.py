@@ -25,17 +25,17 @@ def _resized(container: Container, _: Context) -> Iterator[Finding]:
                 path=f"{container.path}.resizePolicy[{index}].resourceName",
                 found=f"{text(name)[:80]} twice" if text(name) in seen else text(name)[:80],
                 wanted="cpu or memory, each once",
-                cure="Remove the entry: only cpu and memory of a running pod can change.",
+                cure="Remove the entry: only cpu and memory of a running container can change.",
             )
         seen.add(text(name))
 
 
 RULE = Rule(
     id="GPU075",
-    title="Only cpu and memory are resized",
+    title="Only cpu and memory have a resize policy",
     severity=Severity.MANDATORY,
     check=each_container(_resized, HAVE_RESOURCES),
-    why="The number of a running container's devices can't change. The API server refuses a "
+    why="The number of devices of a running container can't change. The API server rejects a "
     "resizePolicy for any resource but cpu and memory.",
     source=f"{VALIDATION} validateResizePolicy",
 )

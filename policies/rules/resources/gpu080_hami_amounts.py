@@ -28,18 +28,18 @@ def _amounts(container: Container, _: Context) -> Iterator[Finding]:
                 path=resource.path,
                 found=str(resource.quantity),
                 wanted=_WANTED[name],
-                cure="Cores are hundredths of one GPU, and memory is counted in MiB, without a "
-                "unit.",
+                cure="Correct the amount: cores are hundredths of a GPU, and memory is a number "
+                "of MiB without a unit.",
             )
 
 
 RULE = Rule(
     id="GPU080",
-    title="gpucores and gpumem are amounts that HAMi can give",
+    title="gpucores and gpumem are amounts that HAMi can assign",
     severity=Severity.MANDATORY,
     check=each_container(_amounts),
     why="HAMi's gpucores are hundredths of a GPU, so more than 100 fit no device. gpumem is a "
-    "number of MiB: 3Gi there is 3,221,225,472 MiB, which HAMi takes for no request at all.",
+    "number of MiB: for HAMi, 3Gi is 3,221,225,472 MiB, which it treats as no request.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go GenerateResourceRequests, Fit",
 )
 

@@ -28,17 +28,17 @@ def _one_share(resource: Resource, _: Container, context: Context) -> Iterator[F
             path=resource.path,
             found=str(resource.quantity),
             wanted="1",
-            cure="More shares give no more of a GPU; ask for one, or for a whole GPU.",
+            cure="Request one share or a whole GPU: more shares give no more compute time.",
         )
 
 
 RULE = Rule(
     id="GPU023",
-    title="One share of a shared GPU is enough",
+    title="A container requests only one share of a shared GPU",
     severity=Severity.ADVISORY,
     check=each_amount(_one_share),
-    why="Two shares of a time-sliced GPU give no more time than one, and with "
-    "failRequestsGreaterThanOne the kubelet ends the pod with UnexpectedAdmissionError.",
+    why="Two shares of a time-sliced GPU give no more compute time than one. With "
+    "failRequestsGreaterThanOne, the kubelet ends the pod with UnexpectedAdmissionError.",
     source="NVIDIA k8s-device-plugin internal/rm/rm.go, api/config/v1/config.go",
 )
 

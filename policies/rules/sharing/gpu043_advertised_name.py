@@ -27,17 +27,18 @@ def _advertised_name(container: Container, context: Context) -> Iterator[Finding
             path=f"{container.path}.resources",
             found=wrong,
             wanted=right,
-            cure="The plugin's renameByDefault decides the name that nodes advertise.",
+            cure="Rename the resource: the plugin's renameByDefault decides what nodes advertise.",
         )
 
 
 RULE = Rule(
     id="GPU043",
-    title="A shared GPU is asked for by the name that it has",
+    title="A shared GPU is requested by its advertised name",
     severity=Severity.MANDATORY,
     check=each_container(_advertised_name),
-    why="With renameByDefault the device plugin advertises shared GPUs as "
-    "nvidia.com/gpu.shared and no nvidia.com/gpu at all; without it the other way round.",
+    why="With renameByDefault, the device plugin advertises shared GPUs as "
+    "nvidia.com/gpu.shared and advertises no nvidia.com/gpu. Without renameByDefault, it "
+    "advertises only nvidia.com/gpu.",
     source="NVIDIA k8s-device-plugin v0.20.0 api/config/v1/replicas.go, internal/rm",
     needs=frozenset({Need.PLUGIN}),
 )

@@ -27,18 +27,19 @@ def _mig_strategy(container: Container, context: Context) -> Iterator[Finding]:
             yield Finding(
                 path=f"{container.path}.resources",
                 found=name,
-                wanted=f"{GPU}, what migStrategy {strategy} advertises",
-                cure="Ask for that, or set migStrategy: mixed in the plugin's configuration.",
+                wanted=f"{GPU}, the resource that migStrategy {strategy} advertises",
+                cure="Request that resource, or set migStrategy: mixed in the plugin's "
+                "configuration.",
             )
 
 
 RULE = Rule(
     id="GPU044",
-    title="MIG devices are asked for by name only where they are advertised by name",
+    title="MIG devices are requested by a name that nodes advertise",
     severity=Severity.MANDATORY,
     check=each_container(_mig_strategy),
-    why="Only migStrategy mixed advertises nvidia.com/mig-<profile>; with single every MIG "
-    "device counts as nvidia.com/gpu, with none only whole GPUs do.",
+    why="Only migStrategy mixed advertises nvidia.com/mig-<profile>. With single, every MIG "
+    "device is a nvidia.com/gpu. With none, only whole GPUs are advertised.",
     source="NVIDIA k8s-device-plugin v0.20.0 README, MIG strategies; internal/resource",
     needs=frozenset({Need.PLUGIN}),
 )

@@ -33,7 +33,7 @@ def _core_steps(container: Container, _: Context) -> Iterator[Finding]:
             path=core.path,
             found=str(core.quantity),
             wanted="1 to 100, or a multiple of 100",
-            cure="100 is one whole GPU: ask for a part of one, or for whole ones.",
+            cure="Request a part of one GPU or whole GPUs: 100 is one GPU.",
         )
 
 
@@ -42,9 +42,9 @@ RULE = Rule(
     title="vcuda-core is 1 to 100 or a multiple of 100",
     severity=Severity.MANDATORY,
     check=each_container(_core_steps),
-    why="100 cores are one GPU, and 0 asks for none. gpu-manager gives a part of one GPU or "
-    "several whole ones; 150 passes the API server and the scheduler, and then the kubelet ends "
-    "the pod with UnexpectedAdmissionError.",
+    why="100 cores are one GPU, and 0 requests none. gpu-manager gives a container a part of "
+    "one GPU or several whole GPUs. The API server and the scheduler accept 150, and then "
+    "the kubelet ends the pod with UnexpectedAdmissionError.",
     source=_ALLOCATOR,
 )
 

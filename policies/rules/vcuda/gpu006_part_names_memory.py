@@ -34,17 +34,17 @@ def _memory_with_part(container: Container, _: Context) -> Iterator[Finding]:
             path=f"{container.path}.resources.limits[{VCUDA_MEMORY}]",
             found="no memory" if memory is None else str(memory.quantity),
             wanted="1 or more (blocks of 256 MiB)",
-            cure=f"Name {VCUDA_MEMORY} beside {VCUDA_CORE} in the same container.",
+            cure=f"Request {VCUDA_MEMORY}, too, in the same container.",
         )
 
 
 RULE = Rule(
     id="GPU006",
-    title="A part of a GPU names its memory",
+    title="A container with a part of a GPU also requests vcuda-memory",
     severity=Severity.MANDATORY,
     check=each_container(_memory_with_part),
-    why="With less than 100 cores gpu-manager needs vcuda-memory in the same container, or the "
-    "kubelet ends the pod with UnexpectedAdmissionError.",
+    why="If a container requests fewer than 100 cores, gpu-manager needs vcuda-memory in the "
+    "same container. Otherwise the kubelet ends the pod with UnexpectedAdmissionError.",
     source=_ALLOCATOR,
     whole=True,
 )

@@ -33,16 +33,17 @@ def _core_with_memory(container: Container, _: Context) -> Iterator[Finding]:
             path=memory.path,
             found=f"{memory.quantity} without {VCUDA_CORE}",
             wanted=f"{VCUDA_CORE} in the same container",
-            cure=f"Name {VCUDA_CORE} too: memory alone gets no device, silently.",
+            cure=f"Request {VCUDA_CORE}, too: memory alone gets no device, without an error.",
         )
 
 
 RULE = Rule(
     id="GPU018",
-    title="vcuda-memory comes with vcuda-core",
+    title="A container that requests vcuda-memory also requests vcuda-core",
     severity=Severity.MANDATORY,
     check=each_container(_core_with_memory),
-    why="gpu-manager answers a request for memory alone with no device and no error.",
+    why="A container that requests only vcuda-memory gets no device from gpu-manager, and no "
+    "error.",
     source="tkestack gpu-manager pkg/server/vmemory.go Allocate",
     whole=True,
 )

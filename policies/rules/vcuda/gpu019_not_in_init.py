@@ -25,18 +25,18 @@ def _not_in_init(container: Container, _: Context) -> Iterator[Finding]:
         yield Finding(
             path=f"{container.path}.resources",
             found=f"{name} in an {ContainerRole.INIT}",
-            wanted=f"{name} in containers only",
-            cure="Move the GPU work to a container: gpu-manager looks at no others.",
+            wanted=f"{name} only in app containers",
+            cure="Move the GPU work to an app container: gpu-manager ignores other containers.",
         )
 
 
 RULE = Rule(
     id="GPU019",
-    title="vcuda is asked for by containers only",
+    title="No init container or sidecar requests vcuda resources",
     severity=Severity.MANDATORY,
     check=each_container(_not_in_init, STARTING),
-    why="gpu-manager looks for the pod's containers alone; an init container or sidecar that "
-    "asks for vcuda ends with `candidate pod not found`.",
+    why="gpu-manager searches only the pod's app containers. An init container or sidecar that "
+    "requests vcuda resources fails with `candidate pod not found`.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go Allocate",
 )
 

@@ -23,17 +23,17 @@ def _not_preassigned(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
                 path=pod.under(f"metadata.annotations[{key}]"),
                 found="an annotation that gpu-admission sets",
                 wanted="none",
-                cure="Remove it; it was probably copied from a pod that ran.",
+                cure="Remove it; it was probably copied from a running pod.",
             )
 
 
 RULE = Rule(
     id="GPU020",
-    title="No annotations that gpu-admission sets",
+    title="A pod has no annotations that gpu-admission sets",
     severity=Severity.MANDATORY,
     check=each_pod(_not_preassigned),
-    why="gpu-admission refuses a pod that carries its annotations already: `had been "
-    "predicated`. They come along when a live pod is copied.",
+    why="gpu-admission rejects a pod that already has its annotations: `had been predicated`. A "
+    "copy of a running pod has them.",
     source="tkestack gpu-admission pkg/predicate/gpu_predicate.go",
 )
 

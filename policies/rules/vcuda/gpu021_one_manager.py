@@ -29,7 +29,7 @@ def _one_manager(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
             path=pod.under("spec"),
             found=f"{nvidia[0]} and {tencent[0]} in one pod",
             wanted="GPUs from one device plugin",
-            cure="Keep one of them: two plugins know nothing of each other's devices.",
+            cure="Keep one of them: neither plugin knows the devices that the other has assigned.",
         )
 
 
@@ -38,8 +38,8 @@ RULE = Rule(
     title="A pod gets its GPUs from one device plugin",
     severity=Severity.MANDATORY,
     check=each_pod(_one_manager),
-    why="NVIDIA's plugin and gpu-manager each hand out the same /dev/nvidiaN without knowing "
-    "of the other.",
+    why="NVIDIA's device plugin and gpu-manager assign the same devices /dev/nvidiaN, and "
+    "neither knows what the other has assigned.",
     source="tkestack gpu-manager pkg/services/allocator; NVIDIA k8s-device-plugin internal/rm",
 )
 

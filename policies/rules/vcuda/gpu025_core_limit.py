@@ -24,7 +24,7 @@ def _limit_annotation(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     if value is not None and value is not UNKNOWN and not _HUNDREDTHS.fullmatch(text(value)):
         yield Finding(
             path=pod.under(f"metadata.annotations[{key}]"),
-            found="a value that is not text with a number from 1 to 100",
+            found="a value that is not a number from 1 to 100 as text",
             wanted='text such as "50"',
             cure="Quote the number: annotations are text.",
         )
@@ -32,10 +32,10 @@ def _limit_annotation(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU025",
-    title="vcuda-core-limit is text from 1 to 100",
+    title="The annotation vcuda-core-limit is text from 1 to 100",
     severity=Severity.ADVISORY,
     check=each_pod(_limit_annotation),
-    why="Annotations are text; a bare number is refused by the API server.",
+    why="Annotations are text; the API server rejects a bare number.",
     source="tkestack gpu-manager README, pkg/types/types.go VCoreLimitAnnotation",
 )
 

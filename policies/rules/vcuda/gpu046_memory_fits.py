@@ -49,7 +49,7 @@ def _at_most(blocks: int, container: Container) -> Iterator[Finding]:
             path=memory.path,
             found=f"{memory.quantity} blocks of {_BLOCK_MIB} MiB",
             wanted=f"at most {blocks}, the memory of one GPU",
-            cure="A part of a GPU has the memory of that GPU at most.",
+            cure="Request less: a part of a GPU has at most the memory of one GPU.",
         )
 
 
@@ -58,10 +58,11 @@ RULE = Rule(
     title="vcuda-memory fits into one GPU",
     severity=Severity.MANDATORY,
     check=each_pod(_memory_fits),
-    why="gpu-manager cuts a device into blocks of 256 MiB, rounded down, and takes a part of a "
-    "GPU from one device. More than that passes the API server and the scheduler's sums and "
-    "ends with UnexpectedAdmissionError. Where the memory of the pools' GPUs is not known "
-    f"(gpuMemoryMiB), {_MOST_BLOCKS} blocks are the limit: 1 TiB, which finds amounts in bytes.",
+    why="gpu-manager divides a GPU into blocks of 256 MiB, rounded down, and gives a part of a GPU "
+    "from one device. The API server and the scheduler accept more, and then the kubelet ends the "
+    "pod with UnexpectedAdmissionError. If the memory of the pools' GPUs is not known "
+    f"(gpuMemoryMiB), the limit is {_MOST_BLOCKS} blocks (1 TiB), which still detects amounts in "
+    "bytes.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne, "
     "pkg/types/types.go MemoryBlockSize",
 )

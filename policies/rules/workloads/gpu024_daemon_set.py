@@ -21,16 +21,16 @@ def _daemon_set(pod: Pod, subject: Subject, context: Context) -> Iterator[Findin
             path=pod.under("spec"),
             found=f"{show(amount)} {name} in a DaemonSet",
             wanted="no GPUs",
-            cure="It holds them on every node; use a Deployment or a Job.",
+            cure="Use a Deployment or a Job: a DaemonSet occupies GPUs on every node.",
         )
 
 
 RULE = Rule(
     id="GPU024",
-    title="A DaemonSet holds no GPUs",
+    title="A DaemonSet requests no GPUs",
     severity=Severity.ADVISORY,
     check=each_object(each_pod(_daemon_set), "DaemonSet"),
-    why="Each of its pods takes GPUs of its node for as long as the DaemonSet lives.",
+    why="Each pod of the DaemonSet occupies GPUs of its node for as long as the DaemonSet exists.",
     source="kubernetes v1.34.4 pkg/controller/daemon",
 )
 

@@ -30,7 +30,8 @@ def _deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]
             path=".".join((*place, key)),
             found="none",
             wanted="a number of seconds",
-            cure="Set one: a hanging process holds its GPUs until somebody looks.",
+            cure="Set a deadline: without it, a process that hangs occupies its GPUs until "
+            "somebody ends it.",
         )
     retries = number(at(job, "backoffLimit"))
     if retries is not None and retries > _MOST_RETRIES:
@@ -38,17 +39,17 @@ def _deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]
             path=".".join((*place, "backoffLimit")),
             found=str(retries),
             wanted=f"at most {_MOST_RETRIES}",
-            cure="A failing program takes its GPUs again and again; the default is 6.",
+            cure="Lower it (default: 6): a failing program occupies its GPUs again for each retry.",
         )
 
 
 RULE = Rule(
     id="GPU048",
-    title="A GPU Job ends",
+    title="A GPU Job has a deadline and few retries",
     severity=Severity.ADVISORY,
     check=each_object(each_pod(_deadline), *_JOBS),
-    why="A Job without activeDeadlineSeconds holds its GPUs for as long as its process hangs; "
-    "a high backoffLimit takes them again for every failure.",
+    why="A Job without activeDeadlineSeconds occupies its GPUs for as long as its process "
+    "hangs. With a high backoffLimit, it occupies them again after every failure.",
     source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice",
     whole=True,
 )

@@ -52,7 +52,7 @@ def _without(memory: set[str], container: Container, context: Context) -> Iterat
             path=f"{container.path}.volumeMounts",
             found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",
             wanted=f"an emptyDir of medium Memory at {_SHM}",
-            cure="Mount one: NCCL and data loaders move data between GPUs through it.",
+            cure="Mount the volume: NCCL and data loaders exchange data through shared memory.",
         )
 
 
@@ -61,7 +61,8 @@ RULE = Rule(
     title="A container with several GPUs has shared memory",
     severity=Severity.ADVISORY,
     check=each_pod(_shared_memory),
-    why=f"{_SHM} of a container is 64 MiB; NCCL and PyTorch's data loaders fail or crawl.",
+    why=f"By default, {_SHM} of a container has 64 MiB, with which NCCL and PyTorch's data loaders "
+    "fail or are very slow.",
     source="containerd default mounts; NVIDIA NCCL troubleshooting, shared memory",
     whole=True,
 )

@@ -22,7 +22,7 @@ def _sized(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     """Yield one finding for all containers of an object: advice of this rule is the most common."""
     found = list(_each(pod, subject, context))
     if len(found) > 1:
-        more = f"{found[0].found}, and {len(found) - 1} more like it in this object"
+        more = f"{found[0].found}, and {len(found) - 1} more such findings in this object"
         yield replace(found[0], found=more)
     else:
         yield from found
@@ -53,7 +53,8 @@ def _missing(container: Container, shared: Collection[str]) -> Iterator[Finding]
             path=f"{container.path}.resources.requests[{names[0]}]",
             found="no request of " + " and ".join(names),
             wanted="requests of cpu and memory",
-            cure="Without them others may leave the GPU waiting for cpu or memory.",
+            cure="Add the requests: otherwise other pods may leave the GPU waiting for cpu or "
+            "memory.",
             container=container.name,
         )
 
@@ -67,19 +68,21 @@ def _unequal(container: Container) -> Iterator[Finding]:
             path=f"{container.path}.resources.limits[memory]",
             found=str(limit.quantity) if limit and limit.quantity else "none",
             wanted=f"{request.quantity}, equal to the request",
-            cure="Memory beyond the request is reclaimed by ending the process.",
+            cure="Set both to one value: memory above the request is reclaimed by killing the "
+            "process.",
             container=container.name,
         )
 
 
 RULE = Rule(
     id="GPU050",
-    title="A GPU container asks for cpu and memory",
+    title="A GPU container requests cpu and memory",
     severity=Severity.ADVISORY,
     check=each_pod(_sized),
-    why="Without requests its node fills with others, and the GPU waits for data. Memory with "
-    "a limit above its request is the first to be ended when the node runs short. What the pod "
-    "as a whole asks for counts too (spec.resources).",
+    why="Without requests, the node fills with other pods, and the GPU waits for data. If "
+    "memory has a limit above its request, the container is one of the first that are "
+    "killed when the node runs out of memory. Requests of the pod as a whole "
+    "(spec.resources) count, too.",
     source="kubernetes v1.34.4 pkg/kubelet/qos; gatekeeper-library practice",
     whole=True,
 )

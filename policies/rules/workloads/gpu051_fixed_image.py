@@ -25,7 +25,7 @@ def _fixed_image(container: Container, _: Context) -> Iterator[Finding]:
             path=f"{container.path}.image",
             found="an image without a fixed version",
             wanted="a tag other than latest, or a digest",
-            cure="Name the version: CUDA in the image must fit the driver on the nodes.",
+            cure="Write the version: CUDA in the image must fit the driver on the nodes.",
         )
 
 
@@ -41,8 +41,8 @@ RULE = Rule(
     title="A GPU container's image has a fixed version",
     severity=Severity.ADVISORY,
     check=each_gpu_container(_fixed_image),
-    why="An image's CUDA needs at least a certain driver; `latest` changes under a cluster "
-    "whose driver does not.",
+    why="The CUDA version in an image needs a minimum driver version. The tag `latest` changes "
+    "while the driver of the cluster stays the same.",
     source="NVIDIA CUDA compatibility guide; kubernetes v1.34.4 pkg/util/parsers",
 )
 
