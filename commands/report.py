@@ -50,7 +50,7 @@ def figures_of(tests: Any) -> tuple[Outcome, ...]:
 
 
 def resting(stack: Stack) -> dict[str, str]:
-    """Return the nodes in maintenance of pools with `nodes`, each with the pool's name."""
+    """Return the pool of each node in maintenance that a pool lists by name."""
     pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
     found = sorted(stack.cluster.nodes_in_maintenance)
     return {name: pools[name] for name in found if name in pools}

@@ -188,7 +188,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         return details + EXISTS if method == f"{PREFIX}Create" and _exists(details) else details
 
     def close(self) -> None:
-        """End the processes of both Kubernetes plugins."""
+        """End the processes of the old and the new version of Pulumi's Kubernetes plugin."""
         for plugin in self._plugins:
             plugin.close()
         self._plugins = ()

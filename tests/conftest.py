@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,6 +15,9 @@ from tests import guard, progress, promises
 from tests.proofs.versions.count import Count as Versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
+
+OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+"""Variables that `make` sets for its commands; a user's shell has none of them."""
 
 # Generating examples takes longer on a busy machine, so hypothesis has no time limit.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -74,6 +78,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # With these variables, the `make` that a test starts prints the folders that it enters.
+    for name in OF_MAKE:
+        os.environ.pop(name, None)
     config.pluginmanager.register(promises.Count())
     config.pluginmanager.register(Versions())
     if config.getoption("progress") and not hasattr(config, "workerinput"):

@@ -1,6 +1,6 @@
-"""Replace sections of `gpu-cluster:cluster` in a stack file's text; keep other comments.
+"""Replace sections of `gpu-cluster:cluster` in a stack file's text.
 
-A section that changes loses the comments inside it. All functions are pure.
+A section that changes loses the comments inside it; all other comments stay. Pure functions.
 """
 
 from __future__ import annotations

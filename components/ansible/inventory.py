@@ -215,7 +215,10 @@ def unreadable(variables: Variables, names: Iterable[str]) -> str | None:
 
 
 def number(variables: Variables, names: Iterable[str]) -> int | None:
-    """Return the first set variable's value as an integer; None if the value is no integer."""
+    """Return the integer value of the first of these variables that is set.
+
+    Return None if none is set, or if the value is no integer.
+    """
     written = text(variables, names)
     return int(written) if written and re.fullmatch(r"[0-9]{1,9}", written) else None
 

@@ -45,7 +45,10 @@ def fields(model: type[Model]) -> dict[str, FieldInfo]:
 
 
 def near_places(root: type[Model], key: str, location: Location) -> list[str]:
-    """Return the allowed paths of a key that share the longest beginning with a location."""
+    """Return the paths where a key is allowed, and of these the nearest to a location.
+
+    The nearest paths have the most leading keys in common with the location.
+    """
     here = [str(step) for step in location]
     matches = [
         (

@@ -17,6 +17,7 @@ from components.change.document import (
     Document,
     Gap,
     Limit,
+    Loss,
     NodeChange,
     Numbers,
     Outage,
@@ -31,7 +32,6 @@ from components.change.names import and_more, counted, ranges
 from components.change.text import (
     ABSENT,
     at_a_time,
-    at_most,
     consequences,
     is_validation,
     loss_text,
@@ -70,9 +70,9 @@ DUE = "still to do; `make up` does this"
 """What is due, for a reader who does not know the word."""
 DETAIL = 1000
 """Maximum number of characters of a text with several names or values."""
-EVICTED = "running pods are evicted"
+EVICTED = "running pods are evicted, and new pods get none of these GPUs meanwhile"
 """What an outage means for which nodes are drained, or their drivers replaced."""
-KEPT = "running pods keep their GPUs"
+KEPT = "new pods get none of these GPUs meanwhile; running pods keep theirs"
 """What an outage means that evicts no pod."""
 KERNEL = "a short CUDA program runs on each GPU; pods that use GPUs are not disturbed"
 """What a validation is, for a reader who does not know the word."""
@@ -207,6 +207,9 @@ def _title(document: Document) -> str:
         return f"### Stack {stack}: no change"
     words = list(dict.fromkeys(filter(None, map(outage_word, document.clusters))))
     outage = "".join(f", **{word} meanwhile**" for word in words)
+    evicted = sum(p.loss is Loss.EVICTED for each in document.clusters for p in each.pods)
+    if evicted:
+        outage = f", **{counted(evicted, 'pod')} evicted**{outage}"
     total = document.gpus
     if total.before != total.after:
         return f"### Stack {stack}: {numbers(total)} GPUs{outage}"
@@ -330,7 +333,7 @@ def _unknown(cluster: ClusterChange) -> list[Limit]:
 
 
 def _pod(pod: PodChange) -> str:
-    gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ""
+    gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ", no GPU"
     name = f"{pod.namespace}/{pod.name}"
     escaped = "" if printable(name) == name else ", a name with escaped characters"
     return f"{code(name)} (on {code(pod.node)}{gpus}{escaped})"
@@ -343,7 +346,7 @@ def _down(cluster: ClusterChange) -> str:
     unknown = list(map(_limit, _unknown(cluster)))
     if not cluster.gaps:
         if not unknown:
-            return "nothing; every GPU stays usable"
+            return "nothing" if cluster.limits else "nothing; every GPU stays usable"
         seen = "no outage that was found" if cluster.uninspected else "no outage"
         return "; ".join([seen, *unknown])
     word = outage_word(cluster)
@@ -358,10 +361,12 @@ def _down(cluster: ClusterChange) -> str:
 
 
 def _gone(gap: Gap) -> str:
-    gpus = f"{counted(gap.gpus, 'GPU')} of {_names(gap.nodes)}"
-    if gap.evicts:
-        return f"{gpus}, {at_most(gap)}: {code(gap.why, DETAIL)}; {EVICTED}"
-    return f"new pods get none of {gpus}, {at_most(gap)}: {code(gap.why, DETAIL)}; {KEPT}"
+    gpus, names = counted(gap.gpus, "GPU"), _names(gap.nodes)
+    if gap.at_most == gap.gpus:
+        head = f"all {gpus} of {names} at the same time" if gap.gpus > 1 else f"{gpus} of {names}"
+    else:
+        head = f"at most {counted(gap.at_most, 'GPU')} at a time, {gap.gpus} of {names} in all"
+    return f"{head}: {code(gap.why, DETAIL)}; {EVICTED if gap.evicts else KEPT}"
 
 
 def _limit(limit: Limit) -> str:
@@ -373,7 +378,8 @@ def _limit(limit: Limit) -> str:
     if limit.what is Restriction.UNDECLARED:
         return (
             f"the stack file declares {counted(limit.gpus, 'GPU')} less on {_names(limit.nodes)}; "
-            "the run waits until each of these nodes advertises the declared number"
+            "`make up` takes no GPU out of a node, but waits, up to its time limit, until each of "
+            "these nodes advertises the declared number"
         )
     if limit.what is Restriction.TAINT:
         taint = code(limit.detail)
@@ -388,7 +394,9 @@ def _limit(limit: Limit) -> str:
 
 def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
     idle = [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT and n.wave is None]
-    first = f"before that {_names(idle)}, where no pod must be evicted" if idle else ""
+    first = (
+        f"first {_names(idle)}, without a drain, because no pod runs there; then " if idle else ""
+    )
     if not nodes:
         return f"none; changed without a drain: {_names(idle)}" if idle else "none"
     waves: dict[int | None, list[str]] = {}
@@ -398,8 +406,7 @@ def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
     every = [f"{_names(names)}{at_a_time(len(names), cluster.at_once)}" for names in waves.values()]
     more = f" and {len(every) - WAVES} more waves" if len(every) > WAVES else ""
     text = ", then ".join(every[:WAVES]) + more
-    text = f"{len(nodes)} ({text})" + (f", {booted} rebooted" if booted else "")
-    return "; ".join(filter(None, (text, first)))
+    return f"{len(nodes)} ({first}{text})" + (f", {booted} rebooted" if booted else "")
 
 
 def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:

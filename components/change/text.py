@@ -264,6 +264,8 @@ def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> s
         return ""
     if drained := [node.node for node in cluster.nodes if node.drained]:
         found = f"a pod that runs on {names(drained)} when the node is drained"
+    elif divided := [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT]:
+        found = f"a GPU pod that runs on {names(divided)} when the node's MIG layout is changed"
     elif replaced := [name for gap in cluster.gaps if gap.evicts for name in gap.nodes]:
         found = f"a GPU pod that runs on {names(replaced)} when the node's driver is replaced"
     else:

@@ -63,10 +63,10 @@ def _write(table: Table, places: list[str], section: str) -> str:
 
 
 def _places(table: Table, path: str, value: Any) -> list[str]:
-    """Return the chart's paths that end with the words of a path's last key, most similar first.
+    """Return the chart's own values that a misplaced value may have meant, most similar first.
 
-    If paths in the section of the given path match, only these are returned. A path only matches a
-    mapping if the chart has all keys of the mapping below the path.
+    These values have the same last key as the misplaced value. Values in the same section of the
+    chart are preferred. If the misplaced value is a mapping, the chart's value must have its keys.
     """
     section = path.rpartition(".")[0]
     found = sorted(_ending(table, path, value), key=lambda place: -similarity(path, place))

@@ -150,8 +150,8 @@ class Operands:
     """Selectors of the platform's own pods on GPU nodes.
 
     Attributes:
-        spaces: Namespaces that the stack creates; pods of all DaemonSets there are included.
-        namespace: Namespace of the platform, where only pods with `labels` are included.
+        spaces: Namespaces that the stack creates; the pods of all their DaemonSets are selected.
+        namespace: Namespace of the platform; only its pods with `labels` are selected.
         labels: Labels of the pods that advertise GPUs.
     """
 

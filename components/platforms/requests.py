@@ -114,7 +114,7 @@ class NotedDefinitions:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKeysRequest:
-    """Prefixes of keys that a platform leaves on nodes: request of the program `operator-labels`.
+    """Request of the program `operator-labels`, which removes a platform's labels from nodes.
 
     Attributes:
         context: Context of the kubeconfig.

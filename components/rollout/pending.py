@@ -56,9 +56,10 @@ def changes(
 
 
 def _changed(phase: str, before: str | None, after: str) -> tuple[str, ...]:
-    """Return the disruptive changes of one phase; none if the container engine is replaced.
+    """Return the changes of one phase that disrupt pods and thus must be made in waves.
 
-    A replacement is not rolled, because the old engine's changes are undone before.
+    If another container engine replaces the old one, nothing is returned: the program undoes the
+    old engine's changes on all hosts first, outside of any wave.
     """
     if before == after or not (before or after):
         return ()

@@ -1,8 +1,7 @@
 """Section `driverInstaller` of the stack file: a DaemonSet that installs the NVIDIA driver.
 
-It follows reference document 003, which describes kubespray's installer. The names and defaults
-(flavors, base addresses, the file name at the end of an address, memory of the device plugin) come
-from kubespray's role container_engine_accelerator/nvidia_gpu.
+The installer is that of kubespray. Names and defaults, such as the addresses of downloads and the
+memory of the device plugin, come from kubespray's role container_engine_accelerator/nvidia_gpu.
 """
 
 from __future__ import annotations

@@ -166,7 +166,10 @@ class DevicePluginConfig(Model):
         return document
 
     def offered(self, resource: str, devices: int) -> tuple[str, int]:
-        """Return the name and the number with which the plugin advertises a resource's devices."""
+        """Return the resource name under which the plugin advertises devices, and their amount.
+
+        Time-slicing can rename a resource, and multiplies its devices.
+        """
         shared = self.sharing.replicated
         for share in shared.resources if shared else ():
             if shared and share.resource == resource:

@@ -38,15 +38,17 @@ class Channel(Generic[P, T]):
     """A kind of output that hosts print, with its size limit and its parser."""
 
     def __init__(self, name: str, limit: int, parse: Callable[Concatenate[str, P], T]) -> None:
-        """Register the channel.
+        """Register a kind of output that the program reads from hosts.
+
+        The tests feed random text to each registered kind.
 
         Args:
-            name: Name of the channel in error messages and in the fuzzer.
+            name: Name of the kind in error messages and in tests.
             limit: Maximum number of characters of the text, and of bytes on the connection.
             parse: Parses the text, or raises `Unreadable`.
 
         Raises:
-            ValueError: Another channel has this name.
+            ValueError: Another kind of output has this name.
         """
         if name in CHANNELS:
             raise ValueError(f"channel {name}: there are two")

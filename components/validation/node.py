@@ -276,10 +276,10 @@ class NodeCheck:
         self.done, self.problem = True, problem
 
     async def explained(self) -> str:
-        """Return what the node waits for, with the cause that events and logs name.
+        """Return what the node's validation waits for, and why, as events and pod logs tell.
 
-        Without a validation Job the node waits for its GPUs; the cause is then why a pod that
-        should advertise them does not run.
+        Before its Job exists, a validation waits until the node advertises its GPUs. The text
+        then says why the device plugin's pod on this node does not run.
         """
         if not self.waits:
             return ""

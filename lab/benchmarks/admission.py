@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def context() -> Context:
-    """Return the rules' context: four pools and all other facts, so that every rule applies."""
+    """Return facts about a cluster with four pools in which every rule applies."""
     taints = (TaintFacts(_GPU, "present"),)
     pools = tuple(
         PoolFacts(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)

@@ -59,7 +59,7 @@ class Shape:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of `make house --list`, which show what each figure counted."""
+        """Yield the output of `make house LIST=1`: each function, import and class that counts."""
         yield "The value's stays (<- marks a return):"
         seen: set[str] = set()
         for where, names in self.route.stays:

@@ -269,9 +269,10 @@ class _Walk:
         return None
 
     def is_part(self, node: ast.Attribute) -> bool:
-        """Check that an attribute is only a part of the configuration, by its annotation.
+        """Check that an attribute holds a part of the configuration, and not all of it.
 
-        It is a part if it has an annotation that names no class of the whole configuration.
+        This is decided by the attribute's type annotation: it must have one, and the annotation
+        must not name a class in `WHOLE`, whose objects hold the whole configuration.
         """
         fields = [self.tree.field(owner, node.attr) for owner in self.typed(node.value)]
         known = [noted for noted in fields if noted is not None]

@@ -239,7 +239,7 @@ class Tree:
 
     @cached_property
     def methods(self) -> dict[str, list[Definition]]:
-        """Return all methods of the tree by their name without the class."""
+        """Return the methods of all classes by name; several classes may share a name."""
         found: dict[str, list[Definition]] = {}
         for definition in self.functions():
             if definition.owner is not None:

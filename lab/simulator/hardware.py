@@ -115,7 +115,7 @@ class HostHardware(Model):
 
 @dataclass(frozen=True)
 class Machine:
-    """Simulated SSH host, in the form that `lab.simulator.hosts` starts."""
+    """Name, role and address of an SSH host that `lab.simulator.hosts` can simulate."""
 
     name: str
     role: str

@@ -34,7 +34,7 @@ class Lines:
             for at, line in _places(text, index):
                 self._lines.setdefault(at, line)
         except (yaml.YAMLError, UnicodeEncodeError):
-            pass  # Valid JSON may be invalid YAML. Lines before the error are known.
+            pass  # Not all JSON is valid YAML. The lines that were read before the error are kept.
 
     def line(self, path: str) -> int:
         """Return the line of the field at a path, or of the nearest parent of a missing field."""

@@ -47,7 +47,7 @@ _COMPLETED: Final = frozenset(
         *(("argoproj.io", kind) for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")),
         # tektoncd/pipeline pkg/apis/pipeline: a TaskRun or PipelineRun adds fields to its task.
         *(("tekton.dev", kind) for kind in ("Task", "ClusterTask", "Pipeline")),
-        # InftyAI/llmaz api: a Playground adds fields to its model and its runtime.
+        # InftyAI/llmaz api: the pods of a Playground get fields of its model and its runtime.
         *(("llmaz.io", "OpenModel"), ("inference.llmaz.io", "BackendRuntime")),
         ("inference.llmaz.io", "Playground"),
         # sgl-project/ome pkg/apis: an InferenceService adds fields to its runtime's pods.

@@ -30,6 +30,15 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
     assert built < tested
 
 
+def test_a_make_that_a_test_starts_prints_what_a_users_own_make_prints() -> None:
+    """`make` prints the folders that it enters if another `make` started the tests."""
+    command = ["make", "--dry-run", "--old-file=venv/.complete", "promises"]
+    shown = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert shown.stdout.splitlines() == ["venv/bin/python -m tests.promises"]
+
+
 def help_groups() -> dict[str, list[str]]:
     """Return the make targets in the output of `make help`, by the heading of their group."""
     shown = subprocess.run(

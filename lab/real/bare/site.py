@@ -42,7 +42,7 @@ class Site:
         return ("nsenter", "-t", str(self.desk.pid), "-n", "--")
 
     def open(self) -> None:
-        """Wait until the desk has its own network namespace, then create the bridge there."""
+        """Wait for the network namespace of the admin workstation, then create the bridge in it."""
         ours, own = Path("/proc/self/ns/net"), Path(f"/proc/{self.desk.pid}/ns/net")
         while own.readlink() == ours.readlink():
             time.sleep(0.02)

@@ -48,10 +48,10 @@ class Row:
     streams: tuple[str, ...] = ()
 
     def has(self, driver: str) -> bool:
-        """Check that the row's package exists for a driver version.
+        """Check that the repository has this package for a driver version.
 
-        A row is valid for a range of driver branches (`560..580`, `590..`), or only for the listed
-        driver versions.
+        A package exists for a range of driver branches (`560..580`, `590..`), or only for the
+        listed driver versions.
         """
         if self.drivers:
             return driver in self.drivers

@@ -57,7 +57,7 @@ _NUMBERS = f"[0-9]{{1,{_DIGITS}}}([.][0-9]{{1,{_DIGITS}}}){{1,3}}"
 
 
 def _key(*numbers: int) -> str:
-    """Return a text that sorts as the version does; its first nine digits are the driver branch."""
+    """Return a driver version's numbers with leading zeros, so that texts sort as versions do."""
     return "".join(f"{number:0{_DIGITS}}" for number in numbers)
 
 

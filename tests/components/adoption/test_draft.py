@@ -448,8 +448,8 @@ kube_node
         pools={"gpu": (("k8s-1", "k8s-2"), 8)},
         hosts=(("k8s-1", "127.0.0.1", "vagrant"), ("k8s-2", "127.0.0.1", "vagrant")),
     ),
-    # ska-telescope/ansible-playbooks, hosts_k8s, with machines of a mining pool that sets
-    # `gpu_enabled` for all hosts and unsets it for some (chutesai/chutes-miner).
+    # Names of groups: ska-telescope/ansible-playbooks, hosts_k8s. The variable `gpu_enabled`, true
+    # for all hosts and false for some: chutesai/chutes-miner.
     "long names of groups": Case(
         files={
             "hosts": """

@@ -191,19 +191,19 @@ def lines_of(body: str) -> dict[str, str]:
         ("the GPU Operator", "Pods", "**2 pods keep running, but nothing advertises their GPUs"),
         ("a node fewer", "After the run", "the stack no longer offers the 8 GPUs of `gpu-4`"),
         ("a sick GPU left out", "After the run",
-         "the stack file declares 1 GPU less on `gpu-2`; the run waits until each of these nodes"),
+         "the stack file declares 1 GPU less on `gpu-2`; `make up` takes no GPU out of a node"),
         ("a new taint", "After the run",
          "the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
          "`example.com/own=x:NoSchedule`"),
         ("a host that does not answer", "Down meanwhile",
          "unknown for `gpu-2` (8 GPUs), whose host did not answer"),
         ("the GPU Operator", "Down meanwhile",
-         "**no new GPU pods**, new pods get none of 32 GPUs of `gpu-1..4`, all at the same time"),
-        ("an older chart", "Down meanwhile", "running pods keep their GPUs"),
+         "**no new GPU pods**, all 32 GPUs of `gpu-1..4` at the same time"),
+        ("an older chart", "Down meanwhile", "at most 8 GPUs at a time, 32 of `gpu-1..4` in all"),
         ("devices by environment", "Down meanwhile", "2 steps, one after the other"),
         ("partitioned GPUs", "Down meanwhile", "MIG layout not declared → 7x1g.5gb-"),
         ("partitioned GPUs", "Drained nodes",
-         "3 (`gpu-1`, then `gpu-2..3`, one at a time); before that `gpu-4`"),
+         "3 (first `gpu-4`, without a drain, because no pod runs there; then `gpu-1`, then"),
         ("a mirror of images", "Changed in the stack file", "`registry.* changed`"),
         ("a new label", "Changed in the stack file", "`label team not declared → ml`"),
         ("devices by environment", "Also changed in the stack file", "; node `gpu-1..4`: `"),
@@ -221,7 +221,7 @@ def title_of(name: str) -> str:
 def test_the_title_says_when_no_gpu_can_be_got_meanwhile_and_how_gpus_are_split() -> None:
     assert title_of("the GPU Operator").endswith("**no new GPU pods meanwhile**")
     assert "meanwhile" not in title_of("the driver goes up")
-    assert title_of("partitioned GPUs").endswith("32 GPUs, as before; `nvidia.com/gpu` 32 → 224")
+    assert title_of("partitioned GPUs").endswith("`nvidia.com/gpu` 32 → 224, **3 pods evicted**")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_the_steps_of_an_outage_are_numbered_in_their_order() -> None:
     items = re.findall(r"(?m)^  ([0-9])\. (.*)$", body)
     assert [number for number, _ in items] == ["1", "2"]
     assert "drained for" in items[0][1]
-    assert "running pods keep their GPUs" in items[1][1]
+    assert "running pods keep theirs" in items[1][1]
 
 
 def test_the_reasons_of_one_rollout_are_one_step() -> None:
@@ -308,7 +308,7 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
         assert told["Pods"] == "none is evicted or loses its GPUs"
     for gap in cluster.gaps:
         assert code(gap.why, 1000) in body
-    usable = not cluster.gaps and not cluster.uninspected
+    usable = not (cluster.gaps or cluster.limits or cluster.uninspected)
     assert (told["Down meanwhile"] == "nothing; every GPU stays usable") == usable
     assert ("Due" in told) == bool(cluster.due)
     assert body.count("<details>") == body.count("</details>")

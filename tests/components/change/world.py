@@ -122,6 +122,8 @@ class World:
                 if layout:
                     node["metadata"]["labels"]["nvidia.com/mig.config"] = layout
                     node["metadata"]["annotations"][mig_targets.APPLIED] = layout
+                    owner = {"manager": desired.layouts.manager, "operation": "Apply"}
+                    node["metadata"]["managedFields"] = [owner]
                 name = node["metadata"]["name"]
                 devices: dict[str, list[str]] = {f"GPU-{name}-{n}": [] for n in range(part.gpus)}
                 kept = record.ValidationRecord(

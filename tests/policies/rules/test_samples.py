@@ -217,7 +217,7 @@ def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
     ] == []
 
 
-# Originals that break a mandatory rule in every mode.
+# Samples of other projects that break a mandatory rule on every kind of cluster.
 WRONG = {
     # The sample uses the resource name of Kubernetes 1.3 to 1.10.
     "tkestack+gpu-admission/test/test_deploy.yaml": {"GPU014"},

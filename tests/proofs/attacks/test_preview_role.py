@@ -1,7 +1,7 @@
 """Attack: preview credentials with more rights than a preview needs.
 
-An administrator deploys a stack. The real Pulumi then previews the stack as a user who has only the
-committed roles. The API server's audit log shows rejected requests.
+An administrator deploys a stack. The real Pulumi then previews the stack as a user who has only
+the roles in `policies/roles`. The API server's audit log shows rejected requests.
 """
 
 from __future__ import annotations

@@ -346,7 +346,7 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
             give(project, f"gpu-cluster:{name}", text)
         assert figures(project.up())[:2] == (32, 32)
         named = {"PREVIEW_BACKEND_URL": local_backend(backend), "PREVIEW_PASSPHRASE": "previews"}
-        # Repeat the command: each deployment replaces the state's copy for previews.
+        # CI runs this command after each deployment, so it must work when the copy exists already.
         for _ in range(3):
             done = project.command("preview_state", **named)
             last = done.stdout.strip().splitlines()[-1]

@@ -41,9 +41,6 @@ def blocks(kind: str) -> list[str]:
     return [re.sub(r"^ {3}", "", body, flags=re.M) for body in bodies]
 
 
-OF_MAKE = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
-
-
 @dataclass
 class Shell:
     """A user's shell in a copy of the project; variables that a code block exports are kept."""
@@ -112,9 +109,7 @@ def shell(cluster: Project, tmp_path: Path) -> Iterator[Shell]:
     # environment.
     os.utime(cluster.root / "requirements.lock", (0, 0))
     environment = {
-        # Remove variables that an outer make sets, which would make the inner make print more. A
-        # user's shell has none.
-        **{key: text for key, text in cluster.environment.items() if key not in OF_MAKE},
+        **{key: text for key, text in cluster.environment.items() if key != "STACK"},
         "HOME": str(home(cluster, tmp_path)),
         "GPU_CLUSTER_CACHE": str(toolchain.cache_dir()),
         "PULUMI_BACKEND_URL": f"file://{tmp_path}",

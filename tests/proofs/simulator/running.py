@@ -62,7 +62,7 @@ def _plugin(container: Json, **spec: Any) -> Json:
 
 
 class Running:
-    """A running embedded cluster."""
+    """Embedded cluster (real API server, simulated nodes) that runs, and requests to it."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded = embedded

@@ -26,8 +26,8 @@ Json = dict[str, Any]
 FILES: list[Json] = yaml.safe_load((Path(__file__).parent / "files.yaml").read_text())
 NAMES = [str(file["name"]) for file in FILES]
 
-# Accepted kinds of difference between the objects rendered from a value file and from its stack
-# file, each with the design decision or template line that explains it.
+# A user's Helm values are converted to a stack file. Between the objects that the chart renders
+# for both, only these kinds of difference are accepted, each with its explanation.
 CONFIGURATION = "configuration"
 TOLERATIONS = "tolerations"
 TOOLKIT = "toolkit"
