@@ -104,8 +104,9 @@ class Plan:
     def refusal(self, change: Change) -> str:
         """Return the reasons why a host's change must not be started; empty if it may start."""
         if not self.may_boot and any(word.startswith("kernel ") for word in change.what):
-            return "found another kernel, but no permission to reboot; declare reboot.when: "
-            "required"
+            return (
+                "found another kernel, but no permission to reboot; declare reboot.when: required"
+            )
         upgraded = self.upgraded
         if upgraded and change.host.name == upgraded.host and upgraded.refusal(self.server):
             return upgraded.refusal(self.server)

@@ -211,8 +211,9 @@ class RolloutRun:
 
         if not await drain.until(is_ready, self.limit):
             found = f"a node that isn't ready {self.limit:.0f} s after its change"
-            cure = "check the kubelet's log there; the node stays cordoned, and `up` continues "
-            "with it"
+            cure = (
+                "check the kubelet's log there; the node stays cordoned, and `up` continues with it"
+            )
             raise ClusterError(Fault(f"node {name}", found, "Ready", cure))
 
     async def roll(self, host: RolledHost) -> None:

@@ -151,8 +151,9 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
     try:
         is_node = await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL, MEMBER)
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        found = "no response to whether it is a node "
-        f"({printable(str(error) or type(error).__name__)})"
+        found = (
+            f"no response to whether it is a node ({printable(str(error) or type(error).__name__)})"
+        )
         cure = "check that ssh works from this machine, and which machine responds at that address"
         raise ClusterError(Fault(f"host {host.name}", found, "one", cure)) from None
     if is_node:
