@@ -44,15 +44,15 @@ $(VENV): requirements.lock
 	@touch $@
 
 .PHONY: help
-help: ## this list
+help: ## print this list
 	@awk -v users='$(USERS)' "$$HELP" $(MAKEFILE_LIST)
 
 .PHONY: up
-up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs counted
+up: $(VENV) ## create or update the stack: toolchain, embedded cluster, hosts, platform, GPU validation
 	@$(RUN) commands.up
 
 .PHONY: validate
-validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests; JUNIT=file, CTRF=file
+validate: $(VENV) ## validate the GPUs of nodes again: make validate NODES=gpu-[1-2] (default: all); TESTS=name runs tests; JUNIT=file, CTRF=file
 	@NODES='$(NODES)' TESTS='$(TESTS)' JUNIT='$(JUNIT)' CTRF='$(CTRF)' $(RUN) commands.validate
 
 .PHONY: evidence
@@ -64,51 +64,51 @@ verify-evidence: $(VENV) ## check such a file offline: make verify-evidence FILE
 	@FILE='$(FILE)' PUBLIC='$(PUBLIC)' SIMULATED='$(SIMULATED)' $(RUN) commands.verify_evidence
 
 .PHONY: why
-why: $(VENV) ## why a pod does not run, and what would help: make why POD=namespace/name
+why: $(VENV) ## print why a pod does not run, and how to fix it: make why POD=namespace/name
 	@POD='$(POD)' $(RUN) commands.why
 
 .PHONY: comment
-comment: $(VENV) ## the comment of a pull request about CHANGE (change.json): printed, or kept there (docs/how-to/ci.md)
+comment: $(VENV) ## print or update the comment of a pull request about CHANGE (change.json): see docs/how-to/ci.md
 	@$(RUN) commands.comment
 
 .PHONY: preview
-preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
+preview: $(VENV) ## show what `make up` would change, checked by the policy pack; changes nothing
 	@$(RUN) commands.preview
 
 .PHONY: status
-status: $(VENV) ## what drifted, is due, at fault or not validated, only read; fails on drift and on faults
+status: $(VENV) ## show drift, due work, faults and GPUs that are not validated; read-only; fails on drift and on faults
 	@$(RUN) commands.status
 
 .PHONY: who
-who: $(VENV) ## which pods hold which GPUs, and how many are free, only read; VERBOSE=1 names each pod
+who: $(VENV) ## show which pods use which GPUs, and how many are free; read-only; VERBOSE=1 names each pod
 	@$(RUN) commands.who
 
 .PHONY: report
-report: $(VENV) ## write report-STACK.html: GPUs, what would change, findings, figures, versions; changes nothing
+report: $(VENV) ## write report-STACK.html: GPUs, changes, findings, measurements, versions; changes nothing
 	@$(RUN) commands.report
 
 .PHONY: new
-new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini, one or both
+new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini (one or both)
 	@FROM_CLUSTER='$(FROM_CLUSTER)' FROM_INVENTORY='$(FROM_INVENTORY)' CONTEXT='$(CONTEXT)' PLATFORM='$(PLATFORM)' NODES='$(NODES)' GPUS='$(GPUS)' SCAN='$(SCAN)' $(RUN) commands.new
 
 .PHONY: adopt
-adopt: $(VENV) ## take over a running cluster: write what differs into STACK's file, preview; CONTEXT=name for a new file
+adopt: $(VENV) ## adopt a running cluster: write the differences into STACK's file, then preview; CONTEXT=name for a new file
 	@CONTEXT='$(CONTEXT)' $(RUN) commands.adopt
 
 .PHONY: leave
-leave: $(VENV) ## hand the cluster back, all of it goes on working: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
+leave: $(VENV) ## stop managing the cluster, which keeps running: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
 	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) commands.leave
 
 .PHONY: host-keys
-host-keys: $(VENV) ## host keys of new hosts, by one scan; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
+host-keys: $(VENV) ## scan the host keys of new hosts; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
 	@HOSTS='$(HOSTS)' CONFIRM='$(CONFIRM)' $(RUN) commands.host_keys
 
 .PHONY: support-bundle
-support-bundle: $(VENV) ## write support-STACK.tar.gz for a helper: state, status, pods; no secrets; LIST=1 only lists
+support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status, pods; no secrets; LIST=1 only lists
 	@$(RUN) commands.support_bundle
 
 .PHONY: down
-down: $(VENV) ## destroy the stack, stop cluster and hosts
+down: $(VENV) ## destroy the stack and stop the embedded cluster and its hosts
 	@$(RUN) commands.down
 
 .PHONY: start
@@ -116,11 +116,11 @@ start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.y
 	@$(RUN) commands.start
 
 .PHONY: destroy
-destroy: $(VENV) ## destroy the stack; the embedded cluster goes on running
+destroy: $(VENV) ## destroy the stack; the embedded cluster keeps running
 	@$(RUN) commands.destroy
 
 .PHONY: forget
-forget: $(VENV) ## take a host out of the state that is gone for good: make forget HOST=gpu-2
+forget: $(VENV) ## remove a host that no longer exists from the state: make forget HOST=gpu-2
 	@HOST='$(HOST)' $(RUN) commands.forget
 
 .PHONY: env
@@ -128,19 +128,19 @@ env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 	@$(RUN) commands.environment
 
 .PHONY: probe-key
-probe-key: $(VENV) ## an SSH key for previews that can only run the probe: made, and checked on STACK's hosts
+probe-key: $(VENV) ## create an SSH key for previews that can only run the probe, and check it on STACK's hosts
 	@$(RUN) commands.probe_key
 
 .PHONY: preview-state
-preview-state: $(VENV) ## a copy of the state, without its secrets, that previews may open
+preview-state: $(VENV) ## write a copy of the state without its secrets, for previews
 	@$(RUN) commands.preview_state
 
 .PHONY: preview-secrets
-preview-secrets: $(VENV) ## placeholders for secrets in this checkout's stack file: what a preview has
+preview-secrets: $(VENV) ## write placeholders for the secrets in this checkout's stack file, for previews
 	@$(RUN) commands.preview_secrets
 
 .PHONY: audit
-audit: $(VENV) ## known weaknesses of what is used, of the workflows; secrets in the history
+audit: $(VENV) ## check dependencies and workflows for known vulnerabilities, and the history for secrets
 	@$(MAKE) --silent venv-audit/.complete || echo "audit: pip-audit and zizmor can't be had" >&2
 	@$(RUN) commands.audit
 
@@ -154,7 +154,7 @@ sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (Cyclo
 	@$(RUN) commands.sbom
 
 .PHONY: release
-release: $(VENV) ## write source archive, bill of materials and their sums to dist/
+release: $(VENV) ## write the source archive, the bill of materials and their checksums to dist/
 	@$(RUN) commands.release
 
 .PHONY: release-sums
@@ -162,11 +162,11 @@ release-sums:
 	@echo "sums=$$(sha256sum dist/SHA256SUMS | cut -d ' ' -f 1)" >> "$${GITHUB_OUTPUT:-/dev/stdout}"
 
 .PHONY: tools
-tools: $(VENV) ## show the toolchain, build what is missing
+tools: $(VENV) ## show the toolchain and build what is missing
 	@$(RUN) toolchain
 
 .PHONY: images
-images: $(VENV) ## every image and chart that STACK needs
+images: $(VENV) ## list all images and charts that STACK needs
 	@$(RUN) commands.images
 
 .PHONY: facts
@@ -180,24 +180,24 @@ test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
 	@venv/bin/python -m pytest -q --progress --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-full
-test-full: $(VENV) ## the tests that `make test` leaves out for their length; CI runs both
+test-full: $(VENV) ## run the tests that `make test` skips because they take long; CI runs both
 	@$(RUN) toolchain
 	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-e2e
-test-e2e: $(VENV) ## whole runs of `make up`, previews and `make down` by the real engine, also killed
+test-e2e: $(VENV) ## prove whole runs of `make up`, previews and `make down` with the real engine, also when killed
 	@$(call proof,e2e,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-simulator
-test-simulator: $(VENV) ## the simulator, and what the program does to the cluster that it simulates
+test-simulator: $(VENV) ## prove the simulator, and what the program does to the simulated cluster
 	@$(call proof,simulator,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-hosts
-test-hosts: $(VENV) ## the full proof of host preparation and container runtime
+test-hosts: $(VENV) ## prove the preparation of hosts and container runtimes
 	@$(call proof,hosts,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-platform
-test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.37.2
+test-platform: $(VENV) ## prove the platforms: make test-platform KUBERNETES=1.37.2
 	@export GPU_CLUSTER_KUBERNETES=$(KUBERNETES); $(call proof,platform,-m '' --numprocesses 3 --dist worksteal)
 
 .PHONY: test-clusters
@@ -205,24 +205,24 @@ test-clusters: $(VENV) ## clusters that run already: adopted, left, value files 
 	@$(call proof,clusters,-m clusters --numprocesses 2 --dist loadfile)
 
 .PHONY: test-validation
-test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU by its UUID, nobody disturbed
+test-validation: $(VENV) ## prove the validation in nine ways: each GPU by its UUID, no workload disturbed
 	@$(call proof,validation,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rollout
-test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each step, budgets, B8
+test-rollout: $(VENV) ## prove rollouts in waves: rolls, kills at each step, disruption budgets, B8
 	@$(RUN) lab.benchmarks B8
 	@$(call proof,rollout,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-reach
-test-reach: $(VENV) ## other people's programs that use the components; the last line counts them
+test-reach: $(VENV) ## prove the components in programs of other people; the last line counts them
 	@$(call proof,reach,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-change
-test-change: $(VENV) ## what previews and comments say of sixty edits; the last line counts them
+test-change: $(VENV) ## prove what previews and comments report for sixty edits; the last line counts them
 	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/components/change tests/components/inspection/test_losses.py tests/commands/test_preview.py
 
 .PHONY: test-rules
-test-rules: $(VENV) ## the full proof of the rules
+test-rules: $(VENV) ## prove the rules
 	@rm -rf tests/results
 	@$(call proof,rules,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 	@$(RUN) tests.proofs.rules.mutate
@@ -230,11 +230,11 @@ test-rules: $(VENV) ## the full proof of the rules
 	@$(RUN) tests.proofs.rules.results
 
 .PHONY: test-attacks
-test-attacks: $(VENV) ## each attack that was found, as a test; the last line counts them
+test-attacks: $(VENV) ## run each known attack as a test; the last line counts them
 	@$(call proof,attacks,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: test-promises
-test-promises: $(VENV) ## each promise of README and docs, also after kills; the last line counts them
+test-promises: $(VENV) ## prove each promise of README and docs, also after kills; the last line counts them
 	@venv/bin/python -m pytest -m promise --numprocesses 2 --dist loadfile --no-loadscope-reorder tests
 
 .PHONY: test-docs
@@ -244,7 +244,7 @@ test-docs: $(VENV) ## run each command of README, tutorial and how-tos on the em
 	@ONLY='$(ONLY)' $(RUN) tests.proofs.docs
 
 .PHONY: test-versions
-test-versions: $(VENV) ## each version that is claimed; the last line names and counts them
+test-versions: $(VENV) ## prove each supported version; the last line names and counts them
 	@$(call proof,versions,-m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder)
 
 .PHONY: promises
@@ -260,40 +260,40 @@ pictures: $(VENV) ## draw README's pictures of the report and of a comment: need
 	@$(RUN) tests.pictures
 
 .PHONY: change-schema
-change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of previews' documents
+change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of the documents that previews write
 	@$(RUN) commands.change_schema
 
 .PHONY: stack-schema
-stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md, of the settings' models
+stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md from the models of the settings
 	@$(RUN) commands.stack_schema
 
 .PHONY: roles
-roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for
+roles: $(VENV) ## write policies/roles/ again, from the requests that an API server received
 	@$(RUN) tests.proofs.attacks.record_requests
 
 .PHONY: fuzz
-fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INPUTS=1000000
+fuzz: $(VENV) ## send hostile input to everything that is read from outside: make fuzz INPUTS=1000000
 	@$(RUN) tests.proofs.attacks.fuzz $(INPUTS)
 
 .PHONY: test-newcomer
-test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make test-newcomer ONLY=rule
+test-newcomer: $(VENV) ## perform the tasks of docs/contributing.md on a copy: make test-newcomer ONLY=rule
 	@$(RUN) tests.newcomer $(ONLY)
 
 .PHONY: house
-house: $(VENV) ## measure the shape: files on the way of GpuCluster's args, upward imports, circles; LIST=1 names all
+house: $(VENV) ## measure the structure: files that GpuCluster's args pass, upward imports, cycles; LIST=1 names all
 	@$(RUN) lab.house $(if $(LIST),--list)
 
 .PHONY: test-real
-test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock of NVML: needs root and a C compiler
+test-real: $(VENV) ## run the real kubelet, containerd and device plugin on a mock of NVML: needs root and a C compiler
 	@$(call proof,real,-m '')
 	@$(RUN) lab.real
 
 .PHONY: test-gpu
-test-gpu: $(VENV) ## the same on this machine's own GPUs: kernels run, by our `up`: needs root, NVIDIA's driver and nvcc
+test-gpu: $(VENV) ## the same on this machine's own GPUs, with real kernels: needs root, NVIDIA's driver and nvcc
 	@$(RUN) lab.real.gpu
 
 .PHONY: check
-check: $(VENV) ## lint, docstrings, types, layers
+check: $(VENV) ## run the linters, the docstring and type checks, and the layer contracts
 	@venv/bin/ruff check .
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
@@ -301,7 +301,7 @@ check: $(VENV) ## lint, docstrings, types, layers
 	@$(RUN) commands.lint_shell
 
 .PHONY: bench
-bench: $(VENV) ## benchmarks, each a ratio: make bench ONLY=B4
+bench: $(VENV) ## run the benchmarks, each a ratio: make bench ONLY=B4
 	@$(RUN) lab.benchmarks $(ONLY)
 
 .PHONY: lock
@@ -309,6 +309,6 @@ lock: $(VENV) ## write requirements.lock from requirements*.txt
 	@venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements-dev.txt
 
 .PHONY: clean
-clean: ## remove the virtual environment and what tools left in the tree
+clean: ## remove the virtual environment and files that tools left in the working tree
 	@rm -rf venv venv-audit dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

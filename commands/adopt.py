@@ -151,7 +151,7 @@ def run(name: str, answer: Answer) -> None:
     adopted = Stack(name)
     with adopted.unsalted():
         preview.show(preview.run(adopted))
-    print(f"next: make up STACK={name}, which takes the cluster over and restarts no pod of it")
+    print(f"next: make up STACK={name}, which adopts the cluster without restarting pods")
 
 
 def main() -> None:

@@ -74,7 +74,7 @@ def _program(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return AuditResult(name, judged=False, clean=False, text=f"no answer in {LIMIT} s")
+        return AuditResult(name, judged=False, clean=False, text=f"no response in {LIMIT} s")
     text = printable_lines((done.stdout + done.stderr).strip())
     if done.returncode == 0:
         return AuditResult(name, judged=True, clean=True)

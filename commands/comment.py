@@ -26,7 +26,7 @@ GITHUB = "https://api.github.com"
 _HEAD = re.compile(r"[A-Za-z0-9_.-]{1,100}:[^\s:?*\[\\^~]{1,250}")
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
-LOST = "the job failed before its preview began; its log says why"
+LOST = "the job failed before its preview started; the log of the job shows the reason"
 """Cause to report if a failed preview left no change document."""
 
 

@@ -49,8 +49,8 @@ def destroy(stack: Stack, answer: Answer) -> int:
         for line in resources:
             print(f"left: {line}")
         stop(
-            f"destroy: {len(resources)} left: {error}; run it again when that is cured, or "
-            "`make forget HOST=name` for a host that is gone for good"
+            f"destroy: {len(resources)} left: {error}; fix the cause and run it again, or use "
+            "`make forget HOST=name` for a host that no longer exists"
         )
     return changed(result.summary)
 

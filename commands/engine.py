@@ -35,7 +35,7 @@ def select(stack: Stack) -> automation.Stack:
     selected = automation.Stack.create_or_select(stack.name, workspace)
     if backend := _local_backend(environment):
         if is_abandoned(backend, stack.name):
-            print("A killed run left its lock; nobody holds it any more: it is removed.")
+            print("Removed the stale lock of an interrupted run.")
             selected.cancel()
         note_pids(backend, stack.name)
     return selected
@@ -72,7 +72,7 @@ def settle(selected: automation.Stack, stack: Stack) -> bool:
 
 def _is_stale(stack: Stack, pending: list[str]) -> bool:
     if (cluster := embedded_cluster(stack)) and cluster.replaced():
-        print("The embedded cluster was made anew since the last run: its objects are read first.")
+        print("The embedded cluster was recreated since the last run; refreshing the state first.")
         return True
     return any(operation != CREATING for operation in pending)
 

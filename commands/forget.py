@@ -28,7 +28,7 @@ def main() -> None:
         resources = (exported.deployment or {}).get("resources", [])
         gone = of_host(resources, host)
         if not gone or exported.deployment is None:
-            print(f"HOST: found {host!r}, of which the state holds nothing; wanted: a host's name")
+            print(f"HOST: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)
         kept = {**exported.deployment, "resources": without(resources, gone)}
         selected.import_stack(automation.Deployment(exported.version, kept))

@@ -129,7 +129,7 @@ def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
             f"host {host.name}",
             problem,
             "a login, to remove the stack's records and backups",
-            "see that it answers; `make forget HOST=…` for a host that is gone for good",
+            "check that it is reachable; `make forget HOST=…` for a host that no longer exists",
         )
         for host, problem in problems.items()
         if problem
@@ -247,7 +247,7 @@ def main() -> None:
             with stack.unsalted():
                 run(stack, part, answer)
         except FaultError as error:
-            sys.exit(f"leave: the state was kept; run it again when this is cured.\n{error}")
+            sys.exit(f"leave: the state was kept; fix the cause and run it again.\n{error}")
         print(
             f"leave: {part} handed back: {len(answer['nodes'])} nodes, {len(answer['hosts'])} "
             "hosts; software, labels, taints and files stay as they are"

@@ -59,7 +59,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         ("context", "context of the kubeconfig, if no cluster is read"),
         ("platform", f"one of {', '.join(NAMES)}"),
         ("nodes", "nodes with GPUs, such as gpu-[1-4]; empty to find them"),
-        ("gpus", "GPUs of each node where nothing else says it"),
+        ("gpus", "number of GPUs of each node, if nothing else shows it"),
         ("scan", "1 to take host keys from the network; compare their fingerprints"),
     ):
         variable = name.replace("-", "_").upper()
@@ -210,7 +210,7 @@ def _no_gpus(where: str) -> Fault:
     return Fault(
         where,
         "no machine with GPUs",
-        "a resource, a group, a variable or names that say which machines have GPUs",
+        "a resource, a group, a variable or names that show which machines have GPUs",
         "name them, without FROM_CLUSTER: NODES=gpu-[1-4]",
     )
 

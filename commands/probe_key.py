@@ -128,7 +128,7 @@ async def problem_of(host: Target, key: str) -> str:
             more = await allowed(connection)
     except (asyncssh.Error, OSError, TimeoutError) as error:
         reason = str(error) or type(error).__name__
-        return f"found no log-in ({reason}); wanted: the line above; cure: add it"
+        return f"found no login ({reason}); wanted: the line above; cure: add it to authorized_keys"
     if more:
         return (
             f"found that the key may {', '.join(more)}; wanted: the probe only; cure: the line "

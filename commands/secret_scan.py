@@ -70,7 +70,7 @@ def scan() -> list[str]:
     judged = {name: path for name, path in known.items() if not ALLOWED.match(path)}
     return [
         f"{judged[name]} (object {name[:12]}): found {what}; wanted: none; cure: revoke it, then "
-        "take it out of the history"
+        "remove it from the history"
         for name, content in _contents(judged)
         for what in found_in(content)
     ]

@@ -46,8 +46,8 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
     known = {name for pool in pools for name in pool.node_names}
     if resting := [name for name in names if name in maintenance]:
         raise ValueError(
-            f"NODES: found {', '.join(resting[:5])}, in maintenance; wanted: nodes at work; "
-            "cure: take them out of `maintenance` of the stack, or out of NODES"
+            f"NODES: found {', '.join(resting[:5])}, in maintenance; wanted: nodes in use; "
+            "cure: remove them from `maintenance` of the stack, or from NODES"
         )
     strange = [name for name in names if name not in known]
     if strange and all(pool.nodes is not None for pool in pools):

@@ -165,7 +165,7 @@ def _name(holder: Holder) -> str:
 def last_lines(shown: Usage) -> Iterator[str]:
     """Yield what could not be read, the pods that wait for GPUs, and the line with the totals."""
     for why in shown.uninspected:
-        yield f"not inspected: {printable(why)}; what these hold is missing here"
+        yield f"not inspected: {printable(why)}; GPUs that these use are missing here"
     if shown.waiting:
         names = [f"{_name(each)} ({amounts(each.amounts)})" for each in shown.waiting[:WAITING]]
         rest = and_more(len(shown.waiting), WAITING)

@@ -225,8 +225,8 @@ class GpuCluster(pulumi.ComponentResource):
                 [
                     Fault(
                         "kubeconfig",
-                        "one, beside kubernetesPackages.init",
-                        "one of them: the cluster is there, or the stack makes it",
+                        "one, in addition to kubernetesPackages.init",
+                        "one of the two: either the cluster exists, or the stack creates it",
                         "leave kubeconfig away, or declare no kubernetesPackages.init",
                     )
                 ]

@@ -16,7 +16,7 @@ from pulumi.runtime.settings import _get_rpc_manager
 _NO_LOG = """\
 This file keeps Pulumi from writing its automatic log of every message here: with 20 hosts that is
 9 MB in each run, up to 500 MB in all, and a third of the time of a run without change.
-To have the log for one or more runs, make a folder in the place of this file.
+To get the log for one or more runs, create a folder in the place of this file.
 """
 _FRAMES = 1
 """Frames kept of a stack trace; the SDK fails with none."""

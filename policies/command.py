@@ -66,18 +66,20 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser(
         "check",
-        help="judge manifests",
-        description="Judges Kubernetes manifests by the GPU rules.",
+        help="check manifests",
+        description="Check Kubernetes manifests with the GPU rules.",
         epilog=arguments.EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_to(check)
-    listed = commands.add_parser("list", help="list all rules with their levels")
+    listed = commands.add_parser("list", help="list all rules with their severities")
     arguments.add_config_to(listed)
-    explain = commands.add_parser("explain", help="say why a rule is there, with examples")
-    explain.add_argument("rule", metavar="RULE", type=str.upper, help="its id, such as GPU001")
+    explain = commands.add_parser("explain", help="print the reason for a rule, with examples")
+    explain.add_argument(
+        "rule", metavar="RULE", type=str.upper, help="id of the rule, such as GPU001"
+    )
     arguments.add_config_to(explain)
-    _add_export_to(commands.add_parser("export", help="write the rules for a cluster"))
+    _add_export_to(commands.add_parser("export", help="write the rules for a cluster's admission"))
     return parser
 
 
@@ -96,7 +98,8 @@ def _add_export_to(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=ACTIONS,
         default="warn",
-        help="enforce: deny what breaks a mandatory rule; warn (default); audit: only log",
+        help="enforce: reject objects that break a mandatory rule; warn (default): only warn; "
+        "audit: only log",
     )
     parser.add_argument(
         "--exclude",
@@ -104,7 +107,7 @@ def _add_export_to(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_namespace,
         metavar="NAMESPACE",
-        help="leave a namespace alone, beside kube-system; may be repeated",
+        help="exclude a namespace, in addition to kube-system; may be repeated",
     )
     arguments.add_config_to(parser)
 

@@ -92,7 +92,7 @@ def check_declared(
     ]
     if broken:
         lines = "\n".join(f"  {violation.message}" for violation in broken)
-        raise RuleBroken(f"{type_} {name}: refused by the GPU rules\n{lines}")
+        raise RuleBroken(f"{type_} {name}: rejected by the GPU rules\n{lines}")
 
 
 def _plain(value: object, names: _Names = _Names.OURS) -> object:

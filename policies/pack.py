@@ -100,7 +100,7 @@ def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs)
     context = context_for(settings)
     violations = judge(args.resource_type, props, context)
     remarks = [
-        f"{path}: not judged: GPUs may be requested here in a way that no rule reads"
+        f"{path}: not checked: GPUs may be requested here in a way that no rule reads"
         for path in unjudged(args.resource_type, props)
     ]
     if args.resource_type == _RELEASE:
@@ -108,7 +108,7 @@ def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs)
             violations += judge_rendered(props, context)
         except NotRendered as error:
             remarks.append(
-                f"the chart's objects are not judged, only the release's values: {error}; "
+                f"the chart's objects are not checked, only the release's values: {error}; "
                 "cure: `helm template` shows the chart's own faults"
             )
     return violations, remarks

@@ -23,7 +23,7 @@ The folder's path is relative to the file with the settings.
 PROPERTIES: Mapping[str, Any] = {
     "rules": {
         "type": "object",
-        "description": "What a violation of a rule does, by rule id.",
+        "description": "Severity of each rule, by rule id.",
         "properties": {
             rule.id: {
                 "type": "string",
@@ -39,15 +39,15 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "pools": {
         "type": "array",
-        "description": "The GPU nodes; default: those of the stack's gpu-cluster:cluster.",
+        "description": "Pools of GPU nodes; default: the pools in the stack's gpu-cluster:cluster.",
         "items": {
             "type": "object",
             "required": ["name", "gpusPerNode"],
             "properties": {
                 "name": {"type": "string"},
                 "gpusPerNode": _CAP,
-                "nodes": {**_CAP, "description": "how many nodes the pool has"},
-                "nodeNames": {**_TEXTS, "description": "their names, where they are known"},
+                "nodes": {**_CAP, "description": "number of nodes"},
+                "nodeNames": {**_TEXTS, "description": "names of the nodes, if known"},
                 "gpuMemoryMiB": {**_CAP, "description": "memory of one GPU in MiB"},
                 "taints": {**_TEXTS, "description": "key=value:Effect or key:Effect"},
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -58,11 +58,11 @@ PROPERTIES: Mapping[str, Any] = {
     "platform": {
         "type": "string",
         "enum": ["device-plugin", "gpu-operator", "gpu-manager", "dra"],
-        "description": "What hands out the GPUs; default: the stack's.",
+        "description": "Software that advertises the GPUs; default: the platform of the stack.",
     },
     "plugin": {
         "type": "object",
-        "description": "How NVIDIA's device plugin is configured; default: the stack's.",
+        "description": "Configuration of NVIDIA's device plugin; default: as in the stack.",
         "properties": {
             "migStrategy": {"type": "string", "enum": [str(mig) for mig in Mig]},
             "sharing": {"type": "string", "enum": [str(sharing) for sharing in Sharing]},
@@ -73,24 +73,29 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "runtimeClass": {
         "type": "string",
-        "description": "The RuntimeClass that GPU pods must name; empty where nvidia is the "
-        "default runtime; default: the stack's.",
+        "description": "RuntimeClass that GPU pods must name; empty if nvidia is the default "
+        "runtime; default: as in the stack.",
     },
     "runtimeClasses": {**_TEXTS, "description": "Further RuntimeClasses that GPU pods may name."},
-    "resourceNames": {**_TEXTS, "description": "GPU resources beside the well-known ones."},
+    "resourceNames": {**_TEXTS, "description": "GPU resources in addition to the well-known ones."},
     "otherClaims": {
         **_TEXTS,
-        "description": "ResourceClaims and their templates that have no GPUs, by name.",
+        "description": "Names of ResourceClaims and ResourceClaimTemplates without GPUs.",
     },
     "extendedResourceToleration": {
         "type": "boolean",
-        "description": "Whether the API server runs that admission plugin; default: false.",
+        "description": "Whether the API server runs the admission plugin "
+        "ExtendedResourceToleration; default: false.",
     },
-    "infrastructureNamespaces": {**_TEXTS, "description": "Where the GPU stack's own pods run."},
+    "infrastructureNamespaces": {
+        **_TEXTS,
+        "description": "Namespaces of the GPU stack's own pods.",
+    },
     "exemptions": {
         "type": "array",
-        "description": "Rules that are lifted until a day, from all objects that match what is "
-        "given of namespaces, labels, images and hostPaths.",
+        "description": "Rules that do not apply until a date, to objects that match all of the "
+        "given "
+        "namespaces, labels, images and hostPaths.",
         "items": {
             "type": "object",
             "required": ["rules", "until", "reason"],
@@ -98,7 +103,7 @@ PROPERTIES: Mapping[str, Any] = {
                 "rules": {"type": "array", "items": {"type": "string", "pattern": "^GPU[0-9]{3}$"}},
                 "until": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
                 "reason": {"type": "string", "minLength": 1},
-                "namespaces": {**_TEXTS, "description": "patterns, in which * is any text"},
+                "namespaces": {**_TEXTS, "description": "patterns in which * stands for any text"},
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                 "images": {**_TEXTS, "description": "patterns of the images of all containers"},
                 "hostPaths": {**_TEXTS, "description": "patterns of all host paths of the pod"},
@@ -108,13 +113,17 @@ PROPERTIES: Mapping[str, Any] = {
     },
     RULE_FOLDER: {
         "type": "string",
-        "description": "A folder with rules of your own, gpu9NN_<what>.py; they are run.",
+        "description": "Folder with your own rules (gpu9NN_<what>.py). Loading them runs their "
+        "code.",
     },
-    "maxGpusPerContainer": {**_CAP, "description": "The most GPUs of a container; default: any."},
-    "maxGpusPerPod": {**_CAP, "description": "The most GPUs of a pod; default: any."},
+    "maxGpusPerContainer": {
+        **_CAP,
+        "description": "Maximum number of GPUs per container; default: no limit.",
+    },
+    "maxGpusPerPod": {**_CAP, "description": "Maximum number of GPUs per pod; default: no limit."},
     "toolkitFloor": {
         "type": "string",
-        "description": "The oldest container toolkit that may be deployed; default: "
+        "description": "Oldest container toolkit that may be deployed; default: "
         f"{Context().toolkit_floor}.",
     },
 }

@@ -49,9 +49,9 @@ def violations(manifest: Mapping[str, object], context: Context) -> list[Violati
     return [*evaluate(manifest, context), *evaluate_stack([manifest], context)]
 
 
-def judged_by(rule: Rule) -> str:
+def checked_with(rule: Rule) -> str:
     """Return a phrase that says which manifests a rule checks, and which facts the rule needs."""
-    scope = "all manifests of a stack" if rule.across else "the manifest alone"
+    scope = "all manifests of a stack" if rule.across else "one manifest"
     needs = [str(need) for need in Need if need in rule.needs]
     return f"{scope}, with {' and '.join(needs)}" if needs else scope
 
@@ -73,13 +73,17 @@ def section(rule: Rule) -> str:
 def described(rule: Rule) -> str:
     """Return the Markdown description of a rule: reason, scope, examples and source."""
     shown = EXAMPLES[rule.id]
-    patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
+    patches = (
+        " Patches are not checked, because the object may have what a patch lacks."
+        if rule.whole
+        else ""
+    )
     broken = violations(yaml.safe_load(shown.failing), context_for(shown))
     said = "\n".join(violation.message for violation in broken)
     told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
     return f"""### {rule.id}: {rule.title}
 
-Severity: {rule.severity}. Judged by {judged_by(rule)}.{patches}
+Severity: {rule.severity}. Checked with {checked_with(rule)}.{patches}
 
 {rule.why}
 
@@ -138,8 +142,8 @@ _CONFIGURATION = {
 def page() -> str:
     """Return the reference page: configuration, table of rules, settings, one section per rule."""
     rows = "\n".join(
-        f"| [{rule.id}](#{anchor(rule.id)}) | {rule.title} | {rule.severity} | {judged_by(rule)} | "
-        f"{admission(rule).partition(':')[0]} |"
+        f"| [{rule.id}](#{anchor(rule.id)}) | {rule.title} | {rule.severity} | "
+        f"{checked_with(rule)} | {admission(rule).partition(':')[0]} |"
         for rule in RULES.values()
     )
     settings = "\n".join(
@@ -149,29 +153,30 @@ def page() -> str:
     exports = "\n".join(map(_export, TARGETS.values()))
     return f"""# GPU rules
 
-The same rules judge what a program declares at `pulumi preview` (policy pack
-`components/guardrails/pack`) and
-inside the program. `mandatory` stops the preview, `advisory` is printed. Values that are not known
-at preview are left out; the rest is judged.
+The same rules check what a program declares, in `pulumi preview` (policy pack
+`components/guardrails/pack`) and inside the program. A violation of a `mandatory` rule stops the
+preview; a violation of an `advisory` rule is only printed. Values that are not known in a preview
+are skipped.
 
-Each rule can be changed by the pack's configuration, and what the rules know of the cluster comes
-from the stack's `gpu-cluster:cluster` unless the configuration says otherwise. A file for
-`--policy-pack-config`:
+The configuration of the policy pack can change the severity of each rule. The facts about the
+cluster come from the stack's `gpu-cluster:cluster`, unless the configuration sets them. Example of
+a file for `--policy-pack-config`:
 
 ```json
 {json.dumps(_CONFIGURATION, indent=2)}
 ```
 
-A stack declares levels, names, namespaces and exemptions once, as `guardrails` in
-`gpu-cluster:cluster`: pack, checker (`--stack`) and admission read them alike. An exemption in the
-settings holds, until its day, for all objects that match each part of it that is given. Node
-agents, which are DaemonSets without GPUs, get advice where other pods are refused for their host
-paths. A pod that claims devices (DRA) counts as one with GPUs, unless the manifest or the name of
-its claim, or the setting `otherClaims`, says otherwise.
+A stack declares severities, resource names, namespaces and exemptions once, as `guardrails` in
+`gpu-cluster:cluster`. The policy pack, the checker (`--stack`) and the admission policies read them
+from there. An exemption in the settings applies until its end date to all objects that match every
+field that it sets. Node agents, which are DaemonSets without GPUs, get only advice about host paths
+that are rejected in other pods. A pod that claims devices (DRA) counts as a GPU pod, unless the
+manifest or the name of its claim, or the setting `otherClaims`, shows that the claim is for other
+devices.
 
-One object is exempted from one rule, until a day and for a reason, by an annotation on it or on its
-pod template; what the rule finds is then printed as advice. One that is over is a violation
-([GPU062](#gpu062)):
+An annotation on an object or on its pod template exempts the object from one rule, until a date and
+for a reason. Violations of this rule are then printed as advice. An exemption after its end date is
+a violation itself ([GPU062](#gpu062)):
 
 ```yaml
 metadata:
@@ -179,14 +184,14 @@ metadata:
     exempt.gpu-cluster/GPU022: "2030-12-31 the profiler reads counters of all devices"
 ```
 
-At admission an exemption holds only where the namespace grants the rule, and no longer than the
-grant says. Grants, and the label `gpu-cluster/guardrails: exempt` that leaves a namespace alone,
-are set by whom RBAC lets `grant` `exemptions` of the group `guardrails.gpu-cluster`. The API
-server's audit log has what was exempted.
+At admission, an exemption applies only if the namespace grants it for this rule, and only until
+the end date of the grant. Grants, and the label `gpu-cluster/guardrails: exempt`, which excludes a
+namespace, can be set by users that RBAC permits the verb `grant` on the resource `exemptions` of
+the group `guardrails.gpu-cluster`. The API server's audit log contains what was exempted.
 
-Only schedulers bind pods to nodes and allocate devices to claims: who may create `pods/binding`, or
-update `resourceclaims/status`, in all namespaces. For an allocation Kubernetes 1.36 and later want
-the right to update `resourceclaims/binding` besides.
+Only schedulers may bind pods to nodes and allocate devices to claims: users that may create
+`pods/binding`, or update `resourceclaims/status`, in all namespaces. For an allocation, Kubernetes
+1.36 and later also require the right to update `resourceclaims/binding`.
 
 ```yaml
 kind: Namespace
@@ -197,7 +202,7 @@ metadata:
 
 This page is written by `python -m policies.reference`.
 
-| rule | title | severity | judged by | at admission |
+| rule | title | severity | checked with | at admission |
 | --- | --- | --- | --- | --- |
 {rows}
 

@@ -134,7 +134,7 @@ class Forge(ABC):
         text = f"{where}: found HTTP {answer.status_code} {said}"
         if answer.status_code in TEMPORARY or _is_limited(answer):
             raise Temporary(text, _pause(answer))
-        cure = self.cures.get(answer.status_code, "look at the forge's status page, and run again")
+        cure = self.cures.get(answer.status_code, "check the forge's status page, then run again")
         raise ForgeError(f"{text}; wanted: a success; cure: {cure}")
 
     def _sent(self, method: str, path: str, **options: Any) -> httpx.Response:

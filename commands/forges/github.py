@@ -54,7 +54,7 @@ class GitHub(Forge):
         403: "give the job `pull-requests: write`, and allow it in the repository's settings",
         404: "check the repository and the number, and that the token may read it",
         410: "the pull request's issue was deleted, or issues are disabled",
-        422: "look at the message; a body has at most 65,536 characters",
+        422: "read the message; a body has at most 65,536 characters",
     }
 
     def __init__(

@@ -37,11 +37,11 @@ class GitLab(Forge):
     """
 
     cures: ClassVar = {
-        400: "look at the message; a note has at most 1,000,000 characters",
+        400: "read the message; a note has at most 1,000,000 characters",
         401: "check the token (GITLAB_TOKEN): a project access token with scope api",
         403: "give the token's user the role Reporter or higher in the project",
         404: "check the project and the number, and that the token may read it",
-        422: "look at the message",
+        422: "read the message",
     }
 
     def __init__(self, client: httpx.Client, project: str, number: int) -> None:

@@ -116,14 +116,16 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
     platform = wanted.platform or (GPU_OPERATOR if found.operator else DEVICE_PLUGIN)
     if not wanted.platform and not found.operator:
         comments["platform",] = (
-            "Nothing names a platform. If the cluster runs GPU software already, read it, too: "
+            "No platform was found. If the cluster already runs GPU software, read the cluster, "
+            "too: "
             f"make new STACK={stack} FROM_CLUSTER=context FROM_INVENTORY=file",
         )
     pools = _pools(found.machines, wanted.gpus)
     for index, (_, assumed) in enumerate(pools):
         if assumed:
             comments["pools", index, "gpusPerNode"] = (
-                "Assumed: nothing says how many GPUs these nodes have. `nvidia-smi -L` lists them.",
+                "Assumed: the number of GPUs of these nodes is not known. `nvidia-smi -L` lists "
+                "them.",
             )
     settings = {
         "version": "v1",
@@ -154,7 +156,7 @@ def from_nothing(wanted: Wanted, stack: str) -> Draft:
         comments["kubernetes", "context"] = _no_context()
     if wanted.gpus is None:
         comments["pools", 0, "gpusPerNode"] = (
-            "Assumed: nothing says how many GPUs these nodes have. `nvidia-smi -L` lists them.",
+            "Assumed: the number of GPUs of these nodes is not known. `nvidia-smi -L` lists them.",
         )
     settings = {
         "version": "v1",

@@ -25,7 +25,7 @@ def way(owner: ManagedBy) -> str:
     name, space = owner.name, owner.namespace
     if owner.kind is ManagerKind.ARGO_CD:
         return (
-            f"take the Application out of its ApplicationSet or parent, `argocd app delete {name} "
+            f"remove the Application from its ApplicationSet or parent, `argocd app delete {name} "
             "--cascade=false`, remove the annotation argocd.argoproj.io/tracking-id from the "
             "object, then run `make adopt` again; objects and pods stay"
         )
@@ -52,7 +52,7 @@ def way(owner: ManagedBy) -> str:
     if owner.kind is ManagerKind.ADDON_MANAGER:
         return "switch the provider's GPU add-on off, or leave its nodes out of the stack's pools"
     if owner.kind is ManagerKind.THIS_PROGRAM:
-        return "hand it over there first: `make leave` in the checkout of that stack"
+        return "remove it from that stack first: run `make leave` in the checkout of that stack"
     return f"take over what made it, {owner}, or keep it outside the stack"
 
 

@@ -71,7 +71,7 @@ def unready(nodes: Sequence[Json], handed: Handed) -> list[Fault]:
         Fault(
             f"node {node['metadata']['name']}",
             "the start-up taint" if startup_taint.has_startup_taint(node) else "a cordon of a run",
-            "a node that no run left in the middle, since nobody would end it afterwards",
+            "a node without an unfinished change, because no later run would finish it",
             "run `make up` first",
         )
         for node in nodes

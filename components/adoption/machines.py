@@ -177,7 +177,7 @@ def places_of(machines: Iterable[Machine]) -> list[tuple[str, int]]:
     return [*places]
 
 
-_ALL_OF_THEM = "no variable, group or name says which nodes have GPUs, so all of them are here"
+_ALL_OF_THEM = "no variable, group or name shows which nodes have GPUs, so all of them are listed"
 
 
 def _nodes(inventory: Inventory) -> list[str]:
@@ -194,8 +194,8 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
     """Return the names of the machines with GPUs, and a clause that explains the choice."""
     ways = (
         (_declared(inventory), "the variable nvidia_gpu_nodes names them"),
-        (_grouped(inventory), "they are in a group whose name says so"),
-        (_described(inventory), "a variable of the host says so"),
+        (_grouped(inventory), "they are in a group with such a name"),
+        (_described(inventory), "a variable of the host shows it"),
     )
     for found, reason in ways:
         inside = [name for name in inventory.hosts if name in found and name in nodes]
@@ -204,7 +204,7 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
             return names, reason
     candidates = [name for name in inventory.hosts if name in nodes] or [*inventory.hosts]
     if named := [name for name in candidates if _says_gpu(_words(name, letters=True))]:
-        return named, "their names say so"
+        return named, "their names show it"
     workers = [
         name
         for name in candidates
@@ -380,7 +380,7 @@ def _login_notes(variables: Variables) -> Iterator[str]:
     if any(name in variables for name in _PASSWORDS):
         yield "Ansible logs in with a password; this program needs a key (`ssh-copy-id`)"
     if any(name in variables for name in _BECOME_PASSWORDS):
-        yield "sudo asks for a password; this program needs sudo without one"
+        yield "sudo requires a password; this program needs sudo without a password"
 
 
 def _labels(value: object) -> dict[str, str]:
@@ -502,4 +502,4 @@ def _notes(inventory: Inventory, variables: Iterable[Variables]) -> Iterator[str
         if name not in inventory.hosts
     }
     if absent:
-        yield f"nvidia_gpu_nodes names {', '.join(sorted(absent))}, which the inventory lacks"
+        yield f"nvidia_gpu_nodes names {', '.join(sorted(absent))}, which are not in the inventory"

@@ -213,7 +213,7 @@ def _refused_values(software: _Software) -> Iterator[Fault]:
         for path in _secrets(values):
             yield Fault(
                 f"{place}: {path}",
-                "what looks like a secret (not repeated here)",
+                "a value that looks like a secret (not repeated here)",
                 "no secret in a stack file, which everybody reads",
                 "put it into a Secret and name that Secret here",
             )
@@ -389,5 +389,5 @@ def _different_sharing(pools: Sequence[ObservedPool]) -> Iterator[str]:
     if len(plain) > 1:
         yield (
             "Nodes without the label nvidia.com/device-plugin.config share GPUs differently, which "
-            "one configuration can't say; the first pool's sharing was written."
+            "one configuration can't express; the first pool's sharing was written."
         )

@@ -183,7 +183,7 @@ def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelea
     values, defaults = _mapping(recorded.get("config")), _mapping(chart.get("values"))
     if not all(map(_is_flat, (values, defaults))):
         found = f"values nested more than {DEPTH} levels deep"
-        cure = "look who wrote the release's record"
+        cure = "find out who wrote the release's record"
         raise IllFormed(Fault(f"release {namespace}/{name}", found, "values of a chart", cure))
     return ObservedRelease(
         name=name,

@@ -61,20 +61,20 @@ class _Reader:
         for word in words[1:]:
             key, equals, value = word.partition("=")
             if not equals:
-                raise ValueError(f"{show(word)}, where a host line has key=value")
+                raise ValueError(f"{show(word)}, but the line of a host has key=value")
             variables[key] = _value(value)
         self.found.add(self.group, pattern, variables)
 
     def _variable(self, line: str) -> None:
         key, equals, value = line.partition("=")
         if not equals:
-            raise ValueError(f"{show(line)}, where a section of variables has key=value")
+            raise ValueError(f"{show(line)}, but a section of variables has lines key=value")
         self.found.set_group(self.group, {key.strip(): _value(value.strip())})
 
     def _child(self, line: str) -> None:
         match = _GROUP.fullmatch(line)
         if match is None:
-            raise ValueError(f"{show(line)}, where a section of children has a group's name")
+            raise ValueError(f"{show(line)}, but a section of children has names of groups")
         self.found.child(self.group, match[1])
 
 

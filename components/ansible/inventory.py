@@ -302,14 +302,14 @@ def _range(inner: str) -> _Numbered | str:
     if len(first) == len(last) == 1 and first in _LETTERS and last in _LETTERS:
         letters = _LETTERS[_LETTERS.index(first) : _LETTERS.index(last) + 1 : step]
         if not letters:
-            raise ValueError("a range that goes down")
+            raise ValueError("a descending range")
         return letters
     padded = first.startswith("0") and len(first) > 1
     if padded and len(first) != len(last):
         raise ValueError("a range with leading zeros whose ends differ in length")
     numbers = range(int(_digits(first)), int(_digits(last)) + 1, step)
     if not numbers:
-        raise ValueError("a range that goes down")
+        raise ValueError("a descending range")
     return _Numbered(numbers, len(first) if padded else 1)
 
 

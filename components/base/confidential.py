@@ -21,8 +21,8 @@ def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Fault
     return fault(
         location,
         f"a secret {where} (not repeated here)",
-        "secrets only under keys of their own, encrypted",
-        "remove it here (it is known to all who read this file), make a new one, and run"
+        "secrets only under separate keys, encrypted",
+        "remove it here (everybody who can read this file knows it), create a new one, and run"
         f" `pulumi config set --secret gpu-cluster:{key} < key`",
     )
 

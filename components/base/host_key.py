@@ -32,7 +32,9 @@ def check_host_key(text: str) -> str:
     """
     if "PRIVATE KEY" in text:
         raise refuse(
-            show(text), _WANTED, "write the public half, and make a new key: this one is known now"
+            show(text),
+            _WANTED,
+            "write the public half, and create a new key: this one is no longer secret",
         )
     words = text.split()
     if len(words) >= 3 and words[1] in _TYPES:
@@ -68,7 +70,7 @@ def _fields(blob: bytes) -> list[bytes]:
 def _fault(kind: str, fields: list[bytes]) -> str | None:
     """Return a description of the expected key if the key is invalid, else None."""
     if not fields or fields[0] != kind.encode():
-        return f"a key whose base64 says the same type, {kind}"
+        return f"a key whose base64 content has the same type, {kind}"
     if kind == "ssh-ed25519":
         good = len(fields) == 2 and len(fields[1]) == 32
         return None if good else "an Ed25519 key of 32 bytes"

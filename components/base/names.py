@@ -70,7 +70,7 @@ def _own_namespace(text: str) -> str:
     if text == "default" or text.startswith("kube-"):
         raise refuse(
             show(text),
-            "a namespace of its own: it is made with the stack and goes with it",
+            "a separate namespace: it is created and deleted with the stack",
             "leave it out, or write another name",
         )
     return text
@@ -160,7 +160,7 @@ def own_key(text: str) -> str:
             show(text),
             "a key outside kubernetes.io/ and k8s.io/, which Kubernetes keeps for itself"
             f" (allowed below them: {', '.join(f'{p}/' for p in _FREE_FOR_ADMINISTRATORS)})",
-            f"use a prefix of your own, such as example.com/{text.rpartition('/')[2]}",
+            f"use your own prefix, such as example.com/{text.rpartition('/')[2]}",
         )
     return text
 

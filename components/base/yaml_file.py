@@ -121,7 +121,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
     # PyYAML raises ValueError for a number or date that Python can't represent.
     except ValueError as error:
         raise InputError(
-            show(str(error)), "numbers of a usual length", "quote it where it is a text"
+            show(str(error)), "numbers of a usual length", "quote it if it is text"
         ) from None
     except RecursionError:
         raise InputError(

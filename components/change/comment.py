@@ -66,7 +66,7 @@ LONGEST = 330
 """Maximum number of characters of one name or value: a pod's name with its namespace has 317."""
 NAMES = 6
 """Maximum number of names or ranges of a list above the folded details."""
-DUE = "still to do; `make up` does it"
+DUE = "still to do; `make up` does this"
 """What is due, for a reader who does not know the word."""
 DETAIL = 1000
 """Maximum number of characters of a text with several names or values."""
@@ -76,7 +76,7 @@ KEPT = "new pods get none of these GPUs meanwhile; running pods keep theirs"
 """What an outage means that evicts no pod."""
 KERNEL = "a short CUDA program runs on each GPU; pods that use GPUs are not disturbed"
 """What a validation is, for a reader who does not know the word."""
-SIMULATED = "pods of the simulated cluster; `make preview` tells those of the real one"
+SIMULATED = "pods of the simulated cluster; `make preview` shows the pods of the real cluster"
 """What a reader must know of pods after a preview on an embedded cluster."""
 MARK = re.compile(
     r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
@@ -172,7 +172,7 @@ def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> s
     commit = f" of commit {code(origin.commit[:12])}" if origin.commit else ""
     count = "" if gpus is None else f": {counted(gpus, 'GPU')}, as before"
     head = (
-        f"{mark(stack, ())}\n### Stack {code(stack)}: no change any more\n\n"
+        f"{mark(stack, ())}\n### Stack {code(stack)}: no changes any more\n\n"
         f"The preview{commit} changes nothing{count}.\n\n"
         "<details><summary>Outdated: what an earlier preview said</summary>\n\n"
     )
@@ -282,7 +282,8 @@ def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
         yield f"- **{first} in the stack file**: {others}"
     if cluster.drift:
         yield (
-            "- **Drift** (somebody else changed it since the last run; `make up` puts it back): "
+            "- **Drift** (changed outside of this program since the last run; `make up` reverts "
+            "it): "
             f"{_difference_words(cluster.drift, _drift_text)}"
         )
     due = _difference_words([each for each in cluster.due if not is_validation(each)])

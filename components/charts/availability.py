@@ -158,7 +158,7 @@ def _difference(wanted: WantedChart, contents: ChartContents) -> str:
         more = f" and {len(paths) - FEW} more" if len(paths) > FEW else ""
         return f"values that this chart does not read: {', '.join(paths[:FEW])}{more}"
     if reason := refused_by_schema(contents, wanted.values):
-        return f"values that the chart's schema refuses ({reason})"
+        return f"values that the chart's schema rejects ({reason})"
     return ""
 
 

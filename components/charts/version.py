@@ -14,7 +14,7 @@ from policies.faults import refuse, show
 UnknownVersion = Annotated[
     StrictBool,
     Field(
-        description="true or false: a version whose values this program does not know is accepted",
+        description="true or false: accept a version whose values this program does not know",
         examples=["false"],
     ),
 ]

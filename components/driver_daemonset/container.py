@@ -51,10 +51,11 @@ def _one_system(driver: DriverSettings, reached: Mapping[str, HostFacts]) -> lis
                 Fault(
                     f"host {name}",
                     f"{image_tag(facts)}, and {first[1]} on {first[0]}",
-                    "one system on all GPU nodes: by its policy the operator takes the driver image"
-                    " of the first one for all",
-                    'write "resource: true" under driver, without digest: an NVIDIADriver serves'
-                    " each system",
+                    "one system on all GPU nodes: with a ClusterPolicy, the operator uses the "
+                    "driver"
+                    " image of the first node for all nodes",
+                    'write "resource: true" under driver, without digest: then there is one'
+                    " NVIDIADriver per system",
                 )
             )
     return faults

@@ -83,7 +83,7 @@ class Copies:
         return Fault(
             f"host {name}",
             self._unreached[name],
-            "a host that answers, as this run changes it",
+            "a reachable host, because this run changes it",
             "bring it up or correct its address, or declare it in `maintenance`",
         )
 

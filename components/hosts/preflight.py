@@ -39,7 +39,7 @@ def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     """Return the faults and warnings about a host whose facts don't fit its settings."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
-        wanted = facts.wanted or "a host that answers"
+        wanted = facts.wanted or "a reachable host"
         ssh = f"`ssh -p {host.port} {host.user}@{host.address}`"
         cure = facts.cure or f"check that {ssh} works from here"
         return [Fault(f"host {host.name}", facts.error, wanted, cure, severity)]
@@ -84,7 +84,7 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
         tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
     for where in _rejected_by_sqv(host, facts):
-        wanted = "its repository for debian13, which is signed anew (8793F200)"
+        wanted = "its repository for debian13, which has a new signature (8793F200)"
         cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"
         tell(f"Debian 13 with NVIDIA's repository of another system in {where}", wanted, cure)
     return faults
@@ -118,8 +118,8 @@ def _gpus(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     if facts.nvidia_devices >= least:
         return []
     cure = (
-        "look at lspci -d 10de: on the host, declare what is off the bus (unhealthyDevices, "
-        "missing), or correct gpusPerNode or the host's role"
+        "check lspci -d 10de: on the host, declare GPUs that are missing on the bus "
+        "(unhealthyDevices, missing), or correct gpusPerNode or the host's role"
     )
     has = f"{facts.nvidia_devices} NVIDIA PCI devices"
     return [Fault(f"host {host.name}", has, f"{least} or more", cure)]

@@ -134,7 +134,7 @@ def header(settings: Mapping[str, str]) -> str:
         if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
             raise ValueError(f"{name!r}: wanted a name of capitals, digits and underscores")
         if "\0" in value:
-            raise ValueError(f"{name}: found a NUL character; a shell can't hold one")
+            raise ValueError(f"{name}: found a NUL character, which shells can't process")
         lines.append(f"{name}={shlex.quote(value)}\n")
     return "".join(lines)
 

@@ -23,7 +23,7 @@ HOSTNAME = "kubernetes.io/hostname"
 _NAMED = 8
 _CURES = {
     "kubernetes": "upgrade the cluster (docs/explanation/rollout.md)",
-    "containerd": "upgrade it; a distribution may still mend its own package",
+    "containerd": "upgrade it; a distribution may still fix its own package",
     "driver": "declare a supported branch in driver.version",
 }
 

@@ -165,8 +165,9 @@ def _chart(wanted: WantedChart | None, problem: str) -> Iterator[Fault]:
             f"chart {wanted.chart} {wanted.version}",
             problem,
             f"the chart, from {wanted.place}, before a host is changed",
-            "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci; "
-            "`make images` says how to compare an archive",
+            "allow access to it (HTTPS_PROXY is honored), or declare charts.directory or "
+            "charts.oci; "
+            "`make images` shows how to compare an archive",
         )
 
 
@@ -183,9 +184,10 @@ def _unreached(
         if hosts:
             yield Fault(
                 hardware.place(hosts),
-                f"no answer from {registry}",
+                f"no response from {registry}",
                 "the registry of images that GPU pods need",
-                "open the way, declare registry.mirror, or go on where the engine has a mirror",
+                "allow outbound access to the registry or set registry.mirror; ignore this if the "
+                "engine has a mirror",
                 Severity.WARNING,
             )
 

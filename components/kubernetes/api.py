@@ -130,7 +130,7 @@ class Client:
                     f"{method} {printable(url, 200)}",
                     "a name that can't be one",
                     "letters, digits, `.`, `:`, `_` and `-`",
-                    "look who made the object",
+                    "find out which client created the object (metadata.managedFields)",
                 )
             )
         try:
@@ -142,7 +142,7 @@ class Client:
                 content=None if body is None else json.dumps(body).encode(),
             )
         except httpx.TransportError as error:
-            found = f"no answer from the API server ({error or type(error).__name__})"
+            found = f"no response from the API server ({error or type(error).__name__})"
             cure = "see how the control plane is, then run again"
             raise ClusterError(Fault(f"{method} {url}", found, "one", cure)) from error
         if response.is_error:
@@ -304,10 +304,10 @@ async def _log_in(context: str | None) -> Client:
             raise
     except httpx.HTTPStatusError as error:
         refused = _refused("GET /version", error.response.status_code, error.response.text)
-        found = f"credentials that the API server refuses ({refused.message})"
+        found = f"credentials that the API server rejects ({refused.message})"
         raise ClusterError(fault(found, "a user of the cluster", again)) from error
     except (httpx.HTTPError, OSError) as error:
-        found = f"no answer from the API server ({error or type(error).__name__})"
+        found = f"no response from the API server ({error or type(error).__name__})"
         cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"
         raise ClusterError(fault(found, "a running cluster", cure)) from error
     # kr8s raises RuntimeError with the error output of a credential plugin.

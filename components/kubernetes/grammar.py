@@ -35,7 +35,7 @@ def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:
     if isinstance(value, str) and pattern.fullmatch(value):
         return value
     found, wanted = printable(repr(value), SHOWN), "what Kubernetes takes for it"
-    raise IllFormed(Fault(what, found, wanted, "look who wrote it, and remove it"))
+    raise IllFormed(Fault(what, found, wanted, "find out who wrote it, and delete it"))
 
 
 def name(value: Any) -> str:

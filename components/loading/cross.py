@@ -70,7 +70,7 @@ def _pools(sections: ValidSections) -> Iterator[Fault]:
             if pool.selector is not None
         ),
         "selectors that find different nodes",
-        "select each pool by a label of its own",
+        "select each pool by a different label",
     )
 
 

@@ -61,7 +61,7 @@ EFFECTS = {
     ),
     "ssh": Effect(changes="How hosts are reached; nothing on them.", disrupts=_NOTHING),
     "rollout": Effect(
-        changes="How many nodes are changed at once.",
+        changes="How many nodes are changed at the same time.",
         disrupts=_NOTHING,
         edits=("only wider waves",),
     ),
@@ -98,7 +98,8 @@ EFFECTS = {
     ),
     "proxy": Effect(
         changes="Proxy settings of package managers and of the container engine on hosts.",
-        disrupts="No pod: the container engine restarts only where no container with GPUs runs.",
+        disrupts="No pod: the container engine restarts only on hosts where no container with "
+        "GPUs runs.",
     ),
     "reboot": Effect(
         changes="Whether a pending reboot of a host is done.",
@@ -140,7 +141,7 @@ EFFECTS = {
         edits=("another image of the validation",),
     ),
     "guardrails": Effect(
-        changes="Policies of the API server and quotas; they judge new pods.",
+        changes="Admission policies and quotas; they apply to new pods.",
         disrupts=_NOTHING,
     ),
     "charts": Effect(changes="Where charts come from.", disrupts=_NOTHING),

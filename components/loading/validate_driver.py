@@ -47,7 +47,7 @@ def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
         yield fault(
             ("driver", "source"),
             f"daemonset with platform {platform}",
-            "one that brings the driver: the operator has a driver container of its own",
+            "one that brings the driver: the operator has its own driver container",
             'write "source: operator"',
         )
     if "driverInstaller" in sections.given and sections.driver is not None and not by_daemonset:
@@ -94,7 +94,7 @@ def _excluded(sections: ValidSections) -> Iterator[Fault]:
                 yield fault(
                     at,
                     f"UUIDs of {show(node)}, which isn't a host of this stack",
-                    "a host, whose driver is told to leave them out",
+                    "a host whose driver is configured to exclude them",
                     "declare the host, or name the GPU by index",
                 )
             elif driver.managed_by_operator or driver.managed_by_daemonset:

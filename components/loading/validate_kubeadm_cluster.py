@@ -28,7 +28,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         yield fault(
             PLACE,
             f"{len(first)} control-plane hosts" + (f" ({names})" if names else ""),
-            "exactly one, which is all that init makes",
+            "exactly one, because init creates only one",
             "give one host `role: control-plane` or `gpu-control-plane`; for more of them make the "
             "cluster yourself and declare join",
         )
@@ -37,7 +37,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             yield fault(
                 ("maintenance",),
                 f"{show(host.name)}, on which the control plane is",
-                "hosts without which the cluster goes on",
+                "hosts that the cluster can run without",
                 f"take {host.name} out of it",
             )
     if sections.runtime and sections.runtime.engine in (Engine.K3S, Engine.RKE2):
@@ -45,5 +45,5 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             PLACE,
             f"runtime.engine {sections.runtime.engine}",
             "an engine that kubeadm is used with",
-            f"remove init: {sections.runtime.engine} makes its own cluster",
+            f"remove init: {sections.runtime.engine} creates its own cluster",
         )

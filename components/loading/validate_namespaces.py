@@ -21,7 +21,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             yield fault(
                 location,
                 f"{show(name)}, as in {'.'.join(map(str, first[name]))}",
-                "a namespace of its own: it is made with the feature and goes with it",
+                "a separate namespace: it is created and deleted with the feature",
                 "leave it out, or write another name",
             )
         first.setdefault(name, location)

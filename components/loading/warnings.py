@@ -23,15 +23,15 @@ def _host_keys(hosts: Iterable[Host]) -> Iterator[Fault]:
             yield fault(
                 location,
                 "a key of type ssh-rsa",
-                "a key of type ssh-ed25519: a client that pins an RSA key offers SHA-1"
-                " signatures only, which current SSH servers refuse",
-                "take /etc/ssh/ssh_host_ed25519_key.pub",
+                "a key of type ssh-ed25519: a client that pins an RSA key accepts only"
+                " SHA-1 signatures, which current SSH servers do not create",
+                "copy /etc/ssh/ssh_host_ed25519_key.pub",
             )
         other = first.setdefault(host.host_key, host.name)
         if other != host.name:
             yield fault(
                 location,
                 f"the same key as host {other}",
-                "a key of its own on each host; machines copied from one image share theirs",
-                "make new keys with `ssh-keygen -A` after removing the copied ones",
+                "a different key on each host; machines copied from one image share a key",
+                "create new keys with `ssh-keygen -A` after removing the copied keys",
             )

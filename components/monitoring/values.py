@@ -91,7 +91,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             "0m",
             "critical",
             f"{gpu} had uncorrectable ECC errors",
-            "Drain the node and reset the GPU; if it comes again, have it replaced.",
+            "Drain the node and reset the GPU; if the error occurs again, have the GPU replaced.",
         ),
         _alert(
             "GpuRowRemapFailed",
@@ -122,7 +122,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             'absent(up{job=~".*dcgm-exporter.*"} == 1)',
             "10m",
             "warning",
-            "No DCGM exporter answers",
+            "No DCGM exporter responds",
             "See its DaemonSet's events; without it no GPU error is seen.",
         ),
     ]
@@ -145,7 +145,7 @@ def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
                 f" or vector(0)) < {gpus * unit}",
                 "10m",
                 "critical",
-                f"Pool {pool.name} offers fewer GPUs than the {gpus} declared",
+                f"Pool {pool.name} advertises fewer GPUs than the {gpus} declared",
                 "Run the stack's preview: it names the nodes that fall short.",
                 pool=pool.name,
             )

@@ -82,7 +82,7 @@ def losses(pods: list[Json], consent: Collection[str]) -> str:
     unmanaged = [pod for pod in pods if owner_of(pod) is None]
     local = [pod for pod in pods if any("emptyDir" in v for v in pod["spec"].get("volumes") or [])]
     told = (
-        ("unmanaged", "pods that no controller makes again", unmanaged),
+        ("unmanaged", "pods that no controller creates again", unmanaged),
         ("empty-dir", "pods that lose their emptyDir volumes", local),
     )
     return "; ".join(
@@ -138,7 +138,7 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
                 f"node {name}",
                 f"{len(going)} pods still there after {limit:.0f} s: {named(going)}",
                 "a drained node",
-                "look at their PodDisruptionBudgets and finalizers, or raise "
+                "check their PodDisruptionBudgets and finalizers, or raise "
                 "rollout.drainTimeoutSeconds",
             )
         )

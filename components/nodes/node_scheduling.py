@@ -68,7 +68,7 @@ async def _apply(client: Client, node: Json, metadata: Json, pool: PoolSchedulin
         fresh = await client.request("GET", f"nodes/{_name(node)}")
         if _owners_of_others(fresh, metadata, pool.manager) <= _former_managers(fresh, pool):
             return await _apply_metadata(client, fresh, metadata, pool.manager, force=True)
-        wanted = "labels that nobody else manages"
+        wanted = "labels that no other program manages"
         cure = "take the label out of the pool, or let its other owner give it up"
         fault = Fault(f"node {_name(node)}", error.message, wanted, cure)
         raise ClusterError(fault) from error

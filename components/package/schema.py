@@ -25,7 +25,7 @@ DESCRIPTION = "A GPU Kubernetes cluster and its parts: hosts, platform, validati
 _REF = "#/$defs/"
 _SECRETS = {
     "kubeconfig": "The contents of a kubeconfig that has the context `kubernetes.context`. It may "
-    "be an output of a cluster that the same program makes. Without it the kubeconfig of the "
+    "be an output of a cluster that the same program creates. Without it the kubeconfig of the "
     "engineer's machine is read.",
     "private_key": "The SSH private key that logs in to the hosts.",
     "registry_credentials": "Docker's configuration in JSON, for registries that need a login.",
@@ -52,7 +52,8 @@ _MADE: dict[str, Json] = {
     "madeKubeconfig": {
         "type": "string",
         "secret": True,
-        "description": "The kubeconfig of the cluster that `kubernetesPackages.init` makes. Empty "
+        "description": "The kubeconfig of the cluster that `kubernetesPackages.init` creates. "
+        "Empty "
         "if the cluster exists without the program.",
     },
 }

@@ -26,5 +26,5 @@ def written_twice(sections: ValidSections, cure: str) -> Iterator[Fault]:
         places += [("scheduling", "nodes", name, key) for name, one in nodes for key in one.labels]
     for place in places:
         if str(place[-1]).startswith(NFD_PREFIX):
-            found = f"the label {place[-1]} beside Node Feature Discovery, which writes it"
-            yield fault(place, found, "one of them", f"take it out, or {cure}")
+            found = f"the label {place[-1]}, which Node Feature Discovery writes, too"
+            yield fault(place, found, "one of them", f"remove it, or {cure}")

@@ -110,9 +110,9 @@ def _namespaces(seen: Surroundings) -> Iterator[Fault]:
     for name in seen.taken:
         yield Fault(
             f"namespace {name}",
-            "one that this program did not make",
-            "a name of its own, since the namespace goes with the stack",
-            "write another name, or remove the namespace where nobody uses it",
+            "one that this program did not create",
+            "another name, because the namespace is deleted with the stack",
+            "write another name, or delete the namespace if nobody uses it",
         )
 
 
@@ -127,7 +127,7 @@ def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -
             f"DaemonSet {item.namespace}/{item.name}",
             f"{item.what} on nodes of the pools",
             f"{platform} alone: two of them give the same GPU out twice",
-            "take it over with `make adopt`, remove it, or keep its pods off these nodes",
+            "adopt it with `make adopt`, remove it, or keep its pods away from these nodes",
         )
 
 
@@ -170,7 +170,7 @@ def _engines(platform: Platform, seen: Surroundings, by_host: frozenset[str]) ->
             yield Fault(
                 f"node {node}",
                 f"containerd {version}",
-                "1.7 or later, which knows the Container Device Interface",
+                "1.7 or later, which supports the Container Device Interface",
                 'upgrade containerd, or write "cdi: false" under runtime',
             )
 
@@ -217,6 +217,6 @@ def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:
             yield Fault(
                 f"{what} {address}",
                 problem,
-                "an answer from here, as nodes need it",
+                "a response, because the nodes need it",
                 "correct the address or open the way; GPU_CLUSTER_INSPECTION=off skips every look",
             )

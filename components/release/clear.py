@@ -96,7 +96,7 @@ async def release(context: str, others: Collection[str], inputs: Json) -> list[s
             raise ClusterError(
                 Fault(
                     f"release {namespace}/{name}",
-                    "one that this stack did not make (other values)",
+                    "one that this stack did not create (other values)",
                     "the name free",
                     f"`helm uninstall -n {namespace} {name}`, or another namespace",
                 )
@@ -132,7 +132,7 @@ async def _gone(client: Client, url: str) -> None:
                     url,
                     f"still there {GONE} s after it was deleted; finalizers: {finalizers}",
                     "its name free",
-                    "see who holds it by a finalizer, then run again",
+                    "check which finalizer keeps it, then run again",
                 )
             )
         await asyncio.sleep(0.2)
@@ -176,7 +176,7 @@ async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, who
                     subject,
                     f"{len(pods)} pods {whose}, first {pods[0]}",
                     f"none after {OTHERS_GONE} s",
-                    "see what holds them (`kubectl get pod -o yaml`), then run again",
+                    "check what keeps them (`kubectl get pod -o yaml`), then run again",
                 )
             )
         await asyncio.sleep(0.5)
@@ -320,9 +320,9 @@ async def namespace(context: str, inputs: Json) -> list[str]:
         raise ClusterError(
             Fault(
                 f"namespace {name}",
-                "one that this program did not make",
-                "a name of its own, since the namespace goes with the stack",
-                "write another name, or remove the namespace where nobody uses it",
+                "one that this program did not create",
+                "another name, because the namespace is deleted with the stack",
+                "write another name, or delete the namespace if nobody uses it",
             )
         )
     return []

@@ -142,7 +142,7 @@ def status_of(release: Json) -> str:
 def _ill_formed(secret: Json, found: str) -> IllFormed:
     metadata = secret["metadata"]
     place = f"Secret {metadata['namespace']}/{metadata['name']}"
-    cure = "look who wrote it, and remove it"
+    cure = "find out who wrote it, and delete it"
     return IllFormed(Fault(place, found, "what Helm records of a release", cure))
 
 
@@ -160,7 +160,7 @@ def expected(manifest: str) -> list[Expected]:
         found = printable(str(error), grammar.SHOWN)
         wanted = f"YAML of at most {NODE_LIMIT} values, aliases written out"
         raise IllFormed(
-            Fault("manifest of a release", found, wanted, "look who wrote the record")
+            Fault("manifest of a release", found, wanted, "find out who wrote the record")
         ) from None
 
 

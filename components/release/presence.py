@@ -45,7 +45,7 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
                 str(release),
                 f"its newest record (revision {record.revision}) is {record.status}",
                 DEPLOYED,
-                "run `up` again: it settles what a killed run left; else `helm history` tells more",
+                "run `up` again: it cleans up after a killed run; otherwise check `helm history`",
             )
         )
     if record and (lost := await dropped(client, record.objects(), release.namespace)):
@@ -77,7 +77,7 @@ async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
         raise ClusterError(
             Fault(
                 str(release),
-                f"a record (revision {record.revision}) that this stack did not make",
+                f"a record (revision {record.revision}) that this stack did not create",
                 f"revision {last.revision if last else None} as the last run left it",
                 f"`helm history -n {release.namespace} {release.name}`, remove what is not "
                 "yours, or take it over by `pulumi up --refresh`",

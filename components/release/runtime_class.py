@@ -111,7 +111,7 @@ async def settle(client: Client, name: str) -> None:
                     f"RuntimeClass {name}",
                     f"it is still the GPU Operator's after {POLICY_GONE} s",
                     "its ClusterPolicy gone",
-                    "look at its finalizers (`kubectl get clusterpolicy -o yaml`), then run again",
+                    "check its finalizers (`kubectl get clusterpolicy -o yaml`), then run again",
                 )
             )
         await asyncio.sleep(0.2)

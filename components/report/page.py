@@ -105,7 +105,7 @@ def page(report: Report) -> str:
         element("header", element("h1", title), element("p", _summary(report))),
         element("nav", element("ul", *_links()), aria_label="Sections"),
         element("main", *_sections(report), id="content", tabindex="-1"),
-        element("footer", element("p", f"Made on {report.day} by make report.")),
+        element("footer", element("p", f"Created on {report.day} by make report.")),
     )
     text = tostring(element("html", head, body, lang="en"), encoding="unicode", method="html")
     return f"<!DOCTYPE html>\n{text}\n"

@@ -68,7 +68,7 @@ class MigLayoutsRun:
         if why := left_alone(node):
             cure = "run `up` again when the work on it is done"
             raise ClusterError(
-                Fault(f"node {name}", printable(why), "a node that nobody else works on", cure)
+                Fault(f"node {name}", printable(why), "a node that no other run changes", cure)
             )
         await drain.cordon(self.client, node, mig_targets.MARK)
         self.tell(name, "cordoned")
@@ -133,8 +133,8 @@ class MigLayoutsRun:
         """Return the error to raise for a MIG layout that MIG manager did not apply."""
         space = self.request.layouts.namespace
         cure = (
-            f"look at the log of MIG manager's pod there (namespace {space}): a GPU in use, or a "
-            "profile that it doesn't have; the node stays cordoned, and `up` goes on with it"
+            f"check the log of MIG manager's pod there (namespace {space}): a GPU in use, or a "
+            "profile that it doesn't have; the node stays cordoned, and `up` continues with it"
         )
         return ClusterError(Fault(f"node {name}", printable(found), wanted, cure))
 
@@ -219,7 +219,7 @@ class MigLayoutsRun:
                 await validate_nodes(self.client, pool, {name})
                 self.tell(name, "validated")
             else:
-                self.tell(name, "is validated later: what its pod needs comes later")
+                self.tell(name, "is validated later: objects that its pod needs are created later")
 
 
 async def apply(request: MigLayoutsRequest) -> Json:

@@ -105,7 +105,7 @@ async def off(client: Client, name: str, operands: Operands, limit: float) -> No
 
     if not await drain.until(gone, limit):
         found = f"GPU pods still there after {limit:.0f} s: {drain.named(list(going.values()))}"
-        cure = "look at their finalizers and at the kubelet, then run `up` again"
+        cure = "check their finalizers and the kubelet, then run `up` again"
         raise ClusterError(Fault(f"node {name}", found, "none while its driver changes", cure))
 
 

@@ -104,7 +104,9 @@ class Plan:
     def refusal(self, change: Change) -> str:
         """Return the reasons why a host's change must not be started; empty if it may start."""
         if not self.may_boot and any(word.startswith("kernel ") for word in change.what):
-            return "found another kernel; wanted leave to boot it; declare reboot.when: required"
+            return (
+                "found another kernel, but no permission to reboot; declare reboot.when: required"
+            )
         upgraded = self.upgraded
         if upgraded and change.host.name == upgraded.host and upgraded.refusal(self.server):
             return upgraded.refusal(self.server)
@@ -178,7 +180,7 @@ def words(made: Plan) -> Iterable[str]:
         yield f"host {host} left alone: {why}"
     others = [change.host.name for change in made.changes if change not in nodes]
     if others:
-        yield f"changed at once, not in the cluster: {', '.join(others)}"
+        yield f"changed immediately, not in the cluster: {', '.join(others)}"
     if not nodes:
         return
     pods = sum(sum(made.views[change.host.node].evicts.values()) for change in nodes)

@@ -105,7 +105,7 @@ class RolloutRun:
 
         if not await drain.until(answers, self.limit):
             found, cure = f"no answer for {self.limit:.0f} s", "check that ssh works from here"
-            raise fault(host, found, "a host that answers", cure)
+            raise fault(host, found, "a reachable host", cure)
         await self.again(lambda: self.script(host, host.prepare, "fetch"), host)
         self.tell(host, "has all that it needs")
 
@@ -120,7 +120,7 @@ class RolloutRun:
             return
         if why := left_alone(node):
             cure = "run `up` again when the work on it is done"
-            raise fault(host, f"its node {why}", "a node that nobody else works on", cure)
+            raise fault(host, f"its node {why}", "a node that no other run changes", cure)
         await drain.cordon(self.client, node, MARK)
         self.tell(host, "cordoned")
         bounds = self.request.rollout
@@ -141,7 +141,7 @@ class RolloutRun:
             self.client.is_ready, self.limit
         ):
             found = f"an API server that isn't ready {self.limit:.0f} s after its host's change"
-            cure = "look at kubelet's log there, then run `up`: it goes on where it stopped"
+            cure = "check the kubelet's log there, then run `up`: it continues where it stopped"
             raise fault(host, found, "/readyz: ok", cure)
 
     async def change(self, host: RolledHost) -> None:
@@ -183,7 +183,9 @@ class RolloutRun:
             await validate_nodes(self.client, pool, {name})
             self.tell(host, "validated")
         elif pool:
-            self.tell(host, "is validated after the rollout: what it needs comes later")
+            self.tell(
+                host, "is validated after the rollout: objects that it needs are created later"
+            )
         node = await drain.node_of(self.client, name)
         if node is not None:
             await drain.uncordon(self.client, node)
@@ -209,7 +211,9 @@ class RolloutRun:
 
         if not await drain.until(is_ready, self.limit):
             found = f"a node that isn't ready {self.limit:.0f} s after its change"
-            cure = "look at kubelet's log there; it stays cordoned, and `up` goes on with it"
+            cure = (
+                "check the kubelet's log there; the node stays cordoned, and `up` continues with it"
+            )
             raise ClusterError(Fault(f"node {name}", found, "Ready", cure))
 
     async def roll(self, host: RolledHost) -> None:

@@ -62,8 +62,8 @@ def not_begun(names: Sequence[str]) -> list[Fault]:
     return [
         Fault(
             f"rollout: {shortened(names, NAMED)}",
-            "not begun, so as before",
+            "not started, because an earlier node failed",
             "a rollout without a failure",
-            "mend what failed above, then run `up`: it goes on where it stopped",
+            "fix the failure above, then run `up`: it continues where it stopped",
         )
     ]

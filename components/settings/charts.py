@@ -38,7 +38,7 @@ class ChartsSettings(Model):
     directory: StrictStr | None = Field(
         default=None,
         min_length=1,
-        description="the path of a directory that holds the charts",
+        description="the path of a directory with the charts",
         examples=["charts"],
     )
     oci: Annotated[StrictStr, AfterValidator(_oci)] | None = Field(

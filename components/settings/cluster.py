@@ -93,10 +93,10 @@ class Cluster(HostSections, Members):
         default=None, description="a mapping with mode: the GPU rules at admission, and quotas"
     )
     charts: ChartsSettings = Field(
-        default=ChartsSettings(), description="a mapping: where charts come from"
+        default=ChartsSettings(), description="a mapping: source of the charts"
     )
     registry: RegistrySettings = Field(
-        default=RegistrySettings(), description="a mapping: where images come from"
+        default=RegistrySettings(), description="a mapping: source of the images"
     )
 
     def parts(self) -> ValidSections:

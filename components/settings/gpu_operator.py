@@ -94,7 +94,10 @@ class DriverUpgrade(Model):
 
     automatic: StrictBool = Field(default=True, description="true or false", examples=["true"])
     parallel: StrictInt = Field(
-        default=1, ge=0, description="a whole number of nodes; 0: all at once", examples=[1]
+        default=1,
+        ge=0,
+        description="a whole number of nodes; 0: all at the same time",
+        examples=[1],
     )
     max_unavailable: Annotated[StrictInt | StrictStr, AfterValidator(_share)] = Field(
         default="25%", description='a number of nodes or a share such as "25%"', examples=['"25%"']

@@ -48,7 +48,7 @@ def _counted(name: str) -> str:
         raise refuse(
             show(name),
             "the name of a device, such as nvidia.com/gpu",
-            "set other quotas of the namespace where you set its other limits",
+            "set other quotas of the namespace in your own manifests",
         )
     return qualified_key(name)
 
@@ -102,7 +102,7 @@ class SettledExemption(Model):
     )
     until: Day = Field(description="a day, such as 2027-12-31", examples=["2027-12-31"])
     reason: Annotated[StrictStr, Field(min_length=1)] = Field(
-        description="why the rules are lifted", examples=["its driver needs the device"]
+        description="the reason for the exemption", examples=["its driver needs the device"]
     )
     namespaces: tuple[StrictStr, ...] = Field(
         default=(), description="a list of patterns of namespaces", examples=["[team-*]"]
@@ -139,15 +139,16 @@ class GuardrailsSettings(Model):
     mode: GuardrailMode = Field(description="enforce, warn or audit", examples=["warn"])
     failure_policy: FailurePolicy = Field(
         default=FailurePolicy.FAIL,
-        description="fail or ignore: whether an object is refused that a policy cannot judge",
+        description="fail or ignore: whether objects that a policy cannot evaluate are rejected",
         examples=["fail"],
     )
     excluded_namespaces: tuple[DnsLabel, ...] = Field(
-        default=(), description="a list of namespaces that no rule holds in"
+        default=(), description="a list of namespaces that no rule applies to"
     )
     daemon_set_controllers: tuple[StrictStr, ...] = Field(
         default=(),
-        description="a list of users that make the pods of DaemonSets, beside Kubernetes' own: "
+        description="a list of users that create the pods of DaemonSets, in addition to "
+        "Kubernetes' own: "
         "the user of a controller manager without an account for each controller",
         examples=["[kubernetes-admin]"],
     )
@@ -170,7 +171,8 @@ class GuardrailsSettings(Model):
         "don't hold",
     )
     resource_names: tuple[StrictStr, ...] = Field(
-        default=(), description="a list of GPU resources and device classes beside the known ones"
+        default=(),
+        description="a list of GPU resources and DeviceClasses in addition to the well-known ones",
     )
     runtime_classes: tuple[StrictStr, ...] = Field(
         default=(), description="a list of further RuntimeClasses that pods with GPUs may name"

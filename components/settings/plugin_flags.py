@@ -112,7 +112,7 @@ class PluginFlags(Model):
     )
     container_driver_root: Path | None = Field(
         **OWN,
-        description="where the driver's root is in the plugin's container",
+        description="path of the driver's root in the plugin's container",
         examples=["/driver-root"],
     )
     shared_devices_allocation_policy: AllocationPolicy | None = Field(
@@ -154,7 +154,7 @@ class Flags(Model):
         default="/", description="the driver's root directory on the node", examples=["/"]
     )
     nvidia_dev_root: Path | None = Field(
-        **OWN, description="where the node's device files are", examples=["/"]
+        **OWN, description="folder of the node's device files", examples=["/"]
     )
     gdrcopy_enabled: StrictBool | None = Field(
         **OWN, description="true or false", examples=["false"]
@@ -180,7 +180,7 @@ class Flags(Model):
         if by_cdi and self.device_discovery_strategy is DeviceDiscovery.TEGRA:
             raise refuse(
                 f"deviceListStrategy {by_cdi[0]} with deviceDiscoveryStrategy tegra",
-                "a CDI strategy only where the plugin finds devices by NVML",
+                "a CDI strategy only if the plugin finds devices by NVML",
                 'write "deviceDiscoveryStrategy: nvml", or "deviceListStrategy: envvar"',
             )
         return self

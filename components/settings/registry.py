@@ -37,7 +37,7 @@ class RegistrySettings(Model):
     )
     digests: StrictBool = Field(
         default=True,
-        description="true or false: images by digest where their makers publish one",
+        description="true or false: pull images by digest if their publisher publishes digests",
         examples=["false"],
     )
 

@@ -61,7 +61,7 @@ def unreached(error: BaseException, to: Endpoint, limit: float) -> Unreached:
         )
     return Unreached(
         f"{reason(error, limit)} ({place})",
-        "a host that answers",
+        "a reachable host",
         "start the host or its sshd, correct address and port in the stack file, or allow access "
         f"from here; `ssh -p {to.port} {to.user}@{to.address}` shows whether it works",
         refused,
@@ -85,6 +85,6 @@ def _other_key(error: OtherHostKey) -> Unreached:
         f"{error.declared}, which is hostKey in the stack file",
         f"run `ssh-keygen -lf {file}` on the host's console; if it prints the key that was shown, "
         "the host was reinstalled: replace hostKey with the content of that file; if not, another "
-        "machine answers there: do not connect",
+        "machine responds at that address: do not connect",
         refused=True,
     )

@@ -21,7 +21,7 @@ async def _freed(client: Client, node: Json, pool: PoolValidation) -> str:
     holders = await gpu_holders.holders(
         client, node["metadata"]["name"], pool.resources, pool.namespace
     )
-    return "GPUs that others held may be free" if _may_be_free(node, pool, holders) else ""
+    return "GPUs that other pods used may be free" if _may_be_free(node, pool, holders) else ""
 
 
 def _may_be_free(node: Json, pool: PoolValidation, holders: list[gpu_holders.Holder]) -> bool:

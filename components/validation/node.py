@@ -142,7 +142,7 @@ class NodeCheck:
         if not found.pods and not known:
             self.waits = waiting.reason_without_pod(job, found.refusal)
             if found.refusal and self.is_without_pod:
-                self._fail(f"its validation pod was refused: {found.refusal}")
+                self._fail(f"its validation pod was rejected: {found.refusal}")
         elif len(living) != 1 or known not in ("", living[0]["metadata"]["uid"]):
             # Either the pod was preempted or evicted, so the next step checks again which pods use
             # the GPUs. Or a pod that the Job's controller did not create names the Job as its
@@ -187,7 +187,7 @@ class NodeCheck:
         try:
             made = await self.client.request("POST", self._jobs, base=JOBS, body=body)
         except Refused as error:
-            self._fail(f"its validation Job was refused: {printable(error.message)}")
+            self._fail(f"its validation Job was rejected: {printable(error.message)}")
             return
         self.asked, self.uid, self.pod = ask, made["metadata"]["uid"], None
         self.since = time.monotonic()
@@ -247,8 +247,8 @@ class NodeCheck:
         kept = record.decode(self.node)
         if self.missing > 0 and not held:
             self.problem = (
-                f"{self.wanted - self.missing} of {self.wanted} devices ran a kernel, and nobody "
-                "holds the others"
+                f"{self.wanted - self.missing} of {self.wanted} devices ran a kernel, and no pod "
+                "uses the others"
             )
             return
         if self.missing <= 0:
@@ -299,7 +299,7 @@ class NodeCheck:
             return
         finished = [holder for holder in holders if not holder.amounts]
         if finished and self.asked:
-            text += f"; pods that asked for GPUs: {gpu_holders.named(finished)}"
+            text += f"; pods that requested GPUs: {gpu_holders.named(finished)}"
         self._fail(text)
         if held:
             self.cure = self._when_free

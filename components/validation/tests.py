@@ -79,7 +79,7 @@ class Trial:
             body = measurement.pod(self.test, self.pool, self.name)
             await self.client.request("POST", self._pods, body=body)
         except Refused as error:
-            return self._failed(f"its pod was refused: {printable(str(error))}")
+            return self._failed(f"its pod was rejected: {printable(str(error))}")
         try:
             return await self._ended()
         finally:
@@ -102,7 +102,7 @@ class Trial:
             return ""
         held = (
             gpu_holders.named([holder for holder in holders if holder.amounts])
-            or "nobody holds them"
+            or "no pod uses them"
         )
         return f"{free} GPUs free; wanted: {self.test.gpus}; {held}"
 
@@ -220,10 +220,10 @@ def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
     for outcome in failed[:NAMED]:
         least = "" if outcome.minimum is None else f", with {outcome.minimum:g} at least"
         place, wanted = f"test {outcome.test} on node {outcome.node}", f"exit code 0{least}"
-        yield Fault(place, outcome.problem, wanted, "see what its program says, on that node")
+        yield Fault(place, outcome.problem, wanted, "check the output of its program on that node")
     more = f", {len(failed) - NAMED} more than above" if len(failed) > NAMED else ""
     found = f"{len(failed)} of {ran} failed, the slowest first{more}"
-    yield Fault("tests", found, "none", "mend these nodes, or lower the test's `minimum`")
+    yield Fault("tests", found, "none", "repair these nodes, or lower the test's `minimum`")
 
 
 async def measure(request: Measuring) -> Json:

@@ -26,7 +26,7 @@ def reason(pod: Json, prefix: str = CONTAINER) -> str:
     if is_unscheduled(pod):
         return "not looked at by the scheduler yet"
     if added := injected(pod, prefix):
-        return f"runs beside containers that it did not ask for: {', '.join(added)}"
+        return f"runs with containers that it did not declare: {', '.join(added)}"
     return "its containers have not ended yet"
 
 

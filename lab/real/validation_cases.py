@@ -47,9 +47,9 @@ def _failed(found: str) -> list[str]:
 def _measured(found: str) -> list[str]:
     return [
         f"test all-reduce on node NODE: found {found}; wanted: exit code 0, with 350 at least; "
-        "cure: see what its program says, on that node",
+        "cure: check the output of its program on that node",
         "tests: found 1 of 1 failed, the slowest first; wanted: none; "
-        "cure: mend these nodes, or lower the test's `minimum`",
+        "cure: repair these nodes, or lower the test's `minimum`",
     ]
 
 

@@ -57,7 +57,10 @@ def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> 
         print(error, file=sys.stderr)
         return UNREADABLE
     except BrokenProcessPool:
-        print("a process that judged was ended from outside; was memory short?", file=sys.stderr)
+        print(
+            "a worker process was killed, probably for lack of memory; check fewer files per run",
+            file=sys.stderr,
+        )
         return UNREADABLE
     except BrokenPipeError:
         # The process that reads the output has closed the pipe. Python flushes standard output at

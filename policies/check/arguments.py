@@ -56,7 +56,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     """Parse the command line of the checker; exit with code 2 if an argument is invalid."""
     parser = argparse.ArgumentParser(
         prog="python -m policies.check",
-        description="Judges Kubernetes manifests by the GPU rules.",
+        description="Check Kubernetes manifests with the GPU rules.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -67,18 +67,18 @@ def parse(argv: Sequence[str] | None) -> Arguments:
 def add_to(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the checker to a parser, for commands that include a check."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
-    parser.add_argument("--stack", help="take pools and platform from Pulumi.STACK.yaml")
+    parser.add_argument("--stack", help="read the pools and the platform from Pulumi.STACK.yaml")
     add_config_to(parser)
     parser.add_argument(
         "--mixed",
         action="store_true",
-        help="leave out named files that are no manifests, as in a folder; default: an error",
+        help="skip named files that are not manifests, as in folders; default: report an error",
     )
     parser.add_argument(
         "--no-render",
         action="store_true",
-        help="only name charts and kustomizations; default: render them with helm, and with "
-        "kustomize or kubectl, where these are on PATH",
+        help="only list charts and kustomizations; default: render them with helm, and with "
+        "kustomize or kubectl, if these are on PATH",
     )
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
@@ -93,27 +93,27 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         type=Path,
         metavar="FILE",
-        help="a report of an earlier run in the format json: what it names is no failure",
+        help="JSON report of an earlier run: violations that it contains don't fail this run",
     )
     parser.add_argument(
         "--fail-on",
         choices=[str(Severity.MANDATORY), str(Severity.ADVISORY), UNJUDGED],
         action="append",
         default=[],
-        help="the least severity that ends with exit code 1; default: mandatory; and unjudged: "
-        "requests for GPUs that no rule reads; may be repeated",
+        help="lowest severity that ends with exit code 1; default: mandatory; or unjudged: GPU "
+        "requests that no rule can read; may be repeated",
     )
     parser.add_argument(
         "--scope",
         choices=[str(scope) for scope in CheckScope],
         default=str(CheckScope.STACK),
-        help="stack: all manifests together too, as one stack (default); object: each alone",
+        help="stack (default): check all manifests together, too; object: check each alone",
     )
     parser.add_argument(
         "--namespace",
         default="",
         metavar="NAME",
-        help="where objects go that name no namespace, as for kubectl apply; default: none",
+        help="namespace of objects that name none, as for kubectl apply; default: none",
     )
     parser.add_argument(
         "--rule",
@@ -121,7 +121,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_severity,
         metavar="ID=LEVEL",
-        help="what a violation of a rule is: mandatory, advisory or off; may be repeated",
+        help="severity of a rule: mandatory, advisory or off; may be repeated",
     )
 
 
@@ -131,7 +131,7 @@ def add_config_to(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help=f"the settings; default: {FILE} in this folder or above it in its repository",
+        help=f"file with settings; default: {FILE} in this folder or above it in the repository",
     )
 
 

@@ -107,5 +107,5 @@ def _key(rule: str, file: str, subject: str, container: str, path: str) -> _Key:
 
 def _refused(path: Path, found: str) -> ContextError:
     wanted = "a report of an earlier run"
-    cure = f"write one by `gpu-rules check PATH --output json={path}`"
+    cure = f"write one with `gpu-rules check PATH --output json={path}`"
     return ContextError(Fault(f"--baseline {path}", found, wanted, cure))

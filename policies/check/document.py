@@ -101,7 +101,7 @@ class _Document:
             if not self.source.given and not _holds_manifests(self.value):
                 return _left_out(self.source, "")
             error = InputError(
-                show(self.value), "a Kubernetes object", "Name only files that hold manifests."
+                show(self.value), "a Kubernetes object", "Name only files that contain manifests."
             )
             return _unreadable(
                 self.source, error, Lines(self.source.part.text, self.index).line("")
@@ -151,7 +151,7 @@ def _holds_manifests(value: object) -> bool:
 def _left_out(source: Source, what: str) -> Judged:
     """Return the result for a text that is not a manifest, such as a template or a patch.
 
-    A template or patch that names GPUs is reported as not judged.
+    A template or patch that names GPUs is reported as not checked.
     """
     number, line = source.part.number, line_with_gpus(source.part.text)
     if not what or line is None:

@@ -120,7 +120,7 @@ def read(file: Name) -> Iterator[Source | Problem]:
                 raw = opened.read(SIZE_LIMIT + 1)
         if len(raw) > SIZE_LIMIT:
             raise InputError(
-                f"more than {SIZE_LIMIT} bytes", "a smaller file", "Give it in several files."
+                f"more than {SIZE_LIMIT} bytes", "a smaller file", "Split it into several files."
             )
         for part in split(_text(raw, strict=file.given)):
             yield Source(shown, part, given=file.given)

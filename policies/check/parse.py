@@ -44,7 +44,7 @@ def documents(text: str) -> list[object]:
         raise InputError(
             f"a document of {len(text)} characters",
             f"at most {SIZE_LIMIT}",
-            "Give the objects as documents of their own, separated by ---.",
+            "Write each object as a separate document, separated by ---.",
         )
     if text.lstrip()[:1] == "{":
         try:
@@ -104,7 +104,9 @@ def _unrendered(error: InputError, text: str) -> InputError:
 
 
 def _template(line: int | None) -> InputError:
-    return InputError("a template", "YAML", "Render it first: helm template … | gpu-rules -", line)
+    return InputError(
+        "a template", "YAML", "Render it first: helm template … | gpu-rules check -", line
+    )
 
 
 def _reworded(problem: str) -> str:

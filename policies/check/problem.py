@@ -77,7 +77,7 @@ class Unjudged:
         """Return the message as one line: object and path, what was not checked, and why."""
         where = f"{self.subject}: {self.path}: " if self.path else ""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{where}not judged: {self.what}{reason}"
+        return f"{where}not checked: {self.what}{reason}"
 
 
 def show(value: object) -> str:

@@ -103,7 +103,7 @@ class Report:
     def summary(self) -> str:
         """Return a summary of the checker's run in one line."""
         parts = [
-            f"{_plural(self.objects, 'object')} judged" if self.objects else "nothing was judged",
+            f"{_plural(self.objects, 'object')} checked" if self.objects else "nothing was checked",
             f"{self.count(Severity.MANDATORY)} mandatory and "
             f"{self.count(Severity.ADVISORY)} advisory violations",
         ]
@@ -121,7 +121,7 @@ class Report:
             kinds = ", ".join(
                 f"{count} {kind}" for kind, count in sorted(self.unjudged_kinds.items())
             )
-            parts.append(f"not judged: {kinds}")
+            parts.append(f"not checked: {kinds}")
         if self.problems:
             parts.append(f"{len(self.problems)} could not be read")
         return ", ".join(parts)

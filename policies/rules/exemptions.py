@@ -114,14 +114,14 @@ def _read(rule_id: str, value: object, context: Context, known: Callable[[str], 
     until, reason = (match[1], " ".join(match[2].split())[:_REASON_SHOWN]) if match else ("", "")
     problem = ""
     if not _ID.fullmatch(rule_id) or not known(rule_id) or rule_id == RULE_ID:
-        problem = "names no rule that can be lifted"
+        problem = "names no rule that can be turned off"
     elif match is None:
         problem = "has no end date, or no reason"
     else:
         try:
             end = date.fromisoformat(until)
         except ValueError:
-            return Exemption(rule_id, until, reason, f"ends on {until}, which isn't a day")
+            return Exemption(rule_id, until, reason, f"ends on {until}, which isn't a date")
         today = context.today or datetime.now(UTC).date()
         if end < today:
             problem = f"ended on {until}"
@@ -135,6 +135,6 @@ def finding(exemption: Exemption) -> Finding:
     return Finding(
         path=f"metadata.annotations[{PREFIX}{exemption.rule_id[:_REASON_SHOWN]}]",
         found=f"an exemption that {exemption.problem}",
-        wanted='a rule id in the key, and a day and a reason such as "2030-12-31 why" as value',
-        cure="Keep the rule and remove the annotation, or state anew until when and why not.",
+        wanted='a rule id in the key, and a date and a reason such as "2030-12-31 why" as value',
+        cure="Remove the annotation, or write a new end date and reason.",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
+from .agents import writable
 from .pod_spec import Pod
 from .unknown import at, sequence, text
 
@@ -15,6 +16,14 @@ def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
         path = text(at(volume, "hostPath", "path"))
         if path:
             yield index, plain_path(path)
+
+
+def mounted(pod: Pod) -> Iterator[tuple[int, str, bool]]:
+    """Yield the index and the path of each hostPath volume, and whether a container can write."""
+    names = set(writable(pod))
+    volumes = sequence(pod.spec.get("volumes"))
+    for index, path in host_paths(pod):
+        yield index, path, text(at(volumes[index], "name")) in names
 
 
 def plain_path(path: str) -> str:

@@ -100,8 +100,7 @@ def resource_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
     """Return the pod's effective request of each GPU resource, without amounts of 0."""
     names = {
         name
-        for container in pod.containers
-        if container.role is not ContainerRole.EPHEMERAL
+        for container in pod.resource_containers
         for name in container.resource_names
         if is_gpu(name, context)
     }

@@ -50,6 +50,10 @@ class ContainerRole(StrEnum):
     EPHEMERAL = "ephemeral container"
 
 
+HAVE_RESOURCES: Final = frozenset(ContainerRole) - {ContainerRole.EPHEMERAL}
+"""Roles of the containers that can have resources."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One entry of `requests` or `limits`.
@@ -149,6 +153,11 @@ class Pod:
     copies: int | None = None
     loose: bool = False
     whole: bool = True
+
+    @property
+    def resource_containers(self) -> tuple[Container, ...]:
+        """Return the containers that can have resources, which ephemeral containers cannot."""
+        return tuple(each for each in self.containers if each.role in HAVE_RESOURCES)
 
     @property
     def resources(self) -> Container:

@@ -93,17 +93,17 @@ def pods(
 
 
 ENFORCED: Final = NoTwin(
-    "The API server itself refuses it, in pods and in templates, before any policy is asked.",
+    "The API server itself rejects it, in pods and in templates, before it evaluates policies.",
     enforced=True,
 )
 SEVERAL_OBJECTS: Final = NoTwin(
-    "It compares several objects; a policy sees the object alone that is created or changed."
+    "It compares several objects; a policy sees only the object that is created or changed."
 )
 NODES_JOIN: Final = NoTwin(
-    "A node joins before anybody can label and taint it: a refusal would keep it out of the "
-    "cluster for good."
+    "A node joins before anybody can label and taint it: a policy that rejects it would keep "
+    "it out of the cluster."
 )
 CHART_VALUES: Final = NoTwin(
-    "It judges the values of a Helm release; the API server sees the objects made from them."
+    "It checks the values of a Helm release; the API server sees only the rendered objects."
 )
-HOST_COMMANDS: Final = NoTwin("It judges commands on hosts, of which the API server knows nothing.")
+HOST_COMMANDS: Final = NoTwin("It checks commands on hosts, which the API server does not know.")

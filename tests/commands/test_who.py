@@ -101,7 +101,10 @@ def test_hostile_names_reach_no_terminal_and_no_style() -> None:
 def test_what_could_not_be_read_is_told() -> None:
     refused = Listed(nodes=(node("gpu-1"),), uninspected=("resourceclaims: forbidden\x1b",))
     text = "\n".join(who.last_lines(usage("dev", (), set(), refused)))
-    assert "not inspected: resourceclaims: forbidden\\x1b; what these hold is missing here" in text
+    assert (
+        "not inspected: resourceclaims: forbidden\\x1b; GPUs that these use are missing here"
+        in text
+    )
 
 
 @pytest.mark.parametrize(

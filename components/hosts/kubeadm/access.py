@@ -262,7 +262,7 @@ def _refused(host: str, found: str, wanted: str) -> FaultError:
             f"host {host}, its answer about the new cluster",
             found,
             wanted,
-            f"trust {host} no longer until you know why: compare /etc/kubernetes/admin.conf there "
-            "with what kubeadm writes. Nothing of the answer was used",
+            f"do not trust {host} until you know why: compare /etc/kubernetes/admin.conf there "
+            "with what kubeadm writes. No part of the response was used",
         )
     )

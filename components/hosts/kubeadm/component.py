@@ -38,8 +38,9 @@ from components.requests import write
 from components.settings.chart_source import ChartSource
 
 UNKNOWN = (
-    "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
-    "kubeconfig, what its API server says to each object, and how many GPUs its nodes offer"
+    "this stack creates its cluster, which does not exist yet: the preview can't know its token "
+    "and its "
+    "kubeconfig, how its API server responds to each object, and how many GPUs its nodes advertise"
 )
 
 

@@ -36,36 +36,36 @@ _WORDS = (
     ),
     (
         "couldn't communicate with the nvidia driver",
-        "a module that answers",
-        "look at `dmesg` and `dkms status`, then load it by `modprobe nvidia`",
+        "a module that responds",
+        "check `dmesg` and `dkms status`, then load it with `modprobe nvidia`",
     ),
     (
         "no devices were found",
         "GPUs that the module can drive",
-        "look at `dmesg | grep NVRM`: open modules need Turing or later, and a GPU that another "
+        "check `dmesg | grep NVRM`: open modules need Turing or later, and a GPU that another "
         "driver (vfio-pci, nouveau) holds is not the module's",
     ),
     (
         "is lost",
-        "GPUs that answer",
+        "GPUs that respond",
         "drain its node, reboot the host, and look for Xid 79 in `dmesg`; if it returns, check the "
         "GPU's power and seat and declare it in unhealthyDevices",
     ),
     (
         "unable to determine the device handle",
-        "GPUs that answer",
+        "GPUs that respond",
         "drain its node, reboot the host, and look for Xid in `dmesg`; if it returns, declare the "
         "GPU in unhealthyDevices",
     ),
     (
         "blocked by the operating system",
         "devices that root may open",
-        "look at the limits of the hypervisor or of WSL on GPU devices",
+        "check the limits of the hypervisor or of WSL for GPU devices",
     ),
     (
         "insufficient permissions",
         "devices that root may open",
-        "look at the modes of /dev/nvidia* and at NVreg_DeviceFileMode in /etc/modprobe.d",
+        "check the modes of /dev/nvidia* and NVreg_DeviceFileMode in /etc/modprobe.d",
     ),
 )
 """Parts of nvidia-smi's error messages in lower case, each with the desired state and the cure.
@@ -100,12 +100,12 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not status:
         return
     if status == str(TIMED_OUT):
-        cure = "look at `dmesg | grep -e NVRM -e Xid`; a reset or a reboot ends a GPU that hangs"
-        yield _fault(host, "nvidia-smi without an answer", "one in 5 s", cure, Severity.WARNING)
+        cure = "check `dmesg | grep -e NVRM -e Xid`; a reset or a reboot recovers a GPU that hangs"
+        yield _fault(host, "nvidia-smi that does not respond", "one in 5 s", cure, Severity.WARNING)
         return
     wanted, cure = next(
         ((wanted, cure) for words, wanted, cure in _WORDS if words in said.lower()),
-        ("status 0", "run nvidia-smi on the host and look at `dmesg | grep NVRM`"),
+        ("status 0", "run nvidia-smi on the host and check `dmesg | grep NVRM`"),
     )
     found = f'nvidia-smi that ends with {status}: "{printable(said.strip())}"'
     if "version mismatch" in said.lower() and facts.installed not in ("", facts.driver):
@@ -144,8 +144,8 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     enough = facts.nvidia_devices - len(gone) >= least
     yield _fault(
         host,
-        f"GPU {shortened(list(gone), NAMED)} that does not answer the driver",
-        "GPUs that answer, and are on the bus",
+        f"GPU {shortened(list(gone), NAMED)} that does not respond to the driver",
+        "GPUs that respond and are on the bus",
         "drain its node and reboot the host; look for Xid 79 (fallen off the bus) in `dmesg` and "
         "at the GPU's power and seat; if it stays away, declare it in unhealthyDevices",
         Severity.WARNING if enough else Severity.ERROR,
@@ -197,7 +197,7 @@ def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield _fault(host, found, wanted, cure, Severity.ERROR)
     elif state != "active":
         cure = (
-            "`systemctl enable --now nvidia-fabricmanager`; if it fails, look at "
+            "`systemctl enable --now nvidia-fabricmanager`; if it fails, check "
             "`journalctl -u nvidia-fabricmanager`"
         )
         found = f"{count} and a fabric manager that is {state}"

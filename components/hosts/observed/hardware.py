@@ -135,7 +135,7 @@ def _links(facts: HostFacts) -> Iterator[Text]:
             yield (
                 f"GPU {gpu.address} with {gpu.width} of {gpu.widest} PCIe lanes",
                 "all of them: copies to and from the GPU are slower by as much",
-                "look at the slot, its riser and its bifurcation in the firmware",
+                "check the slot, its riser and its bifurcation in the firmware",
             )
 
 
@@ -144,12 +144,12 @@ def _memory(facts: HostFacts) -> Iterator[Text]:
     if False in ecc:
         yield (
             f"ECC off on {ecc.count(False)} of {len(ecc)} GPUs",
-            "it on: a flipped bit changes results and nobody is told",
+            "ECC on: otherwise a flipped bit changes results without an error",
             "`nvidia-smi -e 1` on the host, and a reboot",
         )
     if True in _truths(facts.rows, 1, _TRUTH):
         yield (
-            "remapped rows of GPU memory that wait for a reset",
+            "remapped rows of GPU memory that need a reset",
             "none: until then the faulty rows are in use",
             "drain the node and reboot its host (NVIDIA, GPU memory error management)",
         )
@@ -181,7 +181,7 @@ def _peers(facts: HostFacts) -> Iterator[Text]:
         yield (
             f"{len(states)} RDMA devices without an active link",
             "active links: NCCL takes TCP in their place, many times slower",
-            "look at the cables, the switch and its subnet manager (`ibstat`)",
+            "check the cables, the switch and its subnet manager (`ibstat`)",
         )
     elif states and facts.driver and not facts.peermem and not _dma_buf(facts):
         yield (

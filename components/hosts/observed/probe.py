@@ -187,12 +187,12 @@ def answer(text: str) -> HostFacts:
     """
     lines = text.split("\n")
     if lines[-2:] != ["end=ok", ""]:
-        raise Unreadable("the probe's answer doesn't end with end=ok")
+        raise Unreadable("the probe's output doesn't end with end=ok")
     for line in lines:
         key, _, value = line.partition("=")
         if key in FORMS and not FORMS[key].fullmatch(value):
             shown = printable(value, SHOWN)
-            raise Unreadable(f"the probe's answer has {key}={shown}, which the probe never prints")
+            raise Unreadable(f"the probe's output has {key}={shown}, which the probe never prints")
     # The probe reads the clock at its end, and the output arrives in less than a second.
     return parse(lines, time.time())
 

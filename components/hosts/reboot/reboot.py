@@ -78,7 +78,7 @@ class Turns:
             await stack.enter_async_context(self._all)
             if self.failed:
                 found = f"no reboot, because {self.failed} failed"
-                cure = f"cure what is wrong with {self.failed}, then run again"
+                cure = f"fix {self.failed}, then run again"
                 raise ClusterError(Fault(f"host {name}", found, "a reboot", cure))
             try:
                 yield
@@ -113,8 +113,8 @@ async def restart(host: Target, key: str, before: str, limit: float) -> str:
             new boot ID within `limit` seconds.
     """
     if not before:
-        found, cure = "no boot id in its answer to the probe", "look at /proc on its console"
-        raise ClusterError(Fault(f"host {host.name}", found, "one, to know a reboot by", cure))
+        found, cure = "no boot id in the probe's output", "check /proc on its console"
+        raise ClusterError(Fault(f"host {host.name}", found, "a boot id, to detect a reboot", cure))
     # The connection ends when the system goes down; that is not a failure.
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
         async with asyncio.timeout(DIAL), reached(host, key) as connection:
@@ -133,7 +133,7 @@ async def restart(host: Target, key: str, before: str, limit: float) -> str:
                 f"host {host.name}",
                 f"{state} {limit:.0f} s after its reboot",
                 "a new boot",
-                "look at its console, then run `up` again; other hosts were left as they are",
+                "check its console, then run `up` again; other hosts were not changed",
             )
         )
     return now
@@ -151,8 +151,10 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
     try:
         is_node = await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL, MEMBER)
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        found = f"no answer whether it is a node ({printable(str(error) or type(error).__name__)})"
-        cure = "see that ssh works from here, and who answers there"
+        found = (
+            f"no response to whether it is a node ({printable(str(error) or type(error).__name__)})"
+        )
+        cure = "check that ssh works from this machine, and which machine responds at that address"
         raise ClusterError(Fault(f"host {host.name}", found, "one", cure)) from None
     if is_node:
         cure = "write `pulumi stack output --show-secrets kubeconfig` to a file of KUBECONFIG"
@@ -199,7 +201,7 @@ async def give_back(client: Client | None, node: Json | None, limit: float) -> N
                 f"node {name}",
                 f"a node that isn't ready {limit:.0f} s after its host's reboot",
                 "Ready",
-                "look at kubelet's log there; it stays cordoned, and `up` gives it back",
+                "check the kubelet's log there; the node stays cordoned until `up` uncordons it",
             )
         )
     await drain.uncordon(client, found)

@@ -51,9 +51,9 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not (host.role.has_gpus and host.uses_toolkit):
         return
     if facts.foreign:
-        cure = "configure the NVIDIA runtime as its documentation says, without runtime here"
+        cure = "configure the NVIDIA runtime as its documentation describes, without runtime here"
         wanted = "containerd, Docker or CRI-O of packages, K3s or RKE2"
-        has = f"{' and '.join(facts.foreign)}, with a container engine of its own"
+        has = f"{' and '.join(facts.foreign)}, with its own container engine"
         yield fault(host, has, wanted, cure)
     toolkit = host.sections.runtime.toolkit
     by_us = toolkit.source is ToolkitSource.PACKAGE

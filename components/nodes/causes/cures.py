@@ -42,7 +42,8 @@ _CURES = (
     ),
     (
         r"cannot allocate unregistered device|unknown Device Plugin",
-        "delete the pod, its controller makes it again: the device plugin had not registered yet",
+        "delete the pod, and its controller creates a new one: the device plugin had not "
+        "registered yet",
     ),
     (
         r"no healthy devices|no longer healthy",
@@ -51,13 +52,14 @@ _CURES = (
     ),
     (
         r"requested number of devices unavailable",
-        "delete the pod, its controller makes it again; see which pods hold this node's devices",
+        "delete the pod, and its controller creates a new one; check which pods use this node's "
+        "devices",
     ),
 )
 # Patterns of image registries' error messages, each with its cure. Sources: containerd
 # core/remotes/docker, and the error codes of the registry `distribution`.
 _REGISTRY = (
-    (r"toomanyrequests|429 Too Many", "wait, or pull from a mirror or with a login"),
+    (r"toomanyrequests|429 Too Many", "wait, or pull from a mirror or with credentials"),
     (
         r"unauthorized|denied|[Ff]orbidden|no basic auth|authorization failed",
         "give the pod a pull secret that may read this image, and check the image's name",

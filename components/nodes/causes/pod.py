@@ -52,7 +52,7 @@ _DISRUPTED = {
     "TerminationByKubelet": Kind.EVICTION,
 }
 """Reasons of the condition `DisruptionTarget` (k8s.io/api v0.34.4 core/v1/types.go)."""
-_AGAIN = "its controller makes it again; a pod without a controller must be created again"
+_AGAIN = "its controller creates a new pod; a pod without a controller must be created again"
 CREATE = "FailedCreate"
 """Reason of events about pods that a controller can't create."""
 
@@ -116,7 +116,7 @@ def _rejected(status: Json) -> Cause | None:
     if status.get("phase") != "Failed" or not ADMISSION.fullmatch(reason):
         return None
     message = str(status.get("message") or "")
-    cure = cure_of(message, "delete the pod, its controller makes it again")
+    cure = cure_of(message, "delete the pod, and its controller creates a new one")
     text = f"not admitted by the kubelet, {shown(reason)}: {shown(message)}"
     return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
 

@@ -40,13 +40,13 @@ _WORDS = (
     (
         r"cannot allocate all claims|resourceclaim in use|resource ?claim",
         Kind.CLAIM,
-        "compare the claim with `kubectl get resourceslices -o yaml`; wait for, or delete, claims "
-        "that hold the devices",
+        "compare the claim with `kubectl get resourceslices -o yaml`; wait until "
+        "claims with these devices are deleted, or delete them",
     ),
     (
         r"Insufficient \S+/",
         Kind.SCHEDULING,
-        "wait for, or end, pods that hold them, or request fewer",
+        "wait for pods that use them to end, delete such pods, or request fewer",
     ),
     (r"Insufficient ", Kind.SCHEDULING, "lower the pod's requests, or free or add a node"),
     (r"persistentvolumeclaim|persistent volume|PersistentVolume|volume zone",
@@ -180,9 +180,9 @@ def _device(pod: Json, resource: str, number: int, around: Around) -> Cause | No
     closed = len(bars) - len(able)
     more = f"; {closed} more nodes do not take the pod" if closed else ""
     text = f"needs {number} {name}, {total} free on {_nodes(len(able))}{more}"
-    cure = "wait for, or end, pods that hold them, or request fewer"
+    cure = "wait for pods that use them to end, delete such pods, or request fewer"
     if held := _holders(able, around.pods, resource):
-        cure = f"wait for, or end, pods that hold them: {held}; or request fewer"
+        cure = f"wait for pods that use them to end, or delete them: {held}; or request fewer"
     elif not any(gpus(node, resource=resource) for node in able):
         text += ": none is healthy"
         cure = "see the device plugin's log and the nodes' Xid lines"
@@ -205,7 +205,7 @@ def _missing(resource: str, nodes: Sequence[Json]) -> Cause:
         }
     )
     name = printable(resource, NAME)
-    text = f"asks for {name}, which no node has"
+    text = f"requests {name}, which no node has"
     if known and similarity(resource, near := nearest(resource, known)) >= LIKE_ENOUGH:
         right = printable(near, NAME)
         text, cure = f"{text}; nodes have {right}", f"correct the name to {right}"

@@ -49,7 +49,7 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
             known = ", ".join(configs) or "none; the default needs no label"
             yield fault(
                 ("pools", i, "labels", CONFIG_LABEL),
-                f"the configuration {show(name)}, which there is not",
+                f"the configuration {show(name)}, which does not exist",
                 f"a name of `configs`: {known}",
                 "correct the name, or add the configuration to `configs`",
             )
@@ -67,7 +67,7 @@ def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator
                 (_SECTION, "extraValues", "affinity"),
                 f"an affinity, with GPUs to leave out on {nodes[0]}",
                 "the affinity of this program, which keeps the chart's plugin off nodes with a "
-                "plugin of their own: two plugins would give the same GPU out twice",
+                "plugin of their own: two plugins would assign the same GPU twice",
                 "remove it, or write `uuid` in place of `index` under unhealthyDevices",
             )
         flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
@@ -86,7 +86,7 @@ def _presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
             (_SECTION, "presence"),
             "label, with gfd: true",
             "Node Feature Discovery, which turns what gfd finds into labels",
-            'write "presence: nfd", or "presence: existing-nfd" where the cluster has one',
+            'write "presence: nfd", or "presence: existing-nfd" if the cluster has it',
         )
 
 

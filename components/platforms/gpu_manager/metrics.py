@@ -19,7 +19,7 @@ METRICS = Metrics(
             'absent(up{job="gpu-manager-metric"} == 1)',
             "10m",
             "critical",
-            "No gpu-manager answers",
+            "No gpu-manager responds",
             "See the DaemonSet gpu-manager-daemonset in kube-system.",
         ),
         (
@@ -28,14 +28,14 @@ METRICS = Metrics(
             'container_name) container_request_gpu_memory{req_of_gpu_memory="total"}',
             "5m",
             "warning",
-            "{{ $labels.namespace }}/{{ $labels.pod_name }} uses more GPU memory than it asked for",
+            "{{ $labels.namespace }}/{{ $labels.pod_name }} uses more GPU memory than it requested",
             "Check that its program is run through gpu-manager's libraries.",
         ),
     ),
     panels=(
         ("Card share used", 'container_gpu_utilization{gpu="total"}', "percent", _POD),
         (
-            "Card share asked for",
+            "GPU share requested",
             'container_request_gpu_utilization{req_of_gpu="total"} * 100',
             "percent",
             _POD,
@@ -47,7 +47,7 @@ METRICS = Metrics(
             _POD,
         ),
         (
-            "Memory asked for",
+            "Memory requested",
             'container_request_gpu_memory{req_of_gpu_memory="total"} * 1048576',
             "bytes",
             _POD,

@@ -184,7 +184,7 @@ class GpuManager(Platform):
         if findings.numbers(seen.version) >= NO_CGROUP_V1:
             yield Fault(
                 f"cluster {self.site.context}",
-                f"Kubernetes {seen.version}, whose kubelet refuses cgroup v1 by default",
+                f"Kubernetes {seen.version}, whose kubelet rejects cgroup v1 by default",
                 "nodes with cgroup v1 and failCgroupV1: false",
                 cure,
                 Severity.WARNING,

@@ -66,7 +66,7 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
                 yield fault(
                     (*at, key),
                     "false, in a pool with GPUs",
-                    "a pool without GPUs: nothing offers them once the operands are off",
+                    "a pool without GPUs: nothing advertises them once the operands are off",
                     'write "gpusPerNode: 0", or remove the label',
                 )
         yield from _transient(pool.labels, at)
@@ -75,7 +75,7 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
             yield fault(
                 (*at, MIG_LABEL),
                 f"{show(layout)}, beside mig",
-                "one of the two: mig makes a layout, and its name is set as this label",
+                "one of the two: mig creates a layout, whose name becomes this label",
                 "remove the label",
             )
         if layout is not None and not pool.mig and layout not in BUILT_IN_LAYOUTS:
@@ -102,8 +102,8 @@ def _nodes(sections: ValidSections) -> Iterator[Fault]:
                 yield fault(
                     (*at, key),
                     "false, on a node of a pool with GPUs",
-                    "a node of a pool without GPUs: nothing offers its own once the operands are "
-                    "off",
+                    "a node of a pool without GPUs: nothing advertises its GPUs once the operands "
+                    "are off",
                     'move it to a pool with "gpusPerNode: 0", or remove the label',
                 )
         yield from _transient(own.labels, at)
@@ -184,7 +184,7 @@ def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
         yield fault(
             (*at, "gpuCluster", "deployCR"),
             "true, with clusterPolicy.deployCR true",
-            "one of the two objects: the chart refuses both",
+            "one of the two objects: the chart rejects both",
             'remove it, or write "platform: dra"',
         )
     elif cluster is True:

@@ -41,7 +41,7 @@ def license_secret(namespace: str, vgpu: Vgpu) -> ExtraObject:
             "client_configuration_token.tok": token,
         },
         without=(
-            f"gpuOperator.vgpu: the stack has no {TOKEN}, so drivers wait until somebody makes "
+            f"gpuOperator.vgpu: the stack has no {TOKEN}, so drivers wait until somebody creates "
             f"the Secret {namespace}/{vgpu.license_secret}; cure: `pulumi config set "
             f"--secret gpu-cluster:{TOKEN} < client_configuration_token.tok`"
         ),

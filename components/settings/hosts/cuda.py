@@ -41,7 +41,7 @@ class CudaSettings(Model):
         | None
     ) = Field(default=None, description="a version such as 12.8", examples=['"12.8"'])
     repository: Repositories = Field(
-        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+        default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
 

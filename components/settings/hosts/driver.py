@@ -117,7 +117,7 @@ class DriverSettings(Model):
     ) = Field(default=None, description="a digest such as sha256:…", examples=[DIGEST])
 
     repository: Repositories = Field(
-        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+        default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
     hold: StrictBool = Field(

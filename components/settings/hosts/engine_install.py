@@ -35,7 +35,7 @@ class EngineInstall(Model):
         | None
     ) = Field(default=None, description="a version of the first package", examples=["1.7.28"])
     repository: Repositories = Field(
-        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+        default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave the engine alone"

@@ -40,7 +40,7 @@ class KernelSettings(Model):
         examples=["kernel-uek"],
     )
     repository: Repositories = Field(
-        default=Repositories(), description="a mapping with apt and dnf: where it comes from"
+        default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave the kernel alone"

@@ -51,7 +51,7 @@ class KubernetesPackagesSettings(Model):
         | None
     ) = Field(default=None, description="a version such as 1.36.3", examples=["1.36.3"])
     repository: Repositories = Field(
-        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+        default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave them alone"
@@ -60,7 +60,8 @@ class KubernetesPackagesSettings(Model):
         default=None, description="a mapping with endpoint and caCertHashes: workers join"
     )
     init: Init | None = Field(
-        default=None, description="a mapping with endpoint and network: the stack makes the cluster"
+        default=None,
+        description="a mapping with endpoint and network: the stack creates the cluster",
     )
 
     @model_validator(mode="after")
@@ -85,7 +86,7 @@ class KubernetesPackagesSettings(Model):
             for gate in removed(gates, int(self.version.split(".")[1])):
                 raise refuse(
                     f"init.kubeletConfiguration.featureGates.{gate}",
-                    f"feature gates that kubelet {self.version} knows",
+                    f"feature gates of kubelet {self.version}",
                     f"take {gate} out; the kubelet does not start with it",
                 )
         return self

@@ -39,11 +39,11 @@ class PackagesSettings(Model):
         default=(), description="a list of package names", examples=["[nfs-common]"]
     )
     repository: Repositories = Field(
-        default=Repositories(), description="a mapping with apt and dnf: where they come from"
+        default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     remove: StrictBool = Field(
         default=False,
-        description="true or false: what was installed goes with the host or its declaration",
+        description="true or false: uninstall the packages when the host or the setting is removed",
         examples=["false"],
     )
     lock_seconds: StrictInt = Field(

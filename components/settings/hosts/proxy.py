@@ -20,7 +20,7 @@ def _url(text: str) -> str:
     if "@" in text:
         raise refuse(
             "an address with a user",
-            "a proxy that takes hosts by their address: it would stand readable in services",
+            "a proxy without a password, which service files would show to all users of the host",
             "write http://proxy.example.org:3128",
         )
     if _URL.fullmatch(text) is None:

@@ -30,6 +30,6 @@ class RebootSettings(Model):
         default=900,
         ge=5,
         le=7200,
-        description="a whole number from 5 to 7200, seconds until a host answers again",
+        description="a whole number from 5 to 7200: seconds until a host is reachable again",
         examples=[900],
     )

@@ -54,7 +54,7 @@ class Signed(StrEnum):
 class Key(Model):
     """A public key of a repository, and the SHA-256 checksum that the downloaded key must have."""
 
-    url: Url = Field(description="where the armored public key is")
+    url: Url = Field(description="URL or path of the ASCII-armored public key")
     sha256: Sha256 = Field(description="the sha256 of what url gives")
 
 
@@ -78,7 +78,9 @@ class Repository(Model):
     key: Annotated[StrictStr, AfterValidator(_armored)] | None = Field(
         default=None, description="the armored public key that signs it"
     )
-    key_url: Url | None = Field(default=None, description="where the armored public key is")
+    key_url: Url | None = Field(
+        default=None, description="URL or path of the ASCII-armored public key"
+    )
     key_sha256: Sha256 | None = Field(default=None, description="the sha256 of what keyUrl gives")
     keys: tuple[Key, ...] = Field(
         default=(), max_length=8, description="a list of url and sha256, for more than one key"

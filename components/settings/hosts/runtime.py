@@ -83,7 +83,8 @@ class RuntimeSettings(Model):
         examples=["true"],
     )
     install: EngineInstall | None = Field(
-        default=None, description="a mapping with packages: the engine, where a host has none"
+        default=None,
+        description="a mapping with packages: the engine to install if a host has none",
     )
     toolkit: Toolkit = Field(default=Toolkit(), description="a mapping: the container toolkit")
     docker: Docker = Field(default=Docker(), description="a mapping: Docker's own settings")

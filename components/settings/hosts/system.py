@@ -88,7 +88,7 @@ def _limits(limits: dict[LimitItem, int]) -> dict[LimitItem, int]:
     if limits.get(LimitItem.NOFILE, 0) < 0:
         raise refuse(
             "nofile -1",
-            "a number: no log-in works where nofile is above fs.nr_open",
+            "a number: nobody can log in if nofile is above fs.nr_open",
             "write nofile: 1048576",
         )
     return limits

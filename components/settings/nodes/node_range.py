@@ -83,7 +83,7 @@ def _numbers(pattern: str, text: str) -> _Numbers:
         if int(low) > int(high):
             raise refuse(
                 show(pattern),
-                f"a range that goes up, found {low}-{high}",
+                f"an ascending range, found {low}-{high}",
                 f"write {high}-{low}",
             )
         padded = (low.startswith("0") and len(low) > 1) or high.startswith("0")

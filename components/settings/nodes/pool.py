@@ -126,7 +126,7 @@ class Pool(Overrides):
             )
         if self.selector is None and self.count is not None:
             raise refuse(
-                f"count {self.count} beside nodes",
+                f"both count {self.count} and nodes",
                 "count only with a selector; names are counted",
                 "remove count",
             )
@@ -152,7 +152,7 @@ class Pool(Overrides):
                 raise refuse(
                     "unhealthyDevices in a pool by selector",
                     "nodes by name: a GPU is left out on one node",
-                    "name the node in a pool of its own",
+                    "declare the node in a separate pool",
                 )
             there = self.gpus_per_node - devices.hidden
             wrong = [index for index in devices.index if index >= there]

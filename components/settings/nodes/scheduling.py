@@ -65,7 +65,7 @@ class PriorityClass(Model):
     )
     preempts: StrictBool = Field(
         default=True,
-        description="true or false: pods of lower priority make room",
+        description="true or false: evict pods of lower priority",
         examples=["true"],
     )
     description: StrictStr = Field(default="", description="a text")

@@ -26,7 +26,7 @@ def _taint_key(text: str) -> str:
         raise refuse(
             show(text),
             "a key outside node.kubernetes.io/, whose taints the node controller sets and clears",
-            "use a prefix of your own, such as example.com/",
+            "use your own prefix, such as example.com/",
         )
     return text
 

@@ -26,7 +26,7 @@ def github(report: Report) -> str:
         if not violation.known
     ]
     lines += [
-        _line("warning", left_out, "not judged", left_out.message)
+        _line("warning", left_out, "not checked", left_out.message)
         for left_out in report.unjudged
         if left_out.path
     ]

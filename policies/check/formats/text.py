@@ -12,7 +12,7 @@ from ..report import Report
 from ..result import Found
 
 _UNREADABLE: Final = "unreadable"
-_UNJUDGED: Final = "not judged"
+_UNJUDGED: Final = "not checked"
 _STYLES: Final = {
     _UNREADABLE: "bold red",
     str(Severity.MANDATORY): "bold red",

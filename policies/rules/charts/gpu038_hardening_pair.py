@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..helm import ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
 from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
-from .operator import operator_release
 
 _BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 
@@ -31,9 +32,8 @@ def _variable(environment: object, name: str) -> str | None:
     return ""
 
 
-def _hardening_pair(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = operator_release(subject)
-    if chart is None or at(chart.values, "toolkit", "enabled") is False:
+def _hardening_pair(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    if at(chart.values, "toolkit", "enabled") is False:
         return
     cdi = at(chart.values, "cdi", "enabled")
     toolkit = at(chart.values, "toolkit", "env")
@@ -46,25 +46,25 @@ def _hardening_pair(subject: Subject, _: Context) -> Iterator[Finding]:
             path=f"values.toolkit.env[{_BY_VARIABLE}]",
             found="false, with a device plugin that names devices by that variable",
             wanted=f"{_STRATEGY}=volume-mounts in devicePlugin.env, or cdi.enabled",
-            cure="Set both: with one alone no unprivileged container gets its GPUs.",
+            cure="Set both: with only one of them, no unprivileged container gets its GPUs.",
         )
     if strategy and "volume-mounts" in strategy and by_mount != "true":
         yield Finding(
             path=f"values.devicePlugin.env[{_STRATEGY}]",
-            found="volume-mounts, which the toolkit does not look at",
+            found="volume-mounts, which the toolkit ignores",
             wanted=f"{_BY_MOUNT}=true in toolkit.env",
-            cure="Set both: with one alone no container gets its GPUs.",
+            cure="Set both: with only one of them, no container gets its GPUs.",
         )
 
 
 RULE = Rule(
     id="GPU038",
-    title="The toolkit and the device plugin agree on how devices are named",
+    title="The toolkit and the device plugin use the same way to name devices",
     severity=Severity.MANDATORY,
-    check=_hardening_pair,
-    why="Refusing NVIDIA_VISIBLE_DEVICES from unprivileged containers closes the way past the "
-    "device plugin, but the plugin itself names devices by it. Both are changed together, or "
-    "no container gets a GPU.",
+    check=each_release(_hardening_pair),
+    why="A toolkit that ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers stops "
+    "containers that bypass the device plugin. But by default, the device plugin itself "
+    "names devices by this variable. Change both together, or no container gets a GPU.",
     source="nvidia-container-toolkit api/config/v1/toml.go; gpu-operator v26.7.0 "
     "deployments/gpu-operator/values.yaml; Project-HAMi HAMi issue 469",
 )

@@ -76,11 +76,11 @@ def _one_each(subjects: Sequence[Subject], _: Context) -> Iterator[tuple[Subject
             second.subject,
             Finding(
                 path="spec" if second.subject.pod else "values",
-                found=f"{second.what} beside {first.what} of {first.subject.kind} "
+                found=f"{second.what} in addition to {first.what} of {first.subject.kind} "
                 f"{first.subject.name}",
-                wanted="one device plugin on a node",
-                cure="Remove one, or keep them apart by nodeSelector: both would hand out the "
-                "same devices.",
+                wanted="one device plugin per node",
+                cure="Remove one, or run them on different nodes (nodeSelector): both would "
+                "assign the same devices.",
             ),
         )
 
@@ -90,8 +90,9 @@ RULE = Rule(
     title="A node has one device plugin",
     severity=Severity.MANDATORY,
     across=_one_each,
-    why="Two plugins hand out the same /dev/nvidiaN without knowing of each other. The GPU "
-    "Operator brings NVIDIA's plugin itself unless devicePlugin.enabled is false.",
+    why="Two device plugins assign the same devices /dev/nvidiaN, and neither knows what the "
+    "other has assigned. The GPU Operator installs NVIDIA's device plugin itself unless "
+    "devicePlugin.enabled is false.",
     source="NVIDIA k8s-device-plugin internal/rm; tkestack gpu-manager; Project-HAMi HAMi; "
     "gpu-operator v26.7.0 values devicePlugin.enabled",
 )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..helm import GPU_CHARTS, release
-from ..rule import Finding, Rule, Subject
+from ..helm import GPU_CHARTS, ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
@@ -16,26 +17,25 @@ from ..twin import (
 _EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
 
 
-def _chart_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = release(subject)
-    if chart is None or chart.chart not in GPU_CHARTS or chart.local or chart.version is None:
-        return
-    if not _EXACT.fullmatch(chart.version):
+def _chart_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    if not (chart.local or chart.version is None or _EXACT.fullmatch(chart.version)):
         yield Finding(
             path="version",
             found=f"{chart.version[:40]}, a range" if chart.version else "none",
-            wanted="one version of the chart, such as v26.7.0",
-            cure="Without it every run may bring another driver to every node.",
+            wanted="one exact version of the chart, such as v26.7.0",
+            cure="Write the exact version: otherwise a run may install another driver on all "
+            "nodes.",
         )
 
 
 RULE = Rule(
     id="GPU052",
-    title="A chart of the GPU stack has a fixed version",
+    title="A chart of the GPU stack has an exact version",
     severity=Severity.MANDATORY,
-    check=_chart_pinned,
-    why="The chart's version decides driver, toolkit and plugin on every node. A range, or "
-    "none, takes whatever the repository has at that time.",
+    check=each_release(_chart_pinned, GPU_CHARTS),
+    why="The version of the chart decides the versions of driver, toolkit and device plugin on "
+    "every node. With a range, or without a version, Helm installs the newest version that "
+    "the repository has at that time.",
     source="helm.sh/helm v3.18 pkg/repo/index.go; gpu-operator v26.7.0 Chart.yaml",
     whole=True,
 )

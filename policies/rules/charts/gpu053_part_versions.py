@@ -6,23 +6,21 @@ import re
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..helm import ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
 from ..unknown import UNKNOWN, at, text
-from .operator import operator_release
 
 _FIXED = re.compile(r"v?[0-9]|sha256:")
 
 _VERSIONED = ("driver", "toolkit", "devicePlugin", "dcgmExporter", "gfd", "migManager")
 
 
-def _parts_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = operator_release(subject)
-    if chart is None:
-        return
+def _parts_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
     for part in _VERSIONED:
         version = at(chart.values, part, "version")
         if version is None or version is UNKNOWN:
@@ -31,9 +29,9 @@ def _parts_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
         if not _FIXED.match(written):
             yield Finding(
                 path=f"values.{part}.version",
-                found=written[:40] or "nothing that is a version",
-                wanted="one version, or a digest",
-                cure="Leave it out for the chart's own, or name one.",
+                found=written[:40] or "a value that is no version",
+                wanted="an exact version or a digest",
+                cure="Remove the value to use the chart's version, or write an exact version.",
             )
 
 
@@ -41,9 +39,9 @@ RULE = Rule(
     id="GPU053",
     title="Driver, toolkit and plugin have fixed versions",
     severity=Severity.MANDATORY,
-    check=_parts_pinned,
-    why="A tag such as latest changes the driver under running workloads whenever a node "
-    "pulls it anew.",
+    check=each_release(_parts_pinned),
+    why="A tag such as `latest` changes the driver under running workloads whenever a node "
+    "pulls the image again.",
     source="gpu-operator v26.7.0 deployments/gpu-operator/values.yaml",
 )
 

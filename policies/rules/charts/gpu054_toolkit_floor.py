@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 from ...facts.floors import Software, below, parse
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..helm import ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
 from ..unknown import at
-from .operator import operator_release, part_version
+from .operator import part_version
 
 
-def _floor(subject: Subject, context: Context) -> Iterator[Finding]:
-    chart = operator_release(subject)
-    if chart is None or at(chart.values, "toolkit", "enabled") is False:
+def _floor(chart: ChartRelease, context: Context) -> Iterator[Finding]:
+    if at(chart.values, "toolkit", "enabled") is False:
         return
     version, path = part_version(chart, "toolkit")
     have, least = parse(version), parse(context.toolkit_floor)
@@ -27,7 +28,9 @@ def _floor(subject: Subject, context: Context) -> Iterator[Finding]:
             path=path,
             found=version[:40],
             wanted=f"{context.toolkit_floor} or later",
-            cure=f"Take that version: {border}." if border else "Take that version: toolkitFloor.",
+            cure=f"Install that version: {border}."
+            if border
+            else "Install that version or a later one: the setting toolkitFloor requires it.",
         )
 
 
@@ -35,9 +38,9 @@ RULE = Rule(
     id="GPU054",
     title="The container toolkit is new enough",
     severity=Severity.MANDATORY,
-    check=_floor,
-    why="Toolkits before the newest security bulletin let a container act on its host. The setting "
-    "toolkitFloor moves the bar.",
+    check=each_release(_floor),
+    why="With a toolkit that is older than the newest security bulletin, a container can take "
+    "over its host. The setting toolkitFloor changes the minimum version.",
     source="NVIDIA's security bulletins 5582 to 5850 (policies/facts/security_floors.json)",
 )
 

@@ -5,44 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..helm import ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
 from ..unknown import at, mapping, number
-from .operator import operator_release
 
 
-def _upgrades(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = operator_release(subject)
-    policy = mapping(at(chart.values, "driver", "upgradePolicy")) if chart else {}
+def _upgrades(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    policy = mapping(at(chart.values, "driver", "upgradePolicy"))
     if policy.get("autoUpgrade") is False:
         return
     if number(policy.get("maxParallelUpgrades")) == 0:
         yield Finding(
             path="values.driver.upgradePolicy.maxParallelUpgrades",
-            found="0, which isn't a limit",
+            found="0, which means no limit",
             wanted="1 or more",
-            cure="Set how many nodes may lose their GPUs at once.",
+            cure="Set how many nodes may be without GPUs at the same time.",
         )
     drain = mapping(policy.get("drain"))
     if drain.get("enable") is True and number(drain.get("timeoutSeconds")) == 0:
         yield Finding(
             path="values.driver.upgradePolicy.drain.timeoutSeconds",
-            found="0, which waits for ever",
+            found="0, which means no timeout",
             wanted="a number of seconds, such as 300",
-            cure="Set one: a pod that cannot be evicted would stop the upgrade of all nodes.",
+            cure="Set a timeout: a pod that cannot be evicted would block the upgrade of all "
+            "nodes.",
         )
 
 
 RULE = Rule(
     id="GPU055",
-    title="A driver upgrade is bounded",
+    title="A driver upgrade has limits",
     severity=Severity.MANDATORY,
-    check=_upgrades,
-    why="The operator upgrades drivers by itself. With maxParallelUpgrades 0 every node loses "
-    "its GPUs at once; a drain without a timeout stops at the first pod that stays.",
+    check=each_release(_upgrades),
+    why="The operator upgrades drivers automatically. With maxParallelUpgrades 0, all nodes "
+    "lose their GPUs at the same time. A drain without a timeout waits forever for the "
+    "first pod that cannot be evicted.",
     source="gpu-operator v26.7.0 deployments/gpu-operator/values.yaml driver.upgradePolicy",
 )
 

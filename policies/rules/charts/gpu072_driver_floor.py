@@ -7,44 +7,47 @@ from collections.abc import Iterator
 from ...facts.floors import Software, below, borders, parse, wanted
 from ..cel import text as literal
 from ..context import Context, Severity
+from ..each import each_release, in_turn
 from ..example import Example
+from ..helm import ChartRelease
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 from ..unknown import UNKNOWN, at, mapping, text
-from .operator import operator_release, part_version
+from .operator import part_version
 
 # Node label of GPU Feature Discovery (k8s-device-plugin v0.20.0, docs/gpu-feature-discovery).
 LABEL = "nvidia.com/cuda.driver-version.full"
 
 
-def _driver(subject: Subject, _: Context) -> Iterator[Finding]:
-    version, path = _of_a_node(subject)
-    chart = operator_release(subject)
-    if chart and at(chart.values, "driver", "enabled") not in (False, UNKNOWN):
-        version, path = part_version(chart, "driver")
+def _of_a_release(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    if at(chart.values, "driver", "enabled") not in (False, UNKNOWN):
+        yield from _driver(*part_version(chart, "driver"))
+
+
+def _of_a_node(subject: Subject, _: Context) -> Iterator[Finding]:
+    if (subject.kind, subject.group_version) == ("Node", "v1"):
+        labels = mapping(at(subject.manifest, "metadata", "labels"))
+        yield from _driver(text(labels.get(LABEL)), f'metadata.labels["{LABEL}"]')
+
+
+def _driver(version: str, path: str) -> Iterator[Finding]:
     if border := below(Software.DRIVER, version):
         yield Finding(
             path=path,
             found=f"driver {version[:40]}",
             wanted=wanted(Software.DRIVER, version, border),
-            cure=f"Take that version: {border}.",
+            cure=f"Install that version: {border}.",
         )
-
-
-def _of_a_node(subject: Subject) -> tuple[str, str]:
-    if (subject.kind, subject.group_version) != ("Node", "v1"):
-        return "", ""
-    labels = mapping(at(subject.manifest, "metadata", "labels"))
-    return text(labels.get(LABEL)), f'metadata.labels["{LABEL}"]'
 
 
 RULE = Rule(
     id="GPU072",
     title="The driver has the security fixes of its branch",
     severity=Severity.ADVISORY,
-    check=_driver,
-    why="Each GPU container calls the driver in the host's kernel: a weakness there lets a "
-    "container act on the host. The GPU Operator's own default can be too old.",
+    check=in_turn(_of_a_node, each_release(_of_a_release)),
+    why="Every GPU container calls the driver in the kernel of the host, so a vulnerability "
+    "there lets a container take over the host. The default driver of the GPU Operator can "
+    "be too old.",
     source="NVIDIA's security bulletins 5520 to 5821 (policies/facts/security_floors.json)",
 )
 

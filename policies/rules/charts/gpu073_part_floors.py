@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ...facts.floors import Software, below, exporter, wanted
 from ..context import Context, Severity
+from ..each import each_release
 from ..example import Example
-from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease, release
-from ..rule import Finding, Rule, Subject
+from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease
+from ..rule import Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
@@ -25,17 +26,14 @@ _PARTS = {
 _OFF_BY_DEFAULT = ("dcgm",)
 
 
-def _floors(subject: Subject, _: Context) -> Iterator[Finding]:
-    chart = release(subject)
-    if chart is None or chart.chart not in _CHARTS:
-        return
+def _floors(chart: ChartRelease, _: Context) -> Iterator[Finding]:
     for part, version, path in _versions(chart):
         if border := below(part, version):
             yield Finding(
                 path=path,
                 found=f"{part} {version[:40]}",
                 wanted=wanted(part, version, border),
-                cure=f"Take that version: {border}.",
+                cure=f"Install that version: {border}.",
             )
 
 
@@ -52,11 +50,11 @@ def _versions(chart: ChartRelease) -> Iterator[tuple[Software, str, str]]:
 
 RULE = Rule(
     id="GPU073",
-    title="Charts and their parts have the fixes of the security bulletins",
+    title="Charts and their components have the fixes of the security bulletins",
     severity=Severity.ADVISORY,
-    check=_floors,
-    why="The parts run with the rights of the host on each GPU node; the bulletins name the "
-    "versions that let others use them.",
+    check=each_release(_floors, _CHARTS),
+    why="The components run with root rights on each GPU node. The bulletins name the versions "
+    "in which others can misuse these rights.",
     source="NVIDIA's security bulletins 5582 to 5857 (policies/facts/security_floors.json)",
 )
 

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from ...facts.parts import operator_part
-from ..helm import GPU_OPERATOR, ChartRelease, release
-from ..rule import Subject
+from ..helm import ChartRelease
 from ..unknown import UNKNOWN, at, text
-
-
-def operator_release(subject: Subject) -> ChartRelease | None:
-    """Return the chart of a GPU Operator release, or None for any other manifest."""
-    chart = release(subject)
-    return chart if chart and chart.chart == GPU_OPERATOR else None
 
 
 def part_version(chart: ChartRelease, part: str) -> tuple[str, str]:

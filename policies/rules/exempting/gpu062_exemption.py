@@ -14,16 +14,16 @@ from ..twin import Scope, Twin
 # all rule ids.
 RULE = Rule(
     id=RULE_ID,
-    title="An exemption names its rule, its end and its reason",
+    title="An exemption names its rule, its end date and its reason",
     severity=Severity.MANDATORY,
-    why="An exemption lifts one rule from one object until a day. One that is over or cannot be "
-    "read lifts nothing, and says so until somebody decides.",
+    why="An exemption turns off one rule for one object until a date. An exemption that is over "
+    "or invalid has no effect, and it is reported until somebody removes or corrects it.",
     source="the rulebook's own convention: policies/rules/exemptions.py",
 )
 
 TWIN = Twin(
     "variables.exemptions.filter(e, !(e in variables.holding))"
-    '.map(e, "found an exemption that lifts nothing: " + e)',
+    '.map(e, "found an exemption without effect: " + e)',
     scopes=frozenset(Scope),
     on_update=cel.annotation_set(PREFIX),
     signs=(Sign(f"{ANNOTATIONS}.exists(k, k.startsWith({cel.text(PREFIX)}))"),),

@@ -21,19 +21,19 @@ def _host_key(subject: Subject, _: Context) -> Iterator[Finding]:
         if key is not UNKNOWN and not text(key).strip():
             yield Finding(
                 path=f"{path}.hostKey",
-                found="none, so any host is believed",
+                found="no host key, so the connection accepts any host",
                 wanted="the host's public key, such as ssh-ed25519 AAAA…",
-                cure="Take it from /etc/ssh/ssh_host_ed25519_key.pub of the host.",
+                cure="Copy it from /etc/ssh/ssh_host_ed25519_key.pub on the host.",
             )
 
 
 RULE = Rule(
     id="GPU056",
-    title="A host is known by its key",
+    title="An SSH connection has the host's public key",
     severity=Severity.MANDATORY,
     check=_host_key,
-    why="Without hostKey the command plugin accepts any key: whoever answers at that address "
-    "gets root's commands and what is in them.",
+    why="Without hostKey, the command plugin accepts any key: any machine that responds at the "
+    "address receives root's commands and the secrets in them.",
     source="pulumi-command 1.2.1 provider/pkg/provider/remote/connection.go "
     "(InsecureIgnoreHostKey)",
     whole=True,

@@ -37,19 +37,19 @@ def _no_clear_secret(subject: Subject, _: Context) -> Iterator[Finding]:
 def _clear(path: str) -> Finding:
     return Finding(
         path=path,
-        found="a secret in clear",
-        wanted="a secret of the stack",
-        cure="Give it as pulumi.Output.secret(…), or by `pulumi config set --secret`.",
+        found="a secret as plain text",
+        wanted="a Pulumi secret",
+        cure="Pass it as pulumi.Output.secret(…), or set it with `pulumi config set --secret`.",
     )
 
 
 RULE = Rule(
     id="GPU057",
-    title="No secret stands in clear in a command",
+    title="A command contains no secret as plain text",
     severity=Severity.MANDATORY,
     check=_no_clear_secret,
-    why="Inputs in clear are in the state, in previews and in error texts; the command plugin "
-    "prints the whole command when it fails.",
+    why="Plain-text inputs are written to the state, to previews and to error texts. If a "
+    "command fails, the command plugin prints the whole command.",
     source="pulumi-command issues 260, 401, 773; provider/pkg/provider/remote/command.go",
 )
 

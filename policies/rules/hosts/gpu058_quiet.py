@@ -26,10 +26,11 @@ def _quiet(subject: Subject, _: Context) -> Iterator[Finding]:
     if hidden and logging is not UNKNOWN and logging != "none":
         yield Finding(
             path="logging",
-            found=f"{text(logging)[:20] or 'the default, both streams'}, beside {hidden[0]}, "
-            "which is a secret",
+            found=f"{text(logging)[:20] or 'the default, both streams'}, but {hidden[0]} "
+            "is a secret",
             wanted="none",
-            cure="Set logging: none; what the command prints goes to the engine's log in clear.",
+            cure="Set logging: none. Otherwise the engine's log shows the command's output as "
+            "plain text.",
         )
 
 
@@ -38,8 +39,8 @@ RULE = Rule(
     title="A command with secret inputs logs nothing",
     severity=Severity.MANDATORY,
     check=_quiet,
-    why="The command plugin logs standard output and error line by line, whether or not its "
-    "inputs are secrets.",
+    why="The command plugin logs standard output and standard error line by line, whether or "
+    "not the inputs are secrets.",
     source="pulumi-command 1.2.1 provider/pkg/provider/common LogOutput; issues 260, 401",
     whole=True,
 )

@@ -21,18 +21,18 @@ def _undone(subject: Subject, _: Context) -> Iterator[Finding]:
     if subject.manifest.get("create") is not None and subject.manifest.get("delete") is None:
         yield Finding(
             path="delete",
-            found="no undo",
-            wanted="a command that undoes what create did",
-            cure="Give delete; give update too, or create runs again on every change.",
+            found="no delete command",
+            wanted="a command that undoes what create does",
+            cure="Set delete. Set update, too: without it, every change runs create again.",
         )
 
 
 RULE = Rule(
     id="GPU059",
-    title="A command on a host has its undo",
+    title="A command on a host has a delete command",
     severity=Severity.ADVISORY,
     check=_undone,
-    why="Without delete, `pulumi destroy` leaves on the host what create wrote.",
+    why="Without delete, `pulumi destroy` leaves on the host what the create command wrote.",
     source="pulumi-command 1.2.1 provider/pkg/provider/remote/commandController.go",
     whole=True,
 )

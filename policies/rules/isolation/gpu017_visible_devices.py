@@ -7,6 +7,7 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
 from ..pod_spec import Container
 from ..resource_names import GPU
@@ -17,18 +18,14 @@ from ..unknown import UNKNOWN, at, mapping, sequence, text
 from .variable import NO_DEVICES, VARIABLE
 
 
-def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None or not subject.is_workload(context):
-        return
-    for container in subject.pod.containers:
-        for place, value in _named_devices(container):
-            yield Finding(
-                path=f"{container.path}.{place}",
-                found=value,
-                wanted="none or void, or no such variable",
-                cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
-                container=container.name,
-            )
+def _devices_not_forced(container: Container, _: Context) -> Iterator[Finding]:
+    for place, value in _named_devices(container):
+        yield Finding(
+            path=f"{container.path}.{place}",
+            found=value,
+            wanted="none or void, or no such variable",
+            cure=f"Remove it and request {GPU} in limits: the device plugin sets the variable.",
+        )
 
 
 def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
@@ -46,17 +43,18 @@ def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
     for index, source in enumerate(sequence(container.spec.get("envFrom"))):
         prefix = text(at(source, "prefix"))
         if prefix and VARIABLE.startswith(prefix):
-            yield f"envFrom[{index}].prefix", f"{prefix}, with which a key can make {VARIABLE}"
+            yield f"envFrom[{index}].prefix", f"{prefix}, with which a key can become {VARIABLE}"
 
 
 RULE = Rule(
     id="GPU017",
-    title="NVIDIA_VISIBLE_DEVICES is left to the device plugin",
+    title="Only the device plugin sets NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
-    check=_devices_not_forced,
-    why="The NVIDIA runtime gives a container the GPUs that this variable names, counted or "
-    "not. The pod's own value comes after the device plugin's and wins. With a prefix in "
-    "envFrom a ConfigMap can make the variable from a key that doesn't show it.",
+    check=each_container(_devices_not_forced, when=Subject.is_workload),
+    why="The NVIDIA runtime gives a container the GPUs that this variable names, even if the "
+    "scheduler does not count them. The value in the pod overrides the value of the device "
+    "plugin. With a prefix in envFrom, a key of a ConfigMap with another name can become "
+    "this variable.",
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go; nvidia-container-toolkit "
     "api/config/v1/toml.go accept-nvidia-visible-devices-envvar-when-unprivileged",
 )

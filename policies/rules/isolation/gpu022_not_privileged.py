@@ -7,8 +7,10 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_request import requests_gpus
+from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
@@ -17,39 +19,39 @@ from ..unknown import at, sequence, text
 ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
 
 
-def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None or not subject.is_workload(context):
-        return
-    if not requests_gpus(subject, context):
-        return
-    for container in subject.pod.containers:
-        if at(container.spec, "securityContext", "privileged") is True:
+def _with_gpus(subject: Subject, context: Context) -> bool:
+    return subject.is_workload(context) and requests_gpus(subject, context)
+
+
+def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
+    if at(container.spec, "securityContext", "privileged") is True:
+        yield Finding(
+            path=f"{container.path}.securityContext.privileged",
+            found="true in a pod that requests GPUs",
+            wanted="false",
+            cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
+            "of the node.",
+        )
+    added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
+    for index, capability in enumerate(added):
+        if text(capability).upper() in ALL_DEVICES:
             yield Finding(
-                path=f"{container.path}.securityContext.privileged",
-                found="true in a pod that asks for GPUs",
-                wanted="false",
-                cure="Name the capabilities that it needs: privileged sees every GPU of the node.",
-                container=container.name,
+                path=f"{container.path}.securityContext.capabilities.add[{index}]",
+                found=f"{text(capability)} in a pod that requests GPUs",
+                wanted="none of " + ", ".join(sorted(ALL_DEVICES)),
+                cure="Add only what it needs: with these, a container can mount the node's "
+                "devices.",
             )
-        added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
-        for index, capability in enumerate(added):
-            if text(capability).upper() in ALL_DEVICES:
-                yield Finding(
-                    path=f"{container.path}.securityContext.capabilities.add[{index}]",
-                    found=f"{text(capability)} in a pod that asks for GPUs",
-                    wanted="none of " + ", ".join(sorted(ALL_DEVICES)),
-                    cure="Name what it needs: with these a container mounts the node's devices.",
-                    container=container.name,
-                )
 
 
 RULE = Rule(
     id="GPU022",
-    title="A container beside GPUs is not privileged",
+    title="A pod that requests GPUs has no privileged containers",
     severity=Severity.MANDATORY,
-    check=_not_privileged,
-    why="A privileged container sees every device of the node, whatever it asked for; one with "
-    "the capability SYS_ADMIN can mount them. HAMi refuses privileged pods too.",
+    check=each_container(_not_privileged, when=_with_gpus),
+    why="A privileged container sees every device of the node, whatever it requests. A "
+    "container with the capability SYS_ADMIN can mount the devices. HAMi rejects privileged "
+    "pods, too.",
     source="kubernetes issue 81256; Project-HAMi HAMi pkg/scheduler/webhook.go",
 )
 

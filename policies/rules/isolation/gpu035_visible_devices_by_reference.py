@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
@@ -17,15 +18,13 @@ from .variable import NO_DEVICES, VARIABLE
 
 
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind not in ("ConfigMap", "Secret") or not subject.is_workload(context):
-        return
-    part, value = _by_reference(subject)
+    part, value = _by_reference(subject) if subject.is_workload(context) else ("", None)
     if part and value is not UNKNOWN and value not in NO_DEVICES:
         yield Finding(
             path=f"{part}[{VARIABLE}]",
-            found=f"{VARIABLE} for containers that take their environment from here",
+            found=f"{VARIABLE} in an object that containers can take their environment from",
             wanted="no such key",
-            cure=f"Remove it; containers ask for {GPU} under limits.",
+            cure=f"Remove it; containers request {GPU} in limits.",
         )
 
 
@@ -59,11 +58,11 @@ def _decoded(value: object) -> object:
 
 RULE = Rule(
     id="GPU035",
-    title="No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES",
+    title="No ConfigMap or Secret sets NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
-    check=_not_by_reference,
-    why="A container that takes its environment from it (envFrom) gets the GPUs that the "
-    "variable names, and its own manifest does not show it.",
+    check=each_object(_not_by_reference, "ConfigMap", "Secret"),
+    why="A container that takes its environment from such an object (envFrom) gets the GPUs "
+    "that the variable names, and the manifest of the container does not show it.",
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
 )
 

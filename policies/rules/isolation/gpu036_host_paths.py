@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..agents import IS_AGENT, is_agent, writable
+from ..agents import IS_AGENT, is_agent
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
-from ..host_paths import host_paths
+from ..host_paths import mounted
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..pools import candidate_pools, hard_taints, reached
@@ -16,7 +17,6 @@ from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import VOLUMES, Sign
 from ..twin import pods
-from ..unknown import at, sequence, text
 from .paths import DIRECT, PARENTS, direct_cel, gives_gpus, gives_gpus_cel
 
 
@@ -33,40 +33,31 @@ def on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
     return bool(reached(pod, context))
 
 
-def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None or not subject.is_workload(context):
-        return
+def _no_host_paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     agent = is_agent(subject, context)
-    near = not agent and on_gpu_nodes(subject, subject.pod, context)
-    for index, path, written in mounted(subject.pod):
+    near = not agent and on_gpu_nodes(subject, pod, context)
+    for index, path, written in mounted(pod):
         gives = written and path.startswith(DIRECT) if agent else gives_gpus(path)
         if gives or (near and path in PARENTS):
             yield Finding(
-                path=subject.pod.under(f"spec.volumes[{index}].hostPath.path"),
+                path=pod.under(f"spec.volumes[{index}].hostPath.path"),
                 found=path[:80],
-                wanted="no host path by which a container gets GPUs that nobody counts",
-                cure=f"Remove the volume; ask for {GPU} under limits.",
+                wanted="no host path that gives access to GPUs without a request for them",
+                cure=f"Remove the volume; request {GPU} in limits.",
             )
-
-
-def mounted(pod: Pod) -> Iterator[tuple[int, str, bool]]:
-    """Yield the index and the path of each hostPath volume, and whether a container can write."""
-    names = set(writable(pod))
-    volumes = sequence(pod.spec.get("volumes"))
-    for index, path in host_paths(pod):
-        yield index, path, text(at(volumes[index], "name")) in names
 
 
 RULE = Rule(
     id="GPU036",
-    title="No host path leads to GPUs",
+    title="No host path gives access to GPUs",
     severity=Severity.MANDATORY,
-    check=_no_host_paths,
-    why="Device files, the driver's and the kubelet's folders and the container runtime's "
-    "socket give GPUs past the device plugin. Folders above them are refused in pods that ask "
-    "for GPUs or may go to GPU nodes, by a toleration or because these have no taint. Of node "
-    "agents, which are DaemonSets without GPUs, only device files that they may write are "
-    "refused; GPU078 has the rest as advice.",
+    check=each_pod(_no_host_paths, when=Subject.is_workload),
+    why="Device files, the folders of the driver and of the kubelet, and the socket of the "
+    "container runtime give access to GPUs without the device plugin. The folders above "
+    "these paths are rejected in pods that request GPUs or can be scheduled to GPU nodes, "
+    "by a toleration or because these nodes have no taint. In node agents (DaemonSets "
+    "without GPUs), this rule rejects only device files that the agent may write; GPU078 "
+    "gives advice about the other paths.",
     source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
 )
 

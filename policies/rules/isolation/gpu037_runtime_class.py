@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
 from ..twin import pods
 from ..unknown import UNKNOWN, text
 
 
-def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod, wanted = subject.pod, context.runtime_class
-    if pod is None or wanted is None or not gpu_requests(subject, context):
+def _runtime(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    wanted = context.runtime_class
+    if wanted is None or not gpu_requests(subject, context):
         return
     given = pod.spec.get("runtimeClassName")
     name = text(given)
@@ -28,25 +30,27 @@ def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
             path=path,
             found="none",
             wanted=wanted,
-            cure=f"Set runtimeClassName: {wanted}; the nodes' default runtime gives no GPUs.",
+            cure=f"Set runtimeClassName: {wanted}. The nodes' default runtime gives containers no "
+            "GPUs.",
         )
     else:
         yield Finding(
             path=path,
             found=name[:80],
             wanted=wanted or "none, because nvidia is the default runtime",
-            cure="A pod of a RuntimeClass that is not there is refused; its Deployment is not.",
+            cure="Correct the name: the API server rejects pods with a RuntimeClass that does not "
+            "exist.",
         )
 
 
 RULE = Rule(
     id="GPU037",
-    title="A pod that asks for GPUs names the RuntimeClass that has them",
+    title="A pod that requests GPUs names the RuntimeClass for GPUs",
     severity=Severity.MANDATORY,
-    check=_runtime,
-    why="Where nvidia is not the default runtime, a container without the RuntimeClass gets no "
-    "GPU. Where it is, a RuntimeClass that the cluster lacks refuses the pod: the Deployment "
-    "is taken and stays at 0 pods.",
+    check=each_pod(_runtime),
+    why="If nvidia is not the default runtime, a container without the RuntimeClass gets no "
+    "GPU. If it is the default, the API server rejects pods with a RuntimeClass that the "
+    "cluster lacks: it accepts the Deployment, which then stays at 0 pods.",
     source="kubernetes v1.34.4 plugin/pkg/admission/runtimeclass/admission.go",
     needs=frozenset({Need.RUNTIME}),
     whole=True,

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from .. import cel
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import CONTAINERS, HAS_GPUS, Sign
 from ..twin import pods
@@ -17,28 +19,27 @@ from ..unknown import text
 _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 
-def _asks(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
-        return
+def _asks(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     name = text(pod.spec.get("runtimeClassName"))
-    if name and name in _CLASSES | {context.runtime_class}:
+    if name and name in _CLASSES | {context.runtime_class} and not may_ask(pod, context):
         yield Finding(
             path=pod.under("spec.runtimeClassName"),
-            found=f"{name} in a pod that asks for no GPU",
-            wanted="no RuntimeClass of NVIDIA's, or GPUs under limits",
-            cure="Remove it; with an image that sets NVIDIA_VISIBLE_DEVICES it gets all GPUs.",
+            found=f"{name} in a pod that requests no GPU",
+            wanted="no RuntimeClass of NVIDIA, or GPUs in limits",
+            cure="Remove it: with an image that sets NVIDIA_VISIBLE_DEVICES, the container gets "
+            "all GPUs.",
         )
 
 
 RULE = Rule(
     id="GPU063",
-    title="A pod of NVIDIA's RuntimeClass asks for GPUs",
+    title="A pod with NVIDIA's RuntimeClass requests GPUs",
     severity=Severity.MANDATORY,
-    check=_asks,
-    why="NVIDIA's runtime gives a container the devices that its image names: CUDA images set "
-    "NVIDIA_VISIBLE_DEVICES=all. Without a GPU in its limits nobody counts them, and the device "
-    "plugin hands them to others too.",
+    check=each_pod(_asks, when=Subject.is_workload),
+    why="NVIDIA's runtime gives a container the devices that its image names, and CUDA images "
+    "set NVIDIA_VISIBLE_DEVICES=all. If the container has no GPU in its limits, the "
+    "scheduler does not count these GPUs, and the device plugin assigns them to other "
+    "containers, too.",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go DevicesFromEnvvars; "
     "gpu-operator v26.7.0 assets/state-container-toolkit",
     whole=True,
@@ -51,7 +52,7 @@ TWIN = pods(
         cel.unless_empty(
             f'({_CLASS} in {cel.texts(_CLASSES)} || ({_CLASS} != "" && '
             f'{_CLASS} == variables.facts[?"runtimeClass"].orValue(""))) && !{MAY_ASK}',
-            f'"found " + {_CLASS} + " in a pod that asks for no GPU"',
+            f'"found " + {_CLASS} + " in a pod that requests no GPU"',
         )
     ),
     signs=(Sign(f"has(object.spec.runtimeClassName) && !{CONTAINERS}.exists(c, {HAS_GPUS})"),),

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from .. import cel
 from ..asking import MAY_ASK_POOLS, may_ask_pools
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..pools import gpu_pools
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import Sign
@@ -15,29 +17,29 @@ from ..twin import pods
 from ..unknown import text
 
 
-def _elsewhere(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or may_ask_pools(pod, context):
-        return
+def _elsewhere(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     node = text(pod.spec.get("nodeName"))
-    if any(node in pool.node_names for pool in gpu_pools(context)):
+    of_a_pool = any(node in pool.node_names for pool in gpu_pools(context))
+    if of_a_pool and not may_ask_pools(pod, context):
         yield Finding(
             path=pod.under("spec.nodeName"),
-            found=f"the GPU node {node} for a pod that asks for no GPU",
+            found=f"the GPU node {node} for a pod that requests no GPU",
             wanted="no nodeName",
-            cure="Remove it: it goes past the taint that keeps other work away from GPUs.",
+            cure="Remove it: nodeName bypasses the taint that keeps other workloads away from "
+            "GPUs.",
         )
 
 
 RULE = Rule(
     id="GPU064",
-    title="Work without GPUs names no GPU node",
+    title="A pod without GPUs names no GPU node",
     severity=Severity.MANDATORY,
-    check=_elsewhere,
-    why="nodeName goes past the scheduler, and so past taints of the effect NoSchedule: the pod "
-    "runs beside GPUs that it didn't ask for, and reaches them by its image or its privileges. "
-    "Another vendor's GPUs don't count: kubelet overlooks what its node doesn't have. "
-    "Nodes of pools that are declared by a selector have no names here and aren't judged.",
+    check=each_pod(_elsewhere, when=Subject.is_workload),
+    why="A pod with nodeName bypasses the scheduler and therefore taints with the effect "
+    "NoSchedule: it runs on a GPU node without a request for GPUs, and reaches the GPUs by "
+    "its image or its privileges. GPUs of another vendor don't count, because the kubelet "
+    "ignores resources that its node doesn't have. The node names of pools that are "
+    "declared by a selector are not known, so these nodes are not checked.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at; "
     "removeMissingExtendedResources)",
     needs=frozenset({Need.POOLS}),

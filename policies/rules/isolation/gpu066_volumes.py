@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..host_paths import plain_path
 from ..rule import Finding, Rule, Subject
@@ -17,9 +18,7 @@ _SOURCES = ("hostPath", "local")
 
 
 def _no_devices(subject: Subject, _: Context) -> Iterator[Finding]:
-    if subject.kind != "PersistentVolume" or subject.group_version != "v1":
-        return
-    for source in _SOURCES:
+    for source in _SOURCES if subject.group_version == "v1" else ():
         written = text(at(subject.manifest, "spec", source, "path"))
         path = plain_path(written)
         if written and (gives_gpus(path) or path in PARENTS):
@@ -27,17 +26,18 @@ def _no_devices(subject: Subject, _: Context) -> Iterator[Finding]:
                 path=f"spec.{source}.path",
                 found=path[:80],
                 wanted="a folder for data",
-                cure="Whoever claims the volume would get GPUs that nobody counts.",
+                cure="Use another folder: pods with this volume would get GPUs without a request "
+                "for them.",
             )
 
 
 RULE = Rule(
     id="GPU066",
-    title="No PersistentVolume leads to GPUs",
+    title="No PersistentVolume gives access to GPUs",
     severity=Severity.MANDATORY,
-    check=_no_devices,
-    why="A pod that claims the volume mounts the node's folder without naming a host path, so "
-    "that neither GPU036 nor Pod Security sees it.",
+    check=each_object(_no_devices, "PersistentVolume"),
+    why="A pod that uses the volume mounts a folder of the node without a host path in its own "
+    "manifest, so neither GPU036 nor Pod Security detects it.",
     source="k8s.io/api v0.34.4 core/v1/types.go PersistentVolumeSource; k8s.io/pod-security-"
     "admission v0.34.4 policy (volumes of pods alone)",
 )

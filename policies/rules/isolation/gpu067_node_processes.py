@@ -6,35 +6,35 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import requests_gpus
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
 from ..twin import pods
 
 
-def _node_processes(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or pod.spec.get("hostPID") is not True:
-        return
-    if requests_gpus(subject, context):
+def _node_processes(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if pod.spec.get("hostPID") is True and requests_gpus(subject, context):
         yield Finding(
             path=pod.under("spec.hostPID"),
-            found="true in a pod that asks for GPUs",
+            found="true in a pod that requests GPUs",
             wanted="false, the default",
-            cure="Remove it: the pod sees all processes of the node, and as root can end them.",
+            cure="Remove it: the pod sees all processes of the node, and can end them as root.",
         )
 
 
 RULE = Rule(
     id="GPU067",
-    title="A pod with GPUs sees no processes of its node",
+    title="A pod that requests GPUs does not see the processes of its node",
     severity=Severity.ADVISORY,
-    check=_node_processes,
-    why="hostPID shows a container all processes of the node, those of other GPU work among them: "
-    "as root, it ends them, and reads what their command lines hold. With a capability more, "
-    "/proc/1/root is the node itself, with all of its devices. Advice only: NVIDIA's own sample of "
-    "time-slicing has it, without need.",
+    check=each_pod(_node_processes, when=Subject.is_workload),
+    why="With hostPID, a container sees all processes of the node, also those of other GPU "
+    "workloads. As root, it can end them and read their command lines. With one more "
+    "capability, /proc/1/root is the file system of the node with all devices. This rule is "
+    "only advice, because NVIDIA's own time-slicing example sets hostPID, although it does "
+    "not need it.",
     source="Kubernetes documentation, Pod Security Standards (Baseline, Host Namespaces); "
     "proc(5), /proc/pid/root",
 )
@@ -43,7 +43,7 @@ TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
             "variables.asksForGpus && variables.spec.?hostPID.orValue(false)",
-            '"found hostPID in a pod that asks for GPUs"',
+            '"found hostPID in a pod that requests GPUs"',
         )
     ),
     signs=(Sign("object.spec.?hostPID.orValue(false)"),),

@@ -21,19 +21,19 @@ def _no_admin_access(subject: Subject, context: Context) -> Iterator[Finding]:
                 path=f"{request.path}.adminAccess",
                 found="true",
                 wanted="false, the default",
-                cure="Remove it: with it a claim gets devices that others use, and no quota "
+                cure="Remove it: with it, a claim gets devices of other claims, and no quota "
                 "counts them.",
             )
 
 
 RULE = Rule(
     id="GPU068",
-    title="A claim asks for no devices that others hold",
+    title="A claim requests no devices that other claims already have",
     severity=Severity.MANDATORY,
     check=_no_admin_access,
-    why="adminAccess gives a claim (DRA) devices that are allocated to others already, for "
-    "monitoring. Kubernetes asks for a label on the namespace only, "
-    "resource.kubernetes.io/admin-access, which whoever may label it sets.",
+    why="adminAccess gives a claim (DRA) devices that are already allocated to other claims, "
+    "for monitoring. Kubernetes only requires the label resource.kubernetes.io/admin-access "
+    "on the namespace, which everybody who may label the namespace can set.",
     source="k8s.io/api v0.34.4 resource/v1/types.go ExactDeviceRequest.adminAccess",
 )
 

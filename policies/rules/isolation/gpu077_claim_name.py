@@ -19,20 +19,22 @@ def _named(subject: Subject, context: Context) -> Iterator[Finding]:
     if most_gpus(subject, context):
         yield Finding(
             path="metadata.name",
-            found=f"{subject.name[:80]}, a name for other devices, on a claim for GPUs",
-            wanted="a name that says nothing else, or that speaks of GPUs",
-            cure="Rename the claim, such as gpu-and-nic: pods that use it count as pods with GPUs.",
+            found=f"{subject.name[:80]}, the name of a claim for other devices, but the claim is "
+            "for GPUs",
+            wanted="a name that names no other device, or a name with gpu in it",
+            cure="Rename the claim, for example gpu-and-nic: then its pods count as GPU pods.",
         )
 
 
 RULE = Rule(
     id="GPU077",
-    title="A claim for GPUs isn't named as one for other devices",
+    title="A claim for GPUs isn't named like a claim for other devices",
     severity=Severity.MANDATORY,
     check=_named,
-    why="A policy sees the name of a pod's claim, not its devices. A pod counts as one with GPUs "
-    "unless that name speaks of other devices alone, such as nic or rdma, or the setting "
-    "otherClaims has it. A claim for GPUs under such a name would lead past the rules.",
+    why="A policy sees the name of a pod's claim, not its devices. A pod counts as a GPU pod "
+    "unless that name shows that the claim is only for other devices, such as nic or rdma, "
+    "or unless otherClaims lists it. A claim for GPUs with such a name would bypass the "
+    "rules.",
     source="the rules for pods with GPUs; k8s.io/api v0.34.4 core/v1/types.go PodResourceClaim",
 )
 

@@ -7,18 +7,22 @@ from collections.abc import Iterator
 from .. import cel
 from ..agents import IS_AGENT, is_agent
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..host_paths import mounted
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import VOLUMES, Sign
 from ..twin import pods
-from .gpu036_host_paths import NEAR_GPUS, mounted, on_gpu_nodes
+from .gpu036_host_paths import NEAR_GPUS, on_gpu_nodes
 from .paths import DIRECT, PARENTS, direct_cel, gives_gpus, gives_gpus_cel
 
 
-def _paths(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not subject.is_workload(context) or not is_agent(subject, context):
-        return
+def _agents(subject: Subject, context: Context) -> bool:
+    return subject.is_workload(context) and is_agent(subject, context)
+
+
+def _paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     near = on_gpu_nodes(subject, pod, context)
     for index, path, written in mounted(pod):
         refused = written and path.startswith(DIRECT)
@@ -26,20 +30,21 @@ def _paths(subject: Subject, context: Context) -> Iterator[Finding]:
             yield Finding(
                 path=pod.under(f"spec.volumes[{index}].hostPath.path"),
                 found=path[:80],
-                wanted="a folder of the agent's own, or a read-only one without sockets",
-                cure="If the agent needs it, say so: an exemption names the reason and an end.",
+                wanted="the agent's own folder, or a read-only folder without sockets",
+                cure="If the agent needs the path, add an exemption with a reason and an end date.",
             )
 
 
 RULE = Rule(
     id="GPU078",
-    title="A node agent's host paths lead to no GPUs",
+    title="A node agent's host paths give no access to GPUs",
     severity=Severity.ADVISORY,
-    check=_paths,
+    check=each_pod(_paths, when=_agents),
     why="Agents for metrics, storage, network and security are DaemonSets that read folders of "
-    "their nodes, and some of these lead to GPUs: that is advice, where GPU036 refuses it in other "
-    "pods. A folder above such paths that is mounted read-only is left alone; a socket or a device "
-    "file in it is not, since read-only doesn't keep anybody from using these.",
+    "their nodes, and some of these folders give access to GPUs. GPU036 rejects such paths "
+    "in other pods; for agents, this rule only gives advice. It ignores a folder above such "
+    "paths that is mounted read-only, but not a socket or a device file, because a "
+    "read-only mount does not prevent their use.",
     source="charts of prometheus-node-exporter, falco, node-feature-discovery, aws-ebs-csi-driver; "
     "linux fs/namei.c sb_permission (read-only mounts)",
 )

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from .. import cel
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
+from ..pod_spec import Container
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
@@ -18,31 +20,36 @@ from .gpu036_host_paths import NEAR_GPUS, on_gpu_nodes
 _ALONE = "c.?securityContext.?privileged.orValue(false)"
 
 
-def _away(subject: Subject, context: Context) -> Iterator[Finding]:
+def _near(subject: Subject, context: Context) -> bool:
     pod = subject.pod
-    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
-        return
-    if not on_gpu_nodes(subject, pod, context):
-        return
-    for container in pod.containers:
-        if at(container.spec, "securityContext", "privileged") is True:
-            yield Finding(
-                path=f"{container.path}.securityContext.privileged",
-                found="true in a pod that may go to GPU nodes",
-                wanted="false, or nodes without GPUs",
-                cure="It sees every GPU of its node, and nobody counts it: name what it needs.",
-                container=container.name,
-            )
+    return (
+        pod is not None
+        and subject.is_workload(context)
+        and not may_ask(pod, context)
+        and on_gpu_nodes(subject, pod, context)
+    )
+
+
+def _away(container: Container, _: Context) -> Iterator[Finding]:
+    if at(container.spec, "securityContext", "privileged") is True:
+        yield Finding(
+            path=f"{container.path}.securityContext.privileged",
+            found="true in a pod that can run on GPU nodes",
+            wanted="false, or nodes without GPUs",
+            cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
+            "of its node.",
+        )
 
 
 RULE = Rule(
     id="GPU079",
-    title="A privileged container without GPUs keeps away from them",
+    title="A privileged container without GPUs doesn't run on GPU nodes",
     severity=Severity.ADVISORY,
-    check=_away,
-    why="A privileged container sees all devices of its node, whatever it asked for: one that "
-    "tolerates the taint of GPU nodes, or one in a cluster whose GPU nodes have no taint, reaches "
-    "GPUs that others hold. Advice only, because agents of nodes are often privileged.",
+    check=each_container(_away, when=_near),
+    why="A privileged container sees all devices of its node, whatever it requests. If it "
+    "tolerates the taint of the GPU nodes, or if the GPU nodes have no taint, it reaches "
+    "GPUs that belong to other pods. This rule is only advice, because node agents are "
+    "often privileged.",
     source="kubernetes issue 81256",
     needs=frozenset({Need.POOLS}),
     whole=True,

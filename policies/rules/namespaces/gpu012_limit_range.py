@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import limit_items
 from ..example import Example
 from ..pod_spec import Resource, resource_list
 from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
-from ..unknown import UNKNOWN, at, mapping, sequence
+from ..unknown import UNKNOWN
 
 _FIELDS = ("max", "default", "defaultRequest", "min")
 
@@ -34,11 +35,7 @@ def _hands_out(lists: Mapping[str, Mapping[str, Resource]], name: str) -> Resour
 
 
 def _limit_range(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "LimitRange":
-        return
-    for index, item in enumerate(sequence(at(subject.manifest, "spec", "limits"))):
-        path = f"spec.limits[{index}]"
-        raw = mapping(item)
+    for path, raw in limit_items(subject):
         lists = {key: resource_list(raw.get(key), f"{path}.{key}") for key in _FIELDS}
         names = sorted({n for limits in lists.values() for n in limits if is_gpu(n, context)})
         if any(raw.get(key) is UNKNOWN for key in _FIELDS):
@@ -47,26 +44,27 @@ def _limit_range(subject: Subject, context: Context) -> Iterator[Finding]:
             if raw.get("type") == "Container" and (entry := _hands_out(lists, name)):
                 yield Finding(
                     path=entry.path,
-                    found=f"{entry.quantity}, given to every container that asks for none",
-                    wanted=f"no {name} here",
-                    cure=f"Limit GPUs by a ResourceQuota on requests.{name}.",
+                    found=f"{entry.quantity}, the default of every container that requests none",
+                    wanted=f"no {name} in a LimitRange",
+                    cure=f"Limit GPUs with a ResourceQuota for requests.{name}.",
                 )
             if raw.get("type") == "Pod" and (lists["max"].get(name) or lists["min"].get(name)):
                 yield Finding(
                     path=path,
                     found=f"{name} in limits of type Pod",
-                    wanted=f"no {name} here",
-                    cure="Remove it: every pod without GPUs would be refused.",
+                    wanted=f"no {name} in a LimitRange",
+                    cure="Remove it: the API server would reject every pod without GPUs.",
                 )
 
 
 RULE = Rule(
     id="GPU012",
-    title="A LimitRange hands out no GPUs",
+    title="A LimitRange gives no GPUs to containers",
     severity=Severity.MANDATORY,
     check=_limit_range,
-    why="A maximum of 8 for containers becomes their default: a pod that asked for nothing "
-    "gets 8 GPUs. A minimum or maximum for pods refuses every pod without GPUs.",
+    why="A maximum of 8 for containers is also their default: a container that requests nothing "
+    "gets 8 GPUs. A minimum or maximum for pods makes the API server reject every pod "
+    "without GPUs.",
     source="kubernetes v1.34.4 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem, "
     "plugin/pkg/admission/limitranger/admission.go; run on an API server 1.34.4",
     whole=True,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
@@ -17,26 +18,24 @@ _HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})
 
 
 def _quota(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "ResourceQuota":
-        return
     for key in mapping(at(subject.manifest, "spec", "hard")):
         name = key.removeprefix("limits.")
         if key not in _HAMI and is_gpu(name, context):
             yield Finding(
                 path=f"spec.hard[{key}]",
-                found=f"{key}, which nothing counts",
+                found=f"{key}, which Kubernetes does not count",
                 wanted=f"requests.{name}",
-                cure="Name the resource with requests. before it.",
+                cure="Add requests. in front of the resource's name.",
             )
 
 
 RULE = Rule(
     id="GPU013",
-    title="A GPU quota is on requests.",
+    title="A quota for GPUs uses the key requests.<resource>",
     severity=Severity.MANDATORY,
-    check=_quota,
-    why="Quotas count extended resources under requests.<name> only. The API server accepts "
-    "limits.nvidia.com/gpu and nvidia.com/gpu too, and then lets any number of GPUs through.",
+    check=each_object(_quota, "ResourceQuota"),
+    why="Kubernetes counts extended resources only under requests.<name>. The API server also "
+    "accepts quotas on limits.nvidia.com/gpu and nvidia.com/gpu, but then limits nothing.",
     source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go "
     "isExtendedResourceNameForQuota; run on an API server 1.34.4",
 )
@@ -46,7 +45,7 @@ _HAMI_CEL = cel.texts(("limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores")
 TWIN = Twin(
     f"{cel.resources('object.spec', 'hard')}.filter(k, !(k in {_HAMI_CEL}) && "
     f'({cel.is_gpu("k")} || (k.startsWith("limits.") && {cel.is_gpu("k.substring(7)")})))'
-    '.map(k, "found " + k + ", which nothing counts")',
+    '.map(k, "found " + k + ", which Kubernetes does not count")',
     scopes=frozenset({Scope.RESOURCE_QUOTAS}),
 )
 

@@ -50,10 +50,9 @@ def _has_quota(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[
 def _without_quota(user: Subject, key: str) -> Finding:
     return Finding(
         path="metadata.name",
-        found=f"no quota on {key.removeprefix(REQUESTS)} for {user.kind} {user.name}, "
-        "which asks for it",
-        wanted=f"a ResourceQuota on {key}, without scopes, in this namespace",
-        cure="Add one: without it the namespace may take every GPU of the cluster.",
+        found=f"no quota for {key.removeprefix(REQUESTS)}, which {user.kind} {user.name} requests",
+        wanted=f"a ResourceQuota for {key}, without scopes, in this namespace",
+        cure="Add the quota: without it, the namespace may use all GPUs of the cluster.",
     )
 
 
@@ -70,12 +69,13 @@ def _counts(subject: Subject, context: Context) -> Iterator[str]:
 
 RULE = Rule(
     id="GPU029",
-    title="A namespace that uses GPUs has a quota on them",
+    title="A namespace that uses GPUs has a quota for them",
     severity=Severity.MANDATORY,
     across=_has_quota,
-    why="A stack that declares a namespace and GPU workloads in it declares how many GPUs the "
-    "namespace may take; devices of claims (DRA) by their class. Namespaces that the stack does "
-    "not declare are not judged: their quota may be somebody else's.",
+    why="If a stack declares a namespace and GPU workloads in it, it should also declare how "
+    "many GPUs the namespace may use. Devices of claims (DRA) are counted by DeviceClass. "
+    "Namespaces that the stack does not declare are not checked, because their quota may be "
+    "declared elsewhere.",
     source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/{pods,resource_claims}.go",
     whole=True,
 )

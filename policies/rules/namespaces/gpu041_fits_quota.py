@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from ..claims import OF_A_CLASS
 from ..context import Context, Severity
+from ..each import pods_of_stack
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import resource_list
 from ..quantity import show
-from ..replicas import pods_at_most, scaled_to
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,
@@ -25,14 +25,12 @@ def _within_quota(
     subjects: Sequence[Subject], context: Context
 ) -> Iterator[tuple[Subject, Finding]]:
     used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-    scaled = scaled_to(subjects)
-    for subject in subjects:
-        if subject.pod is not None and subject.namespace:
-            pods = pods_at_most(subject, scaled)
-            for name, amount in resource_requests(subject.pod, context).items():
-                used[subject.namespace, REQUESTS + name] += amount * pods
+    for subject, pod, count in pods_of_stack(subjects):
+        if subject.namespace:
+            for name, amount in resource_requests(pod, context).items():
+                used[subject.namespace, REQUESTS + name] += amount * count
             for name, amount in claim_requests(subject, context).items():
-                used[subject.namespace, name + OF_A_CLASS] += amount * pods
+                used[subject.namespace, name + OF_A_CLASS] += amount * count
     for quota in quotas_of(subjects):
         scopes = at(quota.manifest, "spec", "scopes"), at(quota.manifest, "spec", "scopeSelector")
         if any(scope is UNKNOWN or scope for scope in scopes):
@@ -44,9 +42,10 @@ def _within_quota(
                     quota,
                     Finding(
                         path=limit.path,
-                        found=f"{limit.quantity}, beside workloads that ask for {show(total)}",
+                        found=f"{limit.quantity}, but workloads that request {show(total)}",
                         wanted=f"{show(total)} or more, or fewer replicas",
-                        cure="The quota refuses the last pods; their workload shows only events.",
+                        cure="Change one of the two: the quota rejects the last pods, which only "
+                        "events show.",
                     ),
                 )
 
@@ -56,8 +55,8 @@ RULE = Rule(
     title="The workloads of a namespace fit into its GPU quota",
     severity=Severity.ADVISORY,
     across=_within_quota,
-    why="Quotas act on pods, not on Deployments: the workload is taken, and the pods beyond "
-    "the quota are never made. Quotas with scopes are left out.",
+    why="Quotas apply to pods, not to Deployments: the API server accepts the workload, but the "
+    "pods beyond the quota are never created. Quotas with scopes are not checked.",
     source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go",
 )
 

@@ -27,7 +27,7 @@ def _pod_security(subject: Subject, context: Context) -> Iterator[Finding]:
         path=f"metadata.labels[{_ENFORCE}]",
         found="privileged" if level == "privileged" else "no level",
         wanted="baseline or restricted",
-        cure="Below them a pod reaches GPUs by host paths and privileges that nobody counts.",
+        cure="Set the label: otherwise pods can reach GPUs by host paths and privileges.",
     )
 
 
@@ -36,8 +36,9 @@ RULE = Rule(
     title="A namespace for workloads has a Pod Security level",
     severity=Severity.ADVISORY,
     check=_pod_security,
-    why="Level baseline refuses privileged containers and host paths for all pods, by the API "
-    "server itself. Namespaces of the GPU stack need the level privileged.",
+    why="With the level baseline, the API server itself rejects privileged containers and host "
+    "paths for all pods of the namespace. The namespaces of the GPU stack need the level "
+    "privileged.",
     source="k8s.io/pod-security-admission v0.34.4 policy",
     whole=True,
 )

@@ -36,19 +36,19 @@ def _wrong_key(keys: Sequence[str], path: str, context: Context) -> Iterator[Fin
         yield Finding(
             path=path,
             found=f"{', '.join(keys)[:120]}, none of which is a GPU resource",
-            wanted=f"the resource's name as key, such as {GPU}",
-            cure="Tools that add tolerations for a resource by its name do not fit other keys.",
+            wanted=f"the name of the resource as key, such as {GPU}",
+            cure="Change the key: tools that add tolerations use the resource's name as key.",
         )
 
 
 RULE = Rule(
     id="GPU030",
-    title="The taint of GPU nodes has the name of the resource",
+    title="The key of the GPU nodes' taint is the name of the resource",
     severity=Severity.ADVISORY,
     check=_key_is_resource,
     across=_pool_keys,
-    why="The admission plugin ExtendedResourceToleration, NVIDIA's charts and most samples "
-    "tolerate the taint whose key is the resource's name, and no other.",
+    why="The admission plugin ExtendedResourceToleration, NVIDIA's charts and most examples "
+    "tolerate only the taint whose key is the name of the GPU resource.",
     source="kubernetes v1.34.4 plugin/pkg/admission/extendedresourcetoleration/admission.go; "
     "NVIDIA gpu-operator v26.7.0 values daemonsets.tolerations",
 )

@@ -25,16 +25,16 @@ def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
             path="spec.taints",
             found=f"no taint on a node with {name}",
             wanted=_wanted_taints(context),
-            cure="Taint it, or every pod of the cluster may fill its cpu and memory.",
+            cure="Add the taint: otherwise any pod can use the node's cpu and memory.",
         )
     labels = at(subject.manifest, "metadata", "labels")
     wanted = [pool.labels for pool in gpu_pools(context) if pool.labels]
     if wanted and not holds_unknown(labels) and not any(_has(labels, own) for own in wanted):
         yield Finding(
             path="metadata.labels",
-            found="labels of no pool with GPUs",
+            found="no labels of a GPU pool",
             wanted=" or ".join(map(_written, wanted)),
-            cure="Label it as its pool, or pods that select GPU nodes never come here.",
+            cure="Add the labels of its pool: otherwise pods that select GPU nodes never run here.",
         )
 
 
@@ -58,8 +58,8 @@ RULE = Rule(
     title="A node with GPUs has the taint and the labels of its pool",
     severity=Severity.MANDATORY,
     check=_kept_free,
-    why="The taint keeps other work away, the labels bring GPU work here; a node with only one "
-    "of them is either full of other pods or never used.",
+    why="The taint keeps other workloads away, and the labels attract GPU workloads. A node "
+    "that has only one of the two is filled with other pods, or is never used.",
     source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin README",
     whole=True,
 )

@@ -6,41 +6,41 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import POD, Example
 from ..pod_request import gpu_requests, resource_requests
+from ..pod_spec import Pod
 from ..pools import candidate_pools, untolerated
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
 from ..twin import pods
 
 
-def _tolerated(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    pools = candidate_pools(subject.pod, context)
+def _tolerated(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    pools = candidate_pools(pod, context)
     if not pools or not gpu_requests(subject, context):
         return
-    resources = resource_requests(subject.pod, context)
-    missing = {pool.name: untolerated(subject.pod, pool, resources, context) for pool in pools}
+    resources = resource_requests(pod, context)
+    missing = {pool.name: untolerated(pod, pool, resources, context) for pool in pools}
     if all(missing.values()):
         name, taints = next(iter(missing.items()))
         first = taints[0]
         yield Finding(
-            path=subject.pod.under("spec.tolerations"),
+            path=pod.under("spec.tolerations"),
             found="no toleration for " + ", ".join(map(str, taints)) + f" of pool {name}",
-            wanted="a toleration for the taints of a pool with GPUs",
+            wanted="a toleration for the taints of a GPU pool",
             cure=f"Add {{key: {first.key}, operator: Exists, effect: {first.effect}}}.",
         )
 
 
 RULE = Rule(
     id="GPU004",
-    title="A pod that asks for GPUs tolerates the taint of the GPU nodes",
+    title="A pod that requests GPUs tolerates the taint of the GPU nodes",
     severity=Severity.MANDATORY,
-    check=_tolerated,
-    why="GPU nodes are tainted so that other work stays away. Without a toleration the pod "
-    "stays Pending. The admission plugin ExtendedResourceToleration would add one, but it is "
-    "off by default and helps only where the taint's key is the resource's name.",
+    check=each_pod(_tolerated),
+    why="GPU nodes are tainted to keep other workloads away. Without a toleration, the pod "
+    "stays Pending. The admission plugin ExtendedResourceToleration adds one, but it is off "
+    "by default, and it works only if the taint's key is the name of the resource.",
     source="k8s.io/api v0.34.4 core/v1/toleration.go; kubernetes v1.34.4 "
     "plugin/pkg/admission/extendedresourcetoleration",
     needs=frozenset({Need.POOLS}),

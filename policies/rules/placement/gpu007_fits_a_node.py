@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..pools import candidate_pools
 from ..quantity import show
 from ..rule import Finding, Need, Rule, Subject
@@ -16,10 +18,8 @@ from ..twin import pods
 from .room import each_resource_cel, per_node, sizes_cel
 
 
-def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    pools = candidate_pools(subject.pod, context)
+def _fits_a_node(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    pools = candidate_pools(pod, context)
     for name, amount in gpu_requests(subject, context).items():
         sizes = {pool.name: per_node(pool, name, context) for pool in pools}
         known = {pool: size for pool, size in sizes.items() if size is not None}
@@ -28,21 +28,22 @@ def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
         largest = max(known, key=lambda pool: known[pool])
         if amount > known[largest]:
             yield Finding(
-                path=subject.pod.under("spec"),
+                path=pod.under("spec"),
                 found=f"{show(amount)} {name} in one pod",
-                wanted=f"at most {known[largest]}, what a node of pool {largest} has",
-                cure="Split the work over several pods: a pod runs on one node.",
+                wanted=f"at most {known[largest]}, the amount of a node in pool {largest}",
+                cure="Use several pods: a pod runs on one node.",
             )
 
 
 RULE = Rule(
     id="GPU007",
-    title="A pod asks for no more GPUs than a node has",
+    title="A pod requests no more GPUs than a node has",
     severity=Severity.MANDATORY,
-    check=_fits_a_node,
-    why="A pod runs on one node, so one that asks for more GPUs than the largest pool has per "
-    "node stays Pending for ever. Counted as the scheduler does: containers and sidecars "
-    "together, or the largest init container with the sidecars before it, plus overhead.",
+    check=each_pod(_fits_a_node),
+    why="A pod runs on one node, so a pod that requests more GPUs than any node has stays "
+    "Pending forever. The request is counted as the scheduler counts it: containers and "
+    "sidecars together, or the largest init container with the sidecars started before it, "
+    "plus overhead.",
     source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
     needs=frozenset({Need.POOLS}),
 )

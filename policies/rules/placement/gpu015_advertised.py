@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container, each_pod, in_turn
 from ..example import POD, Example
 from ..pod_claims import gpu_claims
+from ..pod_spec import Container, Pod
 from ..resource_names import GPU, GPU_SHARED, SOUNDS_LIKE_GPU, VCUDA_CORE, VCUDA_MEMORY
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, NAMES
@@ -26,27 +28,27 @@ _NO_CLAIMS = frozenset({"device-plugin", "gpu-manager"})
 """Platforms without a driver that gives GPUs to claims (DRA)."""
 
 
-def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None or context.platform is None:
-        return
-    foreign = _FOREIGN.get(context.platform, frozenset()) - context.resource_names
-    for container in subject.pod.containers:
-        for name in sorted(foreign & container.asked_names):
-            yield Finding(
-                path=f"{container.path}.resources",
-                found=name,
-                wanted=f"a resource that {context.platform} advertises",
-                cure="Without a node that has it, the pod stays Pending.",
-                container=container.name,
-            )
+def _advertised(container: Container, context: Context) -> Iterator[Finding]:
+    foreign = _FOREIGN.get(context.platform or "", frozenset()) - context.resource_names
+    for name in sorted(foreign & container.asked_names):
+        yield Finding(
+            path=f"{container.path}.resources",
+            found=name,
+            wanted=f"a resource that {context.platform} advertises",
+            cure="Request a resource that the nodes have: otherwise the pod stays Pending.",
+        )
+
+
+def _claimed(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     if context.platform in _NO_CLAIMS and not any(map(_is_class, context.resource_names)):
         for claim in gpu_claims(subject, context):
             if claim.sure:
                 yield Finding(
-                    path=subject.pod.under("spec.resourceClaims"),
+                    path=pod.under("spec.resourceClaims"),
                     found=f"the claim {claim.name} for GPUs",
                     wanted=f"a resource that {context.platform} advertises",
-                    cure="Without a DRA driver for GPUs, the pod stays Pending.",
+                    cure="Request a resource instead: without a DRA driver for GPUs, the pod "
+                    "stays Pending.",
                 )
 
 
@@ -59,11 +61,12 @@ RULE = Rule(
     id="GPU015",
     title="The cluster's platform advertises the GPU resource",
     severity=Severity.MANDATORY,
-    check=_advertised,
-    why="NVIDIA's device plugin advertises nvidia.com/gpu, gpu-manager advertises "
-    "tencent.com/vcuda-core and vcuda-memory; neither has the other's, and a DRA driver has none "
-    "of them; without a DRA driver nothing serves claims. The pod can never run. Where several "
-    "are in use, resourceNames names the others: resources, or DeviceClasses of claims.",
+    check=in_turn(each_container(_advertised), each_pod(_claimed)),
+    why="NVIDIA's device plugin advertises nvidia.com/gpu; gpu-manager advertises "
+    "tencent.com/vcuda-core and vcuda-memory; a DRA driver advertises neither, and without "
+    "a DRA driver no claim is fulfilled. A pod that requests what the platform lacks never "
+    "runs. If the cluster has several platforms, list the further resources, or the "
+    "DeviceClasses of claims, in resourceNames.",
     source="NVIDIA k8s-device-plugin; tkestack gpu-manager pkg/types/types.go; NVIDIA "
     "k8s-dra-driver-gpu",
 )

@@ -6,33 +6,35 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
 from ..twin import pods
 from ..unknown import text
 
 
-def _scheduled(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod and text(subject.pod.spec.get("nodeName")):
-        for name in gpu_requests(subject, context):
-            yield Finding(
-                path=subject.pod.under("spec.nodeName"),
-                found=f"a fixed node for a pod that asks for {name}",
-                wanted="no nodeName",
-                cure="Use nodeSelector: the scheduler is what counts free GPUs.",
-            )
-            return
+def _scheduled(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if not text(pod.spec.get("nodeName")):
+        return
+    for name in list(gpu_requests(subject, context))[:1]:
+        yield Finding(
+            path=pod.under("spec.nodeName"),
+            found=f"a fixed node for a pod that requests {name}",
+            wanted="no nodeName",
+            cure="Use nodeSelector instead: only the scheduler counts the free GPUs.",
+        )
 
 
 RULE = Rule(
     id="GPU016",
-    title="A pod with GPUs is placed by the scheduler",
+    title="The scheduler places a pod that requests GPUs",
     severity=Severity.MANDATORY,
-    check=_scheduled,
-    why="nodeName goes past the scheduler, so nothing counts the free GPUs; when there are too "
-    "few, the kubelet ends the pod with OutOfnvidia.com/gpu.",
+    check=each_pod(_scheduled),
+    why="A pod with nodeName bypasses the scheduler, so nothing counts the free GPUs. If too "
+    "few are free, the kubelet ends the pod with OutOfnvidia.com/gpu.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go",
 )
 

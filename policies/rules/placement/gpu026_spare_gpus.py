@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..replicas import fenceposts
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
 
 
-def _surge(subject: Subject, context: Context) -> Iterator[Finding]:
+def _surge(_: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     posts = fenceposts(subject)
-    if subject.pod is None or posts is None or posts.unavailable > 0 or posts.replicas == 0:
+    if posts is None or posts.unavailable > 0 or posts.replicas == 0:
         return
     if any(pool.nodes is not None for pool in context.pools):
         # If the pool sizes are known, rule GPU039 checks whether the update fits.
@@ -25,18 +27,20 @@ def _surge(subject: Subject, context: Context) -> Iterator[Finding]:
             path="spec.strategy",
             found=f"{posts.surge} new pods before an old one of {posts.replicas} ends",
             wanted="type Recreate, or rollingUpdate.maxSurge 0",
-            cure="With all GPUs in use the new pod stays Pending and the update hangs.",
+            cure="Change the strategy: if all GPUs are in use, the new pod stays Pending and the "
+            "update hangs.",
         )
 
 
 RULE = Rule(
     id="GPU026",
-    title="An update of a GPU Deployment needs no spare GPUs",
+    title="An update of a GPU Deployment needs no free GPUs",
     severity=Severity.ADVISORY,
-    check=_surge,
-    why="By default a quarter more pods start first (rounded up) and a quarter of the old ones "
-    "may end (rounded down: none below four replicas). Without free GPUs the new ones stay "
-    "Pending and the old ones are never replaced. With known pool sizes GPU039 decides.",
+    check=each_pod(_surge),
+    why="By default, an update starts a quarter more pods (rounded up) and may end a quarter of "
+    "the old pods (rounded down, so none if there are fewer than four). Without free GPUs, "
+    "the new pods stay Pending and the old pods are never replaced. If the sizes of the "
+    "pools are known, GPU039 checks this instead.",
     source="kubernetes v1.34.4 pkg/apis/apps/v1/defaults.go SetDefaults_Deployment, "
     "pkg/controller/deployment/rolling.go reconcileOldReplicaSets",
     whole=True,

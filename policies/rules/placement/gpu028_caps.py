@@ -7,8 +7,10 @@ from fractions import Fraction
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container, each_pod, in_turn
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
+from ..pod_spec import Container, Pod
 from ..quantity import show
 from ..resource_names import (
     VCUDA_CORE,
@@ -27,44 +29,42 @@ def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:
     return amount if is_device(name, context) else Fraction(0)
 
 
-def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    cap = context.max_gpus_per_container
-    for container in subject.pod.containers:
-        asked = Fraction(0)
-        for name in container.resource_names:
-            resource = container.effective(name)
-            if resource and resource.quantity:
-                asked += _gpus(name, resource.quantity.units, context)
-        if cap is not None and asked > cap:
-            yield Finding(
-                path=f"{container.path}.resources.limits",
-                found=f"{show(asked)} GPUs in one container",
-                wanted=f"at most {cap}",
-                cure="Ask for fewer, or have maxGpusPerContainer raised.",
-                container=container.name,
-            )
-    resources = resource_requests(subject.pod, context)
+def _capped_container(container: Container, context: Context) -> Iterator[Finding]:
+    cap, asked = context.max_gpus_per_container, Fraction(0)
+    for name in container.resource_names:
+        resource = container.effective(name)
+        if resource and resource.quantity:
+            asked += _gpus(name, resource.quantity.units, context)
+    if cap is not None and asked > cap:
+        yield Finding(
+            path=f"{container.path}.resources.limits",
+            found=f"{show(asked)} GPUs in one container",
+            wanted=f"at most {cap}",
+            cure="Request fewer GPUs, or raise the setting maxGpusPerContainer.",
+        )
+
+
+def _capped_pod(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    resources = resource_requests(pod, context)
     counted = [_gpus(name, amount, context) for name, amount in resources.items()]
     total = sum((*counted, *claim_requests(subject, context).values()), Fraction(0))
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
         yield Finding(
-            path=subject.pod.under("spec"),
+            path=pod.under("spec"),
             found=f"{show(total)} GPUs in one pod",
             wanted=f"at most {context.max_gpus_per_pod}",
-            cure="Ask for fewer, or have maxGpusPerPod raised.",
+            cure="Request fewer GPUs, or raise the setting maxGpusPerPod.",
         )
 
 
 RULE = Rule(
     id="GPU028",
-    title="A container and a pod stay under the cap",
+    title="A container and a pod request no more GPUs than the configured maximum",
     severity=Severity.MANDATORY,
-    check=_capped,
-    why="Where maxGpusPerContainer or maxGpusPerPod is set, nobody takes more at once. Parts "
-    "of a GPU count by their part, MIG devices as one each, claims (DRA) by what they ask for "
-    "where the stack declares them.",
+    check=in_turn(each_container(_capped_container), each_pod(_capped_pod)),
+    why="maxGpusPerContainer and maxGpusPerPod limit how many GPUs one container and one pod "
+    "may request. Parts of a GPU count as fractions, MIG devices as one GPU each, and "
+    "claims (DRA) with the devices that their manifests in this stack request.",
     source="the pack's settings; the pod's request as in GPU007",
     needs=frozenset({Need.CAPS}),
 )

@@ -8,7 +8,9 @@ from .. import cel
 from ..agents import OF_DAEMON_SET, of_daemon_set
 from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..pools import hard_taints, reached, tolerates
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
@@ -16,11 +18,8 @@ from ..twin import pods
 from ..unknown import UNKNOWN, holds_unknown, sequence
 
 
-def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or of_daemon_set(subject) or not subject.is_workload(context):
-        return
-    if may_ask(pod, context) or "tolerations" in pod.inherited:
+def _kept_away(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if of_daemon_set(subject) or may_ask(pod, context) or "tolerations" in pod.inherited:
         # In a custom resource, several pods may inherit the tolerations of a mapping around them.
         # Such tolerations are meant for the pods that request GPUs, so they are no violation.
         return
@@ -33,22 +32,22 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
             if tolerates(toleration, taint):
                 yield Finding(
                     path=pod.under(f"spec.tolerations[{index}]"),
-                    found=f"a toleration of {taint} in a pod that asks for no GPU",
-                    wanted="none that covers the taint of the GPU nodes",
-                    cure="Remove it, or name the one taint that is meant: the pod would take "
-                    "cpu and memory from GPU work.",
+                    found=f"a toleration of {taint} in a pod that requests no GPU",
+                    wanted="no toleration that matches the taint of the GPU nodes",
+                    cure="Remove it, or name exactly the taint that is meant: the pod could use "
+                    "cpu and memory that GPU workloads need.",
                 )
                 break
 
 
 RULE = Rule(
     id="GPU032",
-    title="Work without GPUs keeps away from GPU nodes",
+    title="A pod without GPUs does not tolerate the taint of the GPU nodes",
     severity=Severity.MANDATORY,
-    check=_kept_away,
-    why="A toleration of the GPU taint, also one of every taint, lets a pod without GPUs take "
-    "the cpu and memory that GPU work on that node needs. Pods with claims for devices (DRA), "
-    "DaemonSets and the namespaces of the GPU stack are free to.",
+    check=each_pod(_kept_away, when=Subject.is_workload),
+    why="With a toleration of the GPU taint, or of all taints, a pod without GPUs can use the "
+    "cpu and memory that GPU workloads on the node need. The rule does not apply to pods "
+    "with claims for devices (DRA), to DaemonSets, and to the namespaces of the GPU stack.",
     source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin issue 68",
     needs=frozenset({Need.POOLS}),
     whole=True,

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object, each_pod
 from ..example import Example
 from ..host_paths import host_paths
+from ..pod_spec import Pod
 from ..pools import candidate_pools, untolerated
 from ..rule import Finding, Need, Rule, Subject
 from ..twin import pods
@@ -17,10 +19,7 @@ from ..unknown import holds_unknown, mapping
 NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
 
 
-def _node_service(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or subject.kind != "DaemonSet":
-        return
+def _node_service(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     service = next((p for _, p in host_paths(pod) if p.startswith(NODE_SERVICES)), None)
     if service is None:
         return
@@ -30,7 +29,7 @@ def _node_service(subject: Subject, context: Context) -> Iterator[Finding]:
             yield Finding(
                 path=pod.under("spec.tolerations"),
                 found=f"no toleration for {taints[0]} of pool {pool.name}",
-                wanted=f"one, because the DaemonSet serves nodes by {service}",
+                wanted=f"a toleration, because the DaemonSet serves its node through {service}",
                 cure=f"Add {{key: {taints[0].key}, operator: Exists}}.",
             )
             return
@@ -38,11 +37,11 @@ def _node_service(subject: Subject, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU033",
-    title="A DaemonSet that serves nodes serves the GPU nodes too",
+    title="A DaemonSet that provides a node service also runs on GPU nodes",
     severity=Severity.MANDATORY,
-    check=_node_service,
-    why="A device plugin or a network plugin that does not tolerate the GPU taint leaves "
-    "exactly the GPU nodes without devices or network.",
+    check=each_object(each_pod(_node_service), "DaemonSet"),
+    why="If a device plugin or network plugin does not tolerate the GPU taint, the GPU nodes "
+    "are without these devices or without network.",
     source="METR hawk issue 91 (a network plugin kept off tainted nodes); kubernetes v1.34.4 "
     "pkg/kubelet/cm/devicemanager",
     needs=frozenset({Need.POOLS}),
@@ -55,7 +54,7 @@ TWIN = pods(
     cel.unless_empty(
         f"variables.hostPaths.exists(h, {_SERVES_NODES}) && "
         f'variables.pools.exists(p, {cel.POOL_TAINTS}.exists(t, t != "" && !{cel.TOLERATED}))',
-        '"found no toleration for the taint of a pool with GPUs"',
+        '"found no toleration for the taint of a GPU pool"',
     ),
     "DaemonSet",
 )

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..pools import candidate_pools, gpu_pools
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
@@ -15,28 +17,27 @@ from ..twin import pods
 from ..unknown import mapping
 
 
-def _reachable(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or not gpu_pools(context) or not gpu_requests(subject, context):
+def _reachable(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if not gpu_pools(context) or not gpu_requests(subject, context):
         return
     if candidate_pools(pod, context):
         return
     selected = mapping(pod.spec.get("nodeSelector"))
     yield Finding(
         path=pod.under("spec.nodeSelector" if selected else "spec.affinity"),
-        found="labels that no pool with GPUs has",
+        found="labels that no GPU pool has",
         wanted="labels of " + " or ".join(pool.name for pool in gpu_pools(context)[:4]),
-        cure="Select by a label that the pool's nodes carry, or by none.",
+        cure="Select a label that the nodes of a GPU pool have, or no label.",
     )
 
 
 RULE = Rule(
     id="GPU034",
-    title="A pod that asks for GPUs selects nodes that have some",
+    title="A pod that requests GPUs selects nodes that have GPUs",
     severity=Severity.MANDATORY,
-    check=_reachable,
-    why="Where nodeSelector or every term of the required node affinity names a label that the "
-    "stack sets to another value on all pools with GPUs, the pod stays Pending.",
+    check=each_pod(_reachable),
+    why="If nodeSelector, or every term of the required node affinity, needs a label that has "
+    "another value on all GPU pools of the stack, the pod stays Pending.",
     source="k8s.io/component-helpers v0.34.4 scheduling/corev1/nodeaffinity/nodeaffinity.go",
     needs=frozenset({Need.POOLS}),
 )
@@ -44,7 +45,7 @@ RULE = Rule(
 TWIN = pods(
     cel.unless_empty(
         "size(variables.gpuPools) > 0 && variables.asksForGpus && size(variables.pools) == 0",
-        '"found labels that no pool with GPUs has"',
+        '"found labels that no GPU pool has"',
     ),
     on_update=cel.PLACE_CHANGED,
     signs=PLACED,

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..pools import candidate_pools
 from ..quantity import show
 from ..replicas import fenceposts
@@ -16,20 +18,20 @@ from ..twin import pods
 from .room import each_resource_cel, room_of, sizes_cel
 
 
-def _surge_fits(subject: Subject, context: Context) -> Iterator[Finding]:
+def _surge_fits(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     posts = fenceposts(subject)
-    if subject.pod is None or posts is None or posts.unavailable > 0:
+    if posts is None or posts.unavailable > 0:
         return
-    pools = candidate_pools(subject.pod, context)
+    pools = candidate_pools(pod, context)
     for name, amount in gpu_requests(subject, context).items():
         room = room_of(pools, name, context)
         needed = amount * (posts.replicas + posts.surge)
         if room is not None and amount * posts.replicas <= room < needed:
             yield Finding(
                 path="spec.strategy",
-                found=f"an update that needs {show(needed)} {name} at once",
-                wanted=f"at most {room}, what the pools have",
-                cure="Set type Recreate, or rollingUpdate.maxSurge 0: the update would hang.",
+                found=f"an update that needs {show(needed)} {name} at the same time",
+                wanted=f"at most {room}, the total of the pools",
+                cure="Set type Recreate or rollingUpdate.maxSurge 0: otherwise the update hangs.",
             )
 
 
@@ -37,9 +39,9 @@ RULE = Rule(
     id="GPU039",
     title="The update of a GPU Deployment fits into its pools",
     severity=Severity.MANDATORY,
-    check=_surge_fits,
-    why="With maxUnavailable at 0 (what 25 % comes to below four replicas) new pods start "
-    "before old ones end. Where the pools have no room for both, the update never ends.",
+    check=each_pod(_surge_fits),
+    why="With maxUnavailable 0 (the default of 25 % is 0 below four replicas), new pods start "
+    "before old pods end. If the pools have no room for both, the update never ends.",
     source="kubernetes v1.34.4 pkg/controller/deployment/rolling.go, util/deployment_util.go "
     "ResolveFenceposts",
     needs=frozenset({Need.POOLS}),

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from ..context import Context, Severity
+from ..each import pods_of_stack
 from ..example import Example
 from ..pod_request import gpu_requests
 from ..pools import gpu_pools
 from ..quantity import show
-from ..replicas import pods_at_most, scaled_to
 from ..rule import Finding, Need, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,
@@ -21,25 +21,19 @@ from .room import room_of
 
 def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
     total: dict[str, Fraction] = defaultdict(Fraction)
-    scaled = scaled_to(subjects)
-    for subject in subjects:
-        if subject.pod is None:
-            continue
-        count = pods_at_most(subject, scaled)
+    for subject, pod, count in pods_of_stack(subjects):
         for name, amount in gpu_requests(subject, context).items():
             room = room_of(gpu_pools(context), name, context)
             before = total[name]
             total[name] += amount * count
             if room is not None and before <= room < total[name]:
-                yield (
-                    subject,
-                    Finding(
-                        path=subject.pod.under("spec"),
-                        found=f"{show(total[name])} {name} in the stack, this one included",
-                        wanted=f"at most {room}, what its pools have",
-                        cure="Some of its pods will stay Pending: lower replicas or add nodes.",
-                    ),
+                finding = Finding(
+                    path=pod.under("spec"),
+                    found=f"{show(total[name])} {name} in the stack, including this workload",
+                    wanted=f"at most {room}, the total of its pools",
+                    cure="Lower replicas or add nodes: otherwise some pods stay Pending.",
                 )
+                yield subject, finding
 
 
 RULE = Rule(
@@ -47,9 +41,9 @@ RULE = Rule(
     title="The workloads of a stack fit into its pools",
     severity=Severity.ADVISORY,
     across=_stack_fits,
-    why="What all workloads ask for together, replicas and what a HorizontalPodAutoscaler may add "
-    "included, is more than the pools have, so some pods stay Pending until others end. CronJobs "
-    "and DaemonSets are left out.",
+    why="All workloads together request more GPUs than the pools have, with all replicas and "
+    "with what a HorizontalPodAutoscaler may add. Some pods stay Pending until others end. "
+    "CronJobs and DaemonSets are not counted.",
     source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
     needs=frozenset({Need.POOLS}),
 )

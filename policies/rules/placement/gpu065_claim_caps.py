@@ -20,19 +20,20 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
             path=".".join((*devices_path(subject), "requests")),
             found=f"up to {total} GPUs in one claim",
             wanted=f"at most {cap}",
-            cure="Ask for fewer by count, in all requests together, or have the cap raised.",
+            cure="Lower count, so that all requests together fit, or raise the maximum in the "
+            "settings.",
         )
 
 
 RULE = Rule(
     id="GPU065",
-    title="A claim for GPUs stays under the cap",
+    title="A claim requests no more GPUs than the configured maximum",
     severity=Severity.MANDATORY,
     check=_capped,
-    why="Claims (DRA) go past the limits of containers, and so past GPU028. All requests of a "
-    "claim count together, of alternatives the largest, and allocationMode All as "
-    f"{MOST} devices, as many as one claim can hold. A class is one of GPUs where its name says "
-    "so, or where resourceNames names it.",
+    why="Claims (DRA) are not part of the limits of containers, so GPU028 does not count them. "
+    "All requests of a claim count together; of alternatives, the largest counts; "
+    "allocationMode All counts as 32 devices, the most that one claim can have. A "
+    "DeviceClass has GPUs if its name says so, or if resourceNames lists it.",
     source="k8s.io/api v0.34.4 resource/v1/types.go DeviceRequest, AllocationResultsMaxSize",
     needs=frozenset({Need.CAPS}),
 )

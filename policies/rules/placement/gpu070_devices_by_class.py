@@ -7,29 +7,23 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
-from ..pod_spec import ContainerRole
+from ..pod_spec import HAVE_RESOURCES, Container
 from ..resource_names import BY_CLASS, SOUNDS_LIKE_GPU
-from ..rule import Finding, Need, Rule, Subject
+from ..rule import Finding, Need, Rule
 from ..signs import On, Sign
 from ..twin import pods
 
 
-def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    for container in subject.pod.containers:
-        if container.role is ContainerRole.EPHEMERAL:
-            # The API server rejects resources in ephemeral containers.
-            continue
-        for name in sorted(filter(_of_gpus, container.asked_names)):
-            yield Finding(
-                path=f"{container.path}.resources",
-                found=name[:80],
-                wanted="a ResourceClaim, or a resource that the caps count",
-                cure="Ask by a claim: GPU065 holds it to the cap, and this name goes past it.",
-                container=container.name,
-            )
+def _by_class(container: Container, _: Context) -> Iterator[Finding]:
+    for name in sorted(filter(_of_gpus, container.asked_names)):
+        yield Finding(
+            path=f"{container.path}.resources",
+            found=name[:80],
+            wanted="a ResourceClaim, or a resource that the configured maximum counts",
+            cure="Use a ResourceClaim: GPU065 limits claims, but nothing limits this resource.",
+        )
 
 
 def _of_gpus(name: str) -> bool:
@@ -38,14 +32,15 @@ def _of_gpus(name: str) -> bool:
 
 RULE = Rule(
     id="GPU070",
-    title="Nobody asks for GPUs by the name of their class",
+    title="No container requests GPUs by the name of a DeviceClass",
     severity=Severity.MANDATORY,
-    check=_by_class,
-    why="From 1.36 on a container may name a DeviceClass as a resource, "
-    f"{BY_CLASS}<class>, and gets its devices by DRA; in 1.34 and 1.35 only with the feature "
-    "DRAExtendedResource. To the API server that is a resource of its own, with any amount, even "
-    "requested without a limit: the caps of GPU028 and GPU065 don't count it. A class is one of "
-    "GPUs where its name says so.",
+    check=each_container(_by_class, HAVE_RESOURCES),
+    why="From Kubernetes 1.36 on (1.34 and 1.35: only with the feature gate "
+    "DRAExtendedResource), a container can request a DeviceClass as the resource "
+    "deviceclass.resource.kubernetes.io/<class> and gets the devices by DRA. For the API "
+    "server, this is a resource of its own, with any amount and even without a limit, so "
+    "the configured maximums of GPU028 and GPU065 don't count it. A class has GPUs if its "
+    "name says so.",
     source="kubernetes v1.36.3 pkg/features/kube_features.go DRAExtendedResource; "
     "pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
     "pkg/apis/core/helper/helpers.go IsNativeResource",

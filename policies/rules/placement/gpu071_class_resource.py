@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..claims import GROUP
 from ..context import Context, Severity
+from ..each import each_object
 from ..example import Example
 from ..resource_names import is_device, sounds_like_gpu
 from ..rule import Finding, Need, Rule, Subject
@@ -14,7 +15,7 @@ from ..unknown import at, text
 
 
 def _counted(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "DeviceClass" or subject.group_version.partition("/")[0] != GROUP:
+    if subject.group_version.partition("/")[0] != GROUP:
         return
     name = text(at(subject.manifest, "spec", "extendedResourceName"))
     of_gpus = sounds_like_gpu(name) or sounds_like_gpu(
@@ -24,24 +25,24 @@ def _counted(subject: Subject, context: Context) -> Iterator[Finding]:
         yield Finding(
             path="spec.extendedResourceName",
             found=name[:80],
-            wanted="a resource that the caps count, such as nvidia.com/gpu",
-            cure="Add it to resourceNames, or give the class a name that is known.",
+            wanted="a resource that the rules count, such as nvidia.com/gpu",
+            cure="Add the name to resourceNames, or use a well-known resource name.",
         )
 
 
 RULE = Rule(
     id="GPU071",
-    title="A class gives GPUs under a name that the caps count",
+    title="A DeviceClass gives GPUs under a resource name that the rules count",
     severity=Severity.MANDATORY,
-    check=_counted,
-    why="A DeviceClass with extendedResourceName serves pods that ask for that resource as for any "
-    "other. Under a name that no setting knows, containers take GPUs past GPU028 and every rule "
-    "about GPU pods. A class is one of GPUs where its name or its resource says so.",
+    check=each_object(_counted, "DeviceClass"),
+    why="A DeviceClass with extendedResourceName provides its devices to pods that request this "
+    "resource. If no setting lists the name, containers get GPUs that GPU028 and all rules "
+    "for GPU pods miss. A class has GPUs if its name or its resource says so.",
     source="k8s.io/api v0.34.4 resource/v1/types.go DeviceClassSpec.extendedResourceName",
     needs=frozenset({Need.CAPS}),
 )
 
-TWIN = NoTwin("Administrators make classes; the policies at admission hold tenants.")
+TWIN = NoTwin("Administrators create DeviceClasses; admission policies are for tenants.")
 
 EXAMPLE = Example.edited(
     """\

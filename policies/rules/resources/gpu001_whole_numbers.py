@@ -5,47 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_amount
 from ..example import POD, Example
-from ..pod_spec import Resource
+from ..pod_spec import Container, Resource
 from ..resource_names import VCUDA_CORE, VCUDA_MEMORY
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
-from .amounts import VALIDATION, entries
+from . import VALIDATION
 
 
 def _cure(resource: Resource) -> str:
     if resource.name == VCUDA_MEMORY:
-        return "Ask for whole blocks of 256 MiB."
+        return "Request whole blocks of 256 MiB."
     if resource.name != VCUDA_CORE or resource.quantity is None:
-        return "Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda."
+        return "Request whole devices; parts of a GPU need MIG, time-slicing or vcuda."
     cores = resource.quantity.units * 100
     if 0 < cores < 100 and cores.denominator == 1:
         share = float(resource.quantity.units)
-        return f"Ask for hundredths of a card: {cores} are {share:g} of one."
-    return "Ask for hundredths of a card: 1 to 100, or a multiple of 100."
+        return f"Request hundredths of a GPU: {cores} are {share:g} of a GPU."
+    return "Request hundredths of a GPU: 1 to 100, or a multiple of 100."
 
 
-def _whole(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, resource in entries(subject):
-        if resource.quantity and not resource.quantity.whole:
-            yield Finding(
-                path=resource.path,
-                found=str(resource.quantity),
-                wanted="a whole number",
-                cure=_cure(resource),
-                container=container.name,
-            )
+def _whole(resource: Resource, _: Container, __: Context) -> Iterator[Finding]:
+    if resource.quantity and not resource.quantity.whole:
+        yield Finding(
+            path=resource.path,
+            found=str(resource.quantity),
+            wanted="a whole number",
+            cure=_cure(resource),
+        )
 
 
 RULE = Rule(
     id="GPU001",
-    title="GPUs come in whole numbers",
+    title="GPU amounts are whole numbers",
     severity=Severity.MANDATORY,
-    check=_whole,
-    why="The API server refuses a fraction of an extended resource, after rounding up to a "
-    "thousandth: 2000m and 0.9999999 pass, 500m and 1.5 do not.",
+    check=each_amount(_whole),
+    why="The API server rejects a fraction of an extended resource. It first rounds up to a "
+    "thousandth: 2000m and 0.9999999 are accepted, 500m and 1.5 are rejected.",
     source=f"{VALIDATION} ValidateResourceQuantityValue; pkg/apis/core/v1/defaults.go "
     "SetDefaults_ResourceList",
 )

@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_amount
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import Container, Resource
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
-from .amounts import VALIDATION, entries
+from . import VALIDATION
 
 
-def _equal(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, request in entries(subject):
-        limit = container.limits.get(request.name)
-        if limit is None or request is limit or not (request.quantity and limit.quantity):
-            continue
-        if request.quantity.milli != limit.quantity.milli:
-            yield Finding(
-                path=request.path,
-                found=f"{request.quantity} beside a limit of {limit.quantity}",
-                wanted=f"{limit.quantity}, equal to the limit",
-                cure="Give the limit alone: it counts as the request too.",
-                container=container.name,
-            )
+def _equal(request: Resource, container: Container, _: Context) -> Iterator[Finding]:
+    limit = container.limits.get(request.name)
+    if limit is None or request is limit or not (request.quantity and limit.quantity):
+        return
+    if request.quantity.milli != limit.quantity.milli:
+        yield Finding(
+            path=request.path,
+            found=f"{request.quantity}, but a limit of {limit.quantity}",
+            wanted=f"{limit.quantity}, equal to the limit",
+            cure="Remove the request: the limit is also the request.",
+        )
 
 
 RULE = Rule(
     id="GPU002",
     title="A GPU request equals its limit",
     severity=Severity.MANDATORY,
-    check=_equal,
-    why="GPUs are never overcommitted: where both are given, the API server refuses a request "
-    "that differs from the limit.",
+    check=each_amount(_equal),
+    why="GPUs cannot be overcommitted: if a container has both a request and a limit, the API "
+    "server rejects a request that differs from the limit.",
     source=f"{VALIDATION} validateResourceRequirements",
 )
 

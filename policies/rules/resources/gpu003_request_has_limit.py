@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_amount
 from ..example import POD, Example
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import Container, Resource
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
-from .amounts import VALIDATION, entries
+from . import VALIDATION
 
 
-def _limited(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, request in entries(subject):
-        if container.limits_known and request.name not in container.limits:
-            asked = str(request.quantity) if request.quantity else "a request"
-            yield Finding(
-                path=request.path,
-                found=f"{asked} without a limit",
-                wanted=f"limits[{request.name}] with the same value",
-                cure="Move the entry from requests to limits.",
-                container=container.name,
-            )
+def _limited(request: Resource, container: Container, _: Context) -> Iterator[Finding]:
+    if container.limits_known and request.name not in container.limits:
+        asked = str(request.quantity) if request.quantity else "a request"
+        yield Finding(
+            path=request.path,
+            found=f"{asked} without a limit",
+            wanted=f"limits[{request.name}] with the same value",
+            cure="Move the entry from requests to limits.",
+        )
 
 
 RULE = Rule(
     id="GPU003",
     title="A GPU request has a limit",
     severity=Severity.MANDATORY,
-    check=_limited,
-    why="A limit alone is enough, because it counts as the request; a request alone is "
-    "refused: limits must be set for resources that cannot be overcommitted.",
+    check=each_amount(_limited),
+    why="A limit alone is enough, because it is also the request. The API server rejects a "
+    "request alone, because resources that cannot be overcommitted need a limit.",
     source=f"{VALIDATION} validateResourceRequirements",
 )
 

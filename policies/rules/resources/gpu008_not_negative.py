@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ..context import Severity
+from ..each import each_amount_or_quota
 from ..example import POD, Example
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import Resource
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
-from .amounts import VALIDATION, all_amounts
+from . import VALIDATION
 
 
-def _not_negative(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, resource in all_amounts(subject):
-        if resource.quantity and resource.quantity.milli < 0:
-            yield Finding(
-                path=resource.path,
-                found=str(resource.quantity),
-                wanted="0 or more",
-                cure="Remove the sign, or the entry if no device is needed.",
-                container=container,
-            )
+def _not_negative(resource: Resource) -> Iterator[Finding]:
+    if resource.quantity and resource.quantity.milli < 0:
+        yield Finding(
+            path=resource.path,
+            found=str(resource.quantity),
+            wanted="0 or more",
+            cure="Remove the minus sign, or the entry if no device is needed.",
+        )
 
 
 RULE = Rule(
     id="GPU008",
     title="A GPU quantity is not negative",
     severity=Severity.MANDATORY,
-    check=_not_negative,
-    why="The API server refuses quantities below 0, in containers as in quotas.",
+    check=each_amount_or_quota(_not_negative),
+    why="The API server rejects quantities below 0, in containers and in quotas.",
     source=f"{VALIDATION} ValidateNonnegativeQuantity, ValidateResourceQuotaSpec",
 )
 

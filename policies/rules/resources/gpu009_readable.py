@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ..context import Severity
+from ..each import each_amount_or_quota
 from ..example import POD, Example
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import Resource
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
-from .amounts import all_amounts
 
 
-def _readable(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, resource in all_amounts(subject):
-        if resource.amount is None:
-            yield Finding(
-                path=resource.path,
-                found=f"a value that is not a quantity ({resource.error})",
-                wanted="a whole number such as 1",
-                cure="Write the number of devices in digits, without a unit.",
-                container=container,
-            )
+def _readable(resource: Resource) -> Iterator[Finding]:
+    if resource.amount is None:
+        yield Finding(
+            path=resource.path,
+            found=f"a value that is not a quantity ({resource.error})",
+            wanted="a whole number such as 1",
+            cure="Write the number of devices as digits without a unit.",
+        )
 
 
 RULE = Rule(
     id="GPU009",
-    title="A GPU quantity can be read",
+    title="A GPU amount is a valid quantity",
     severity=Severity.MANDATORY,
-    check=_readable,
-    why="The API server cannot decode an object with a value such as 0x8 or two in the place "
-    "of a quantity. Exponents beyond 1,000 are refused here only: no node has as many devices.",
+    check=each_amount_or_quota(_readable),
+    why="The API server cannot decode an object with a value such as 0x8 or `two` in place of a "
+    "quantity. It accepts exponents above 1,000; this rule does not, because no node has so "
+    "many devices.",
     source="k8s.io/apimachinery v0.34.4 pkg/api/resource/quantity.go ParseQuantity",
 )
 

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import POD, Example
-from ..pod_spec import resource_list
+from ..pod_spec import Pod, resource_list
 from ..resource_names import is_extended, is_gpu
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     ENFORCED,
 )
 from ..unknown import mapping
-from .amounts import VALIDATION
+from . import VALIDATION
 
 
-def _not_pod_level(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    resources = mapping(subject.pod.spec.get("resources"))
+def _not_pod_level(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
+    resources = mapping(pod.spec.get("resources"))
     for part in ("limits", "requests"):
-        path = subject.pod.under(f"spec.resources.{part}")
+        path = pod.under(f"spec.resources.{part}")
         for name, resource in resource_list(resources.get(part), path).items():
             if is_gpu(name, context) or is_extended(name):
                 yield Finding(
                     path=resource.path,
-                    found="a device in the resources of the pod",
+                    found="a device in the resources of the pod as a whole",
                     wanted="devices in the resources of a container",
                     cure="Move the entry to limits of the container that uses the device.",
                 )
@@ -34,11 +33,11 @@ def _not_pod_level(subject: Subject, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU010",
-    title="GPUs are asked for by containers, not by the pod",
+    title="GPUs are requested by containers, not by the pod as a whole",
     severity=Severity.MANDATORY,
-    check=_not_pod_level,
-    why="Resources of the pod as a whole can only be cpu, memory and huge pages; the API "
-    "server refuses others.",
+    check=each_pod(_not_pod_level),
+    why="The resources of a pod as a whole (spec.resources) can only be cpu, memory and huge "
+    "pages; the API server rejects other resources.",
     source=f"{VALIDATION} validatePodResourceName",
 )
 

@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
-from ..pod_spec import ContainerRole
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import Container, ContainerRole
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
 from ..unknown import at, sequence
-from .amounts import VALIDATION
+from . import VALIDATION
 
 
-def _not_ephemeral(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        if container.role is ContainerRole.EPHEMERAL:
-            claims = sequence(at(container.spec, "resources", "claims"))
-            names = [*sorted(container.resource_names), *(["a claim"] if claims else [])]
-            for name in names:
-                yield Finding(
-                    path=f"{container.path}.resources",
-                    found=f"{name[:80]} in an ephemeral container",
-                    wanted="no resources",
-                    cure="Use a container; ephemeral ones cannot have resources.",
-                    container=container.name,
-                )
+def _not_ephemeral(container: Container, _: Context) -> Iterator[Finding]:
+    claims = sequence(at(container.spec, "resources", "claims"))
+    for name in [*sorted(container.resource_names), *(["a claim"] if claims else [])]:
+        yield Finding(
+            path=f"{container.path}.resources",
+            found=f"{name[:80]} in an ephemeral container",
+            wanted="no resources",
+            cure="Use an ordinary container: ephemeral containers cannot have resources.",
+        )
 
 
 RULE = Rule(
     id="GPU011",
     title="Ephemeral containers have no resources",
     severity=Severity.MANDATORY,
-    check=_not_ephemeral,
-    why="An ephemeral container cannot have GPUs or other resources; the API server refuses them.",
+    check=each_container(_not_ephemeral, {ContainerRole.EPHEMERAL}),
+    why="The API server rejects resources in ephemeral containers, also GPUs.",
     source=f"{VALIDATION} allowedEphemeralContainerFields",
 )
 

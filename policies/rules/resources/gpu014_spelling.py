@@ -5,37 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example
+from ..pod_spec import Container
 from ..resource_names import meant
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..twin import (
     NoTwin,
 )
 
 
-def _spelled(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        for name in sorted(container.resource_names):
-            right = meant(name, context)
-            if right is not None:
-                part = "limits" if name in container.limits else "requests"
-                yield Finding(
-                    path=f"{container.path}.resources.{part}[{name}]",
-                    found=name,
-                    wanted=right,
-                    cure="No device plugin advertises this name, so the pod would stay Pending.",
-                    container=container.name,
-                )
+def _spelled(container: Container, context: Context) -> Iterator[Finding]:
+    for name in sorted(container.resource_names):
+        right = meant(name, context)
+        if right is not None:
+            part = "limits" if name in container.limits else "requests"
+            yield Finding(
+                path=f"{container.path}.resources.{part}[{name}]",
+                found=name,
+                wanted=right,
+                cure="Correct the name: no device plugin advertises it, so the pod would stay "
+                "Pending.",
+            )
 
 
 RULE = Rule(
     id="GPU014",
-    title="GPU resources are spelled as they are advertised",
+    title="GPU resources have the names that nodes advertise",
     severity=Severity.MANDATORY,
-    check=_spelled,
-    why="The API server accepts any qualified name. alpha.kubernetes.io/nvidia-gpu is even "
-    "taken for a native resource, which needs no limit and no whole number. No node has such "
-    "a resource, so the pod stays Pending for ever.",
+    check=each_container(_spelled),
+    why="The API server accepts any qualified name. It even treats "
+    "alpha.kubernetes.io/nvidia-gpu as a native resource, which needs no limit and no whole "
+    "number. No node advertises such a resource, so the pod stays Pending forever.",
     source="kubernetes v1.34.4 pkg/apis/core/helper/helpers.go IsNativeResource; NVIDIA "
     "k8s-device-plugin internal/resource (MIG names)",
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example, edited
-from ..pod_spec import ContainerRole
+from ..pod_spec import HAVE_RESOURCES, Container
 from ..resource_names import acceptable
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
 )
@@ -17,27 +18,27 @@ from ..twin import (
 _SHOWN = 80
 
 
-def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        for part, listed in (("limits", container.limits), ("requests", container.requests)):
-            for name in sorted(listed):
-                if container.role is not ContainerRole.EPHEMERAL and not acceptable(name):
-                    yield Finding(
-                        path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
-                        found="a name that the API server refuses",
-                        wanted="cpu, memory, ephemeral-storage, hugepages-… or <domain>/<name>",
-                        cure="Write it as the device plugin advertises it, such as nvidia.com/gpu.",
-                        container=container.name,
-                    )
+def _accepted(container: Container, _: Context) -> Iterator[Finding]:
+    for part, listed in (("limits", container.limits), ("requests", container.requests)):
+        for name in sorted(listed):
+            if not acceptable(name):
+                yield Finding(
+                    path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
+                    found="a name that the API server rejects",
+                    wanted="cpu, memory, ephemeral-storage, hugepages-… or <domain>/<name>",
+                    cure="Write the name that the device plugin advertises, such as "
+                    "nvidia.com/gpu.",
+                )
 
 
 RULE = Rule(
     id="GPU027",
-    title="A resource name is one that the API server takes",
+    title="The API server accepts the name of each resource",
     severity=Severity.MANDATORY,
-    check=_accepted,
-    why="Without a domain only Kubernetes' own resources are taken; with one, the name must "
-    "follow the form of labels and not begin with `requests.`, which belongs to quotas.",
+    check=each_container(_accepted, HAVE_RESOURCES),
+    why="Without a domain, the API server accepts only Kubernetes' own resources. With a "
+    "domain, the name must have the form of a label key and must not begin with "
+    "`requests.`, which quotas use.",
     source="kubernetes v1.34.4 pkg/apis/core/validation/validation.go "
     "validateContainerResourceName; pkg/apis/core/helper/helpers.go IsExtendedResourceName",
 )

@@ -6,40 +6,40 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
+from ..pod_spec import Container
 from ..quantity import show
 from ..resource_names import (
     MIG,
 )
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 
-def _one_mig(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        asked = [
-            resource
-            for name in sorted(container.resource_names)
-            if name.startswith(MIG) and (resource := container.effective(name))
-        ]
-        total = sum(request.quantity.units for request in asked if request.quantity)
-        if total > 1:
-            yield Finding(
-                path=asked[0].path,
-                found=f"{show(total)} MIG devices in one container",
-                wanted="1",
-                cure="Use a larger profile, or one container for each device.",
-                container=container.name,
-            )
+def _one_mig(container: Container, _: Context) -> Iterator[Finding]:
+    asked = [
+        resource
+        for name in sorted(container.resource_names)
+        if name.startswith(MIG) and (resource := container.effective(name))
+    ]
+    total = sum(request.quantity.units for request in asked if request.quantity)
+    if total > 1:
+        yield Finding(
+            path=asked[0].path,
+            found=f"{show(total)} MIG devices in one container",
+            wanted="1",
+            cure="Use a larger MIG profile, or one container for each device.",
+        )
 
 
 RULE = Rule(
     id="GPU045",
-    title="A container uses one MIG device",
+    title="A container requests one MIG device",
     severity=Severity.ADVISORY,
-    check=_one_mig,
-    why="A CUDA process sees one MIG device only; further ones are held and stay idle.",
+    check=each_container(_one_mig),
+    why="A CUDA process sees only one MIG device; further devices are occupied and stay idle.",
     source="NVIDIA MIG user guide, CUDA device enumeration; k8s-device-plugin v0.7.0 notes",
 )
 

@@ -6,35 +6,36 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example, edited
+from ..pod_spec import Container
 from ..resource_names import (
     HAMI_PERCENTAGE,
 )
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 
-def _percentage(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        resource = container.effective(HAMI_PERCENTAGE)
-        if resource and resource.quantity and resource.quantity.units > 100:
-            yield Finding(
-                path=resource.path,
-                found=str(resource.quantity),
-                wanted="0 to 100",
-                cure="It is a part of each device's memory; for MiB use nvidia.com/gpumem.",
-                container=container.name,
-            )
+def _percentage(container: Container, _: Context) -> Iterator[Finding]:
+    resource = container.effective(HAMI_PERCENTAGE)
+    if resource and resource.quantity and resource.quantity.units > 100:
+        yield Finding(
+            path=resource.path,
+            found=str(resource.quantity),
+            wanted="0 to 100",
+            cure="Lower it: it is a percentage of each device's memory. For MiB use "
+            "nvidia.com/gpumem.",
+        )
 
 
 RULE = Rule(
     id="GPU061",
     title="gpumem-percentage is 0 to 100",
     severity=Severity.MANDATORY,
-    check=_percentage,
-    why="It is a part of each device's memory. HAMi's webhook refuses a percentage above 100; "
-    "where the webhook is left out, its scheduler takes it for 100.",
+    check=each_container(_percentage),
+    why="It is a percentage of each device's memory. HAMi's webhook rejects a percentage above "
+    "100; without the webhook, HAMi's scheduler treats it as 100.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go validateMemoryPercentage, "
     "GenerateResourceRequests",
 )

@@ -5,34 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_pod, named
 from ..example import Example
-from ..pod_spec import Container, ContainerRole, Pod
+from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import ENFORCED
 from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
-from .amounts import VALIDATION
+from . import VALIDATION
 
 _SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def _claims(subject: Subject, _: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None:
-        return
+def _claims(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     yield from _of_the_pod(pod)
     if sequence(at(pod.spec, "resources", "claims")):
         yield Finding(
             path=pod.under("spec.resources.claims"),
-            found="claims in the resources of the pod",
+            found="claims in the resources of the pod as a whole",
             wanted="claims in the resources of containers",
-            cure="Move them to the container that uses the devices.",
+            cure="Move the claims to the container that uses the devices.",
         )
     declared = pod.spec.get("resourceClaims")
     known = declared is not UNKNOWN and not holds_unknown(declared)
     names = {text(at(claim, "name")) for claim in sequence(declared)} if known else None
-    for container in pod.containers:
-        if container.role is not ContainerRole.EPHEMERAL:
-            yield from _of_a_container(container, names)
+    for container in pod.resource_containers:
+        yield from named(container, _of_a_container(container, names))
 
 
 def _of_the_pod(pod: Pod) -> Iterator[Finding]:
@@ -47,8 +44,8 @@ def _of_the_pod(pod: Pod) -> Iterator[Finding]:
             yield Finding(
                 path=f"{place}.name",
                 found=f"{text(name)[:80]} twice" if text(name) else "no name",
-                wanted="a name of its own for each claim",
-                cure="Give it another name; containers use the claim by it.",
+                wanted="a unique name for each claim",
+                cure="Rename the claim: containers refer to it by this name.",
             )
         names.add(text(name))
         given = [field for field in _SOURCES if claim.get(field) is not None]
@@ -57,7 +54,7 @@ def _of_the_pod(pod: Pod) -> Iterator[Finding]:
                 path=place,
                 found="a claim and a template" if given else "neither a claim nor a template",
                 wanted="one of " + " and ".join(_SOURCES),
-                cure="Name the ResourceClaim, or the template that it is made from.",
+                cure="Set the name of a ResourceClaim, or of a ResourceClaimTemplate.",
             )
 
 
@@ -80,7 +77,6 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
                 found=f"a claim {text(name)[:80]} that the pod doesn't declare",
                 wanted="a name of the pod's resourceClaims",
                 cure="Add the claim to resourceClaims of the pod.",
-                container=container.name,
             )
         if any(
             text(name) == other and (request == which or not (request and which))
@@ -90,8 +86,7 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
                 path=place,
                 found=f"the claim {text(name)[:80]} twice",
                 wanted="each claim, or each of its requests, once",
-                cure="Remove one of the two.",
-                container=container.name,
+                cure="Remove one of the two entries.",
             )
         used.add((text(name), request))
 
@@ -100,10 +95,11 @@ RULE = Rule(
     id="GPU074",
     title="A container uses the claims that its pod declares",
     severity=Severity.MANDATORY,
-    check=_claims,
-    why="Devices by claims (DRA) are declared in resourceClaims of the pod, each by one claim or "
-    "one template, and used by containers. The API server refuses claims that are not declared, "
-    "that stand twice, or that are in the resources of the pod.",
+    check=each_pod(_claims),
+    why="Claims for devices (DRA) are declared in resourceClaims of the pod, each with one "
+    "claim or one template, and are used by containers. The API server rejects claims that "
+    "are not declared, that are listed twice, or that are in the resources of the pod as a "
+    "whole.",
     source=f"{VALIDATION} validateResourceClaimNames, validatePodResourceClaim, "
     "validatePodResources",
     whole=True,

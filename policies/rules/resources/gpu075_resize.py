@@ -5,40 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
-from ..pod_spec import ContainerRole
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import HAVE_RESOURCES, Container
+from ..rule import Finding, Rule
 from ..twin import ENFORCED
 from ..unknown import UNKNOWN, at, sequence, text
-from .amounts import VALIDATION
+from . import VALIDATION
 
 _RESIZED = frozenset({"cpu", "memory"})
 
 
-def _resized(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        if container.role is ContainerRole.EPHEMERAL:
-            continue
-        seen: set[str] = set()
-        for index, policy in enumerate(sequence(container.spec.get("resizePolicy"))):
-            name = at(policy, "resourceName")
-            if name is not UNKNOWN and (text(name) not in _RESIZED or text(name) in seen):
-                yield Finding(
-                    path=f"{container.path}.resizePolicy[{index}].resourceName",
-                    found=f"{text(name)[:80]} twice" if text(name) in seen else text(name)[:80],
-                    wanted="cpu or memory, each once",
-                    cure="Remove the entry: only cpu and memory of a running pod can change.",
-                    container=container.name,
-                )
-            seen.add(text(name))
+def _resized(container: Container, _: Context) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, policy in enumerate(sequence(container.spec.get("resizePolicy"))):
+        name = at(policy, "resourceName")
+        if name is not UNKNOWN and (text(name) not in _RESIZED or text(name) in seen):
+            yield Finding(
+                path=f"{container.path}.resizePolicy[{index}].resourceName",
+                found=f"{text(name)[:80]} twice" if text(name) in seen else text(name)[:80],
+                wanted="cpu or memory, each once",
+                cure="Remove the entry: only cpu and memory of a running container can change.",
+            )
+        seen.add(text(name))
 
 
 RULE = Rule(
     id="GPU075",
-    title="Only cpu and memory are resized",
+    title="Only cpu and memory have a resize policy",
     severity=Severity.MANDATORY,
-    check=_resized,
-    why="The number of a running container's devices can't change. The API server refuses a "
+    check=each_container(_resized, HAVE_RESOURCES),
+    why="The number of devices of a running container can't change. The API server rejects a "
     "resizePolicy for any resource but cpu and memory.",
     source=f"{VALIDATION} validateResizePolicy",
 )

@@ -56,11 +56,11 @@ def _counted(request: DeviceRequest, complete: bool) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU076",
-    title="A claim's requests are ones that the API server takes",
+    title="The API server accepts the requests of each claim",
     severity=Severity.MANDATORY,
     check=_accepted,
-    why="Each request of a claim has a name of its own, and names its devices once: exactly, or as "
-    "alternatives, of a class, by a positive count or all of them.",
+    why="Each request of a claim needs a unique name. It names its devices once, either exactly "
+    "or as alternatives, by a DeviceClass and a positive count or allocationMode All.",
     source="kubernetes v1.36.3 pkg/apis/resource/validation/validation.go validateDeviceRequest, "
     "validateDeviceAllocationMode",
     whole=True,

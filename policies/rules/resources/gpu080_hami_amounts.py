@@ -7,9 +7,11 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
+from ..pod_spec import Container
 from ..resource_names import HAMI_CORES, HAMI_MEMORY
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 
@@ -18,28 +20,26 @@ _MOST: Final = {HAMI_CORES: 100, HAMI_MEMORY: cel.CAP - 1}
 _WANTED: Final = {HAMI_CORES: "1 to 100", HAMI_MEMORY: "a number of MiB, such as 3000"}
 
 
-def _amounts(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        for name, most in _MOST.items():
-            resource = container.effective(name)
-            if resource and resource.quantity and resource.quantity.units > most:
-                yield Finding(
-                    path=resource.path,
-                    found=str(resource.quantity),
-                    wanted=_WANTED[name],
-                    cure="Cores are hundredths of one GPU, and memory is counted in MiB, without "
-                    "a unit.",
-                    container=container.name,
-                )
+def _amounts(container: Container, _: Context) -> Iterator[Finding]:
+    for name, most in _MOST.items():
+        resource = container.effective(name)
+        if resource and resource.quantity and resource.quantity.units > most:
+            yield Finding(
+                path=resource.path,
+                found=str(resource.quantity),
+                wanted=_WANTED[name],
+                cure="Correct the amount: cores are hundredths of a GPU, and memory is a number "
+                "of MiB without a unit.",
+            )
 
 
 RULE = Rule(
     id="GPU080",
-    title="gpucores and gpumem are amounts that HAMi can give",
+    title="gpucores and gpumem are amounts that HAMi can assign",
     severity=Severity.MANDATORY,
-    check=_amounts,
+    check=each_container(_amounts),
     why="HAMi's gpucores are hundredths of a GPU, so more than 100 fit no device. gpumem is a "
-    "number of MiB: 3Gi there is 3,221,225,472 MiB, which HAMi takes for no request at all.",
+    "number of MiB: for HAMi, 3Gi is 3,221,225,472 MiB, which it treats as no request.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go GenerateResourceRequests, Fit",
 )
 

@@ -7,37 +7,36 @@ from typing import Final
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import Example
+from ..pod_spec import Container
 from ..resource_names import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 _PARTS: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE})
 
 
-def _numbered(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        parts = sorted(_PARTS & container.asked_names)
-        if parts and GPU not in container.resource_names:
-            yield Finding(
-                path=f"{container.path}.resources.limits[{GPU}]",
-                found=f"none beside {parts[0]}",
-                wanted="the number of GPUs that the part is of",
-                cure=f"Name {GPU} too: a quota counts it, and without HAMi's webhook nothing "
-                "else adds it.",
-                container=container.name,
-            )
+def _numbered(container: Container, _: Context) -> Iterator[Finding]:
+    parts = sorted(_PARTS & container.asked_names)
+    if parts and GPU not in container.resource_names:
+        yield Finding(
+            path=f"{container.path}.resources.limits[{GPU}]",
+            found=f"no number of GPUs, but {parts[0]}",
+            wanted="the number of GPUs",
+            cure=f"Request {GPU}, too: quotas count it, and only HAMi's webhook adds it otherwise.",
+        )
 
 
 RULE = Rule(
     id="GPU081",
-    title="Parts of a GPU come with the number of GPUs",
+    title="A container with a part of a GPU also requests a number of GPUs",
     severity=Severity.ADVISORY,
-    check=_numbered,
-    why="gpucores, gpumem and gpumem-percentage say how much of each device; nvidia.com/gpu says "
-    "of how many. HAMi's webhook adds its default where the number is missing, so that no file, no "
-    "cap and no quota shows it.",
+    check=each_container(_numbered),
+    why="gpucores, gpumem and gpumem-percentage are amounts of each device; nvidia.com/gpu is "
+    "the number of devices. If the number is missing, HAMi's webhook adds its default, so "
+    "that no manifest, no configured maximum and no quota shows it.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go mutateContainerResource",
     whole=True,
 )

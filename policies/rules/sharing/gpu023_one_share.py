@@ -6,40 +6,39 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity, Sharing
+from ..each import each_amount
 from ..example import Example
+from ..pod_spec import Container, Resource
 from ..resource_names import (
     GPU,
     GPU_SHARED,
 )
-from ..resources.amounts import entries
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 
-def _one_share(subject: Subject, context: Context) -> Iterator[Finding]:
+def _one_share(resource: Resource, _: Container, context: Context) -> Iterator[Finding]:
     plugin = context.plugin
     shared = {GPU_SHARED}
     if plugin and plugin.sharing is not Sharing.NONE and not plugin.renamed:
         shared.add(GPU)
-    for container, resource in entries(subject):
-        if resource.name in shared and resource.quantity and resource.quantity.units > 1:
-            yield Finding(
-                path=resource.path,
-                found=str(resource.quantity),
-                wanted="1",
-                cure="More shares give no more of a GPU; ask for one, or for a whole GPU.",
-                container=container.name,
-            )
+    if resource.name in shared and resource.quantity and resource.quantity.units > 1:
+        yield Finding(
+            path=resource.path,
+            found=str(resource.quantity),
+            wanted="1",
+            cure="Request one share or a whole GPU: more shares give no more compute time.",
+        )
 
 
 RULE = Rule(
     id="GPU023",
-    title="One share of a shared GPU is enough",
+    title="A container requests only one share of a shared GPU",
     severity=Severity.ADVISORY,
-    check=_one_share,
-    why="Two shares of a time-sliced GPU give no more time than one, and with "
-    "failRequestsGreaterThanOne the kubelet ends the pod with UnexpectedAdmissionError.",
+    check=each_amount(_one_share),
+    why="Two shares of a time-sliced GPU give no more compute time than one. With "
+    "failRequestsGreaterThanOne, the kubelet ends the pod with UnexpectedAdmissionError.",
     source="NVIDIA k8s-device-plugin internal/rm/rm.go, api/config/v1/config.go",
 )
 

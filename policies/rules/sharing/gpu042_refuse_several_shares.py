@@ -43,23 +43,25 @@ def _refuses_more(subject: Subject, _: Context) -> Iterator[Finding]:
         if sequence(at(slicing, "resources")) and refuses is not True and refuses is not UNKNOWN:
             yield Finding(
                 path=f"{path}.sharing.timeSlicing.failRequestsGreaterThanOne",
-                found="false" if refuses is False else "nothing, which is false",
+                found="false" if refuses is False else "no value, which means false",
                 wanted="true",
-                cure="Without it a pod that asks for two shares holds two and gets one GPU.",
+                cure="Set it: without it, a pod that requests two shares occupies two shares of "
+                "one GPU.",
             )
 
 
 RULE = Rule(
     id="GPU042",
-    title="Time-slicing refuses requests for several shares",
+    title="Time-slicing rejects requests for several shares",
     severity=Severity.ADVISORY,
     check=_refuses_more,
-    why="With failRequestsGreaterThanOne a pod that asks for several shares is refused instead "
-    "of holding them for nothing. It is false by default for time-slicing, true for MPS.",
+    why="With failRequestsGreaterThanOne, a pod that requests several shares is rejected; "
+    "without it, the pod occupies all these shares and has no use of them. The default is "
+    "false for time-slicing and true for MPS.",
     source="NVIDIA k8s-device-plugin v0.20.0 api/config/v1/config.go, replicas.go",
 )
 
-TWIN = NoTwin("It reads a YAML file inside a ConfigMap; CEL reads no YAML.")
+TWIN = NoTwin("It reads a YAML file inside a ConfigMap, which CEL cannot parse.")
 
 EXAMPLE = Example.edited(
     """\

@@ -5,41 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..context import Context, Severity, Sharing
+from ..context import Context, PluginFacts, Severity, Sharing
+from ..each import each_container
 from ..example import POD, Example, edited
+from ..pod_spec import Container
 from ..resource_names import (
     GPU,
     GPU_SHARED,
 )
-from ..rule import Finding, Need, Rule, Subject
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 
-def _advertised_name(subject: Subject, context: Context) -> Iterator[Finding]:
-    plugin = context.plugin
-    if plugin is None or subject.pod is None:
-        return
+def _advertised_name(container: Container, context: Context) -> Iterator[Finding]:
+    plugin = context.plugin or PluginFacts()
     shared = plugin.sharing is not Sharing.NONE and plugin.renamed
     wrong, right = (GPU, GPU_SHARED) if shared else (GPU_SHARED, GPU)
-    for container in subject.pod.containers:
-        if wrong in container.asked_names:
-            yield Finding(
-                path=f"{container.path}.resources",
-                found=wrong,
-                wanted=right,
-                cure="The plugin's renameByDefault decides the name that nodes advertise.",
-                container=container.name,
-            )
+    if wrong in container.asked_names:
+        yield Finding(
+            path=f"{container.path}.resources",
+            found=wrong,
+            wanted=right,
+            cure="Rename the resource: the plugin's renameByDefault decides what nodes advertise.",
+        )
 
 
 RULE = Rule(
     id="GPU043",
-    title="A shared GPU is asked for by the name that it has",
+    title="A shared GPU is requested by its advertised name",
     severity=Severity.MANDATORY,
-    check=_advertised_name,
-    why="With renameByDefault the device plugin advertises shared GPUs as "
-    "nvidia.com/gpu.shared and no nvidia.com/gpu at all; without it the other way round.",
+    check=each_container(_advertised_name),
+    why="With renameByDefault, the device plugin advertises shared GPUs as "
+    "nvidia.com/gpu.shared and advertises no nvidia.com/gpu. Without renameByDefault, it "
+    "advertises only nvidia.com/gpu.",
     source="NVIDIA k8s-device-plugin v0.20.0 api/config/v1/replicas.go, internal/rm",
     needs=frozenset({Need.PLUGIN}),
 )

@@ -5,40 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..context import Context, Mig, Severity
+from ..context import Context, Mig, PluginFacts, Severity
+from ..each import each_container
 from ..example import POD, Example
+from ..pod_spec import Container
 from ..resource_names import (
     GPU,
     MIG,
 )
-from ..rule import Finding, Need, Rule, Subject
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 
 
-def _mig_strategy(subject: Subject, context: Context) -> Iterator[Finding]:
-    plugin = context.plugin
-    if plugin is None or subject.pod is None or plugin.mig is Mig.MIXED:
+def _mig_strategy(container: Container, context: Context) -> Iterator[Finding]:
+    strategy = (context.plugin or PluginFacts()).mig
+    if strategy is Mig.MIXED:
         return
-    for container in subject.pod.containers:
-        for name in sorted(container.asked_names):
-            if name.startswith(MIG) and name not in context.resource_names:
-                yield Finding(
-                    path=f"{container.path}.resources",
-                    found=name,
-                    wanted=f"{GPU}, what migStrategy {plugin.mig} advertises",
-                    cure="Ask for that, or set migStrategy: mixed in the plugin's configuration.",
-                    container=container.name,
-                )
+    for name in sorted(container.asked_names):
+        if name.startswith(MIG) and name not in context.resource_names:
+            yield Finding(
+                path=f"{container.path}.resources",
+                found=name,
+                wanted=f"{GPU}, the resource that migStrategy {strategy} advertises",
+                cure="Request that resource, or set migStrategy: mixed in the plugin's "
+                "configuration.",
+            )
 
 
 RULE = Rule(
     id="GPU044",
-    title="MIG devices are asked for by name only where they are advertised by name",
+    title="MIG devices are requested by a name that nodes advertise",
     severity=Severity.MANDATORY,
-    check=_mig_strategy,
-    why="Only migStrategy mixed advertises nvidia.com/mig-<profile>; with single every MIG "
-    "device counts as nvidia.com/gpu, with none only whole GPUs do.",
+    check=each_container(_mig_strategy),
+    why="Only migStrategy mixed advertises nvidia.com/mig-<profile>. With single, every MIG "
+    "device is a nvidia.com/gpu. With none, only whole GPUs are advertised.",
     source="NVIDIA k8s-device-plugin v0.20.0 README, MIG strategies; internal/resource",
     needs=frozenset({Need.PLUGIN}),
 )

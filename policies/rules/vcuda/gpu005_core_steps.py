@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example, edited
+from ..pod_spec import Container
 from ..resource_names import (
     VCUDA_CORE,
 )
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -21,30 +23,28 @@ from .asked import (
 _ALLOCATOR = "tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne"
 
 
-def _core_steps(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        core = container.effective(VCUDA_CORE)
-        if core is None or core.quantity is None or not core.quantity.whole:
-            continue
-        units = core.quantity.units
-        if units > 100 and units % 100:
-            yield Finding(
-                path=core.path,
-                found=str(core.quantity),
-                wanted="1 to 100, or a multiple of 100",
-                cure="100 is one whole GPU: ask for a part of one, or for whole ones.",
-                container=container.name,
-            )
+def _core_steps(container: Container, _: Context) -> Iterator[Finding]:
+    core = container.effective(VCUDA_CORE)
+    if core is None or core.quantity is None or not core.quantity.whole:
+        return
+    units = core.quantity.units
+    if units > 100 and units % 100:
+        yield Finding(
+            path=core.path,
+            found=str(core.quantity),
+            wanted="1 to 100, or a multiple of 100",
+            cure="Request a part of one GPU or whole GPUs: 100 is one GPU.",
+        )
 
 
 RULE = Rule(
     id="GPU005",
     title="vcuda-core is 1 to 100 or a multiple of 100",
     severity=Severity.MANDATORY,
-    check=_core_steps,
-    why="100 cores are one GPU, and 0 asks for none. gpu-manager gives a part of one GPU or "
-    "several whole ones; 150 passes the API server and the scheduler, and then the kubelet ends "
-    "the pod with UnexpectedAdmissionError.",
+    check=each_container(_core_steps),
+    why="100 cores are one GPU, and 0 requests none. gpu-manager gives a container a part of "
+    "one GPU or several whole GPUs. The API server and the scheduler accept 150, and then "
+    "the kubelet ends the pod with UnexpectedAdmissionError.",
     source=_ALLOCATOR,
 )
 

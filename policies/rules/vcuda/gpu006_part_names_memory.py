@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example, edited
+from ..pod_spec import Container
 from ..resource_names import (
     VCUDA_CORE,
     VCUDA_MEMORY,
 )
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -22,31 +24,27 @@ from .asked import (
 _ALLOCATOR = "tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne"
 
 
-def _memory_with_part(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        core = container.effective(VCUDA_CORE)
-        memory = container.effective(VCUDA_MEMORY)
-        if core is None or core.quantity is None or not 0 < core.quantity.units < 100:
-            continue
-        known = container.limits_known and container.requests_known
-        missing = memory is None and known
-        if missing or (memory and memory.quantity and memory.quantity.milli <= 0):
-            yield Finding(
-                path=f"{container.path}.resources.limits[{VCUDA_MEMORY}]",
-                found="no memory" if memory is None else str(memory.quantity),
-                wanted="1 or more (blocks of 256 MiB)",
-                cure=f"Name {VCUDA_MEMORY} beside {VCUDA_CORE} in the same container.",
-                container=container.name,
-            )
+def _memory_with_part(container: Container, _: Context) -> Iterator[Finding]:
+    core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
+    if core is None or core.quantity is None or not 0 < core.quantity.units < 100:
+        return
+    missing = memory is None and container.limits_known and container.requests_known
+    if missing or (memory and memory.quantity and memory.quantity.milli <= 0):
+        yield Finding(
+            path=f"{container.path}.resources.limits[{VCUDA_MEMORY}]",
+            found="no memory" if memory is None else str(memory.quantity),
+            wanted="1 or more (blocks of 256 MiB)",
+            cure=f"Request {VCUDA_MEMORY}, too, in the same container.",
+        )
 
 
 RULE = Rule(
     id="GPU006",
-    title="A part of a GPU names its memory",
+    title="A container with a part of a GPU also requests vcuda-memory",
     severity=Severity.MANDATORY,
-    check=_memory_with_part,
-    why="With less than 100 cores gpu-manager needs vcuda-memory in the same container, or the "
-    "kubelet ends the pod with UnexpectedAdmissionError.",
+    check=each_container(_memory_with_part),
+    why="If a container requests fewer than 100 cores, gpu-manager needs vcuda-memory in the "
+    "same container. Otherwise the kubelet ends the pod with UnexpectedAdmissionError.",
     source=_ALLOCATOR,
     whole=True,
 )

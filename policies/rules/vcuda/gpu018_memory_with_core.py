@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_container
 from ..example import POD, Example, edited
+from ..pod_spec import Container
 from ..resource_names import (
     VCUDA_CORE,
     VCUDA_MEMORY,
 )
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -21,29 +23,27 @@ from .asked import (
 )
 
 
-def _core_with_memory(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        memory = container.effective(VCUDA_MEMORY)
-        known = container.limits_known and container.requests_known
-        if memory is None or memory.quantity is None or memory.quantity.milli <= 0 or not known:
-            continue
-        core = container.effective(VCUDA_CORE)
-        if core is None or (core.quantity is not None and core.quantity.milli == 0):
-            yield Finding(
-                path=memory.path,
-                found=f"{memory.quantity} without {VCUDA_CORE}",
-                wanted=f"{VCUDA_CORE} in the same container",
-                cure=f"Name {VCUDA_CORE} too: memory alone gets no device, silently.",
-                container=container.name,
-            )
+def _core_with_memory(container: Container, _: Context) -> Iterator[Finding]:
+    core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
+    known = container.limits_known and container.requests_known
+    if memory is None or memory.quantity is None or memory.quantity.milli <= 0 or not known:
+        return
+    if core is None or (core.quantity is not None and core.quantity.milli == 0):
+        yield Finding(
+            path=memory.path,
+            found=f"{memory.quantity} without {VCUDA_CORE}",
+            wanted=f"{VCUDA_CORE} in the same container",
+            cure=f"Request {VCUDA_CORE}, too: memory alone gets no device, without an error.",
+        )
 
 
 RULE = Rule(
     id="GPU018",
-    title="vcuda-memory comes with vcuda-core",
+    title="A container that requests vcuda-memory also requests vcuda-core",
     severity=Severity.MANDATORY,
-    check=_core_with_memory,
-    why="gpu-manager answers a request for memory alone with no device and no error.",
+    check=each_container(_core_with_memory),
+    why="A container that requests only vcuda-memory gets no device from gpu-manager, and no "
+    "error.",
     source="tkestack gpu-manager pkg/server/vmemory.go Allocate",
     whole=True,
 )

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import STARTING, each_container
 from ..example import Example
-from ..pod_spec import ContainerRole
+from ..pod_spec import Container, ContainerRole
 from ..resource_names import (
     is_vcuda,
 )
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -19,26 +20,23 @@ from .asked import (
 )
 
 
-def _not_in_init(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        if container.role in (ContainerRole.INIT, ContainerRole.SIDECAR):
-            for name in sorted(filter(is_vcuda, container.asked_names)):
-                yield Finding(
-                    path=f"{container.path}.resources",
-                    found=f"{name} in an {ContainerRole.INIT}",
-                    wanted=f"{name} in containers only",
-                    cure="Move the GPU work to a container: gpu-manager looks at no others.",
-                    container=container.name,
-                )
+def _not_in_init(container: Container, _: Context) -> Iterator[Finding]:
+    for name in sorted(filter(is_vcuda, container.asked_names)):
+        yield Finding(
+            path=f"{container.path}.resources",
+            found=f"{name} in an {ContainerRole.INIT}",
+            wanted=f"{name} only in app containers",
+            cure="Move the GPU work to an app container: gpu-manager ignores other containers.",
+        )
 
 
 RULE = Rule(
     id="GPU019",
-    title="vcuda is asked for by containers only",
+    title="No init container or sidecar requests vcuda resources",
     severity=Severity.MANDATORY,
-    check=_not_in_init,
-    why="gpu-manager looks for the pod's containers alone; an init container or sidecar that "
-    "asks for vcuda ends with `candidate pod not found`.",
+    check=each_container(_not_in_init, STARTING),
+    why="gpu-manager searches only the pod's app containers. An init container or sidecar that "
+    "requests vcuda resources fails with `candidate pod not found`.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go Allocate",
 )
 

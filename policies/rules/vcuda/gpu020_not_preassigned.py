@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import POD, Example, edited
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
 from ..twin import pods
@@ -14,26 +16,24 @@ from ..unknown import mapping
 _ASSIGNED = ("tencent.com/predicate-", "tencent.com/gpu-assigned")
 
 
-def _not_preassigned(subject: Subject, _: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    for key in mapping(subject.pod.metadata.get("annotations")):
+def _not_preassigned(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
+    for key in mapping(pod.metadata.get("annotations")):
         if key.startswith(_ASSIGNED):
             yield Finding(
-                path=subject.pod.under(f"metadata.annotations[{key}]"),
+                path=pod.under(f"metadata.annotations[{key}]"),
                 found="an annotation that gpu-admission sets",
                 wanted="none",
-                cure="Remove it; it was probably copied from a pod that ran.",
+                cure="Remove it; it was probably copied from a running pod.",
             )
 
 
 RULE = Rule(
     id="GPU020",
-    title="No annotations that gpu-admission sets",
+    title="A pod has no annotations that gpu-admission sets",
     severity=Severity.MANDATORY,
-    check=_not_preassigned,
-    why="gpu-admission refuses a pod that carries its annotations already: `had been "
-    "predicated`. They come along when a live pod is copied.",
+    check=each_pod(_not_preassigned),
+    why="gpu-admission rejects a pod that already has its annotations: `had been predicated`. A "
+    "copy of a running pod has them.",
     source="tkestack gpu-admission pkg/predicate/gpu_predicate.go",
 )
 

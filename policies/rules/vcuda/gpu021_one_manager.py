@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import POD, Example
+from ..pod_spec import Pod
 from ..resource_names import (
     is_vcuda,
 )
@@ -18,18 +20,16 @@ from .asked import (
 )
 
 
-def _one_manager(subject: Subject, _: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    names = {name for container in subject.pod.containers for name in container.asked_names}
+def _one_manager(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
+    names = {name for container in pod.containers for name in container.asked_names}
     nvidia = sorted(name for name in names if name.startswith("nvidia.com/"))
     tencent = sorted(filter(is_vcuda, names))
     if nvidia and tencent:
         yield Finding(
-            path=subject.pod.under("spec"),
+            path=pod.under("spec"),
             found=f"{nvidia[0]} and {tencent[0]} in one pod",
             wanted="GPUs from one device plugin",
-            cure="Keep one of them: two plugins know nothing of each other's devices.",
+            cure="Keep one of them: neither plugin knows the devices that the other has assigned.",
         )
 
 
@@ -37,9 +37,9 @@ RULE = Rule(
     id="GPU021",
     title="A pod gets its GPUs from one device plugin",
     severity=Severity.MANDATORY,
-    check=_one_manager,
-    why="NVIDIA's plugin and gpu-manager each hand out the same /dev/nvidiaN without knowing "
-    "of the other.",
+    check=each_pod(_one_manager),
+    why="NVIDIA's device plugin and gpu-manager assign the same devices /dev/nvidiaN, and "
+    "neither knows what the other has assigned.",
     source="tkestack gpu-manager pkg/services/allocator; NVIDIA k8s-device-plugin internal/rm",
 )
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod
 from ..example import Example
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
 from ..twin import pods
@@ -16,17 +18,13 @@ from ..unknown import UNKNOWN, at, text
 _HUNDREDTHS = re.compile("0*([1-9][0-9]?|100)")
 
 
-def _limit_annotation(subject: Subject, _: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
+def _limit_annotation(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     key = "tencent.com/vcuda-core-limit"
-    value = at(subject.pod.metadata, "annotations", key)
-    if value is None or value is UNKNOWN:
-        return
-    if not _HUNDREDTHS.fullmatch(text(value)):
+    value = at(pod.metadata, "annotations", key)
+    if value is not None and value is not UNKNOWN and not _HUNDREDTHS.fullmatch(text(value)):
         yield Finding(
-            path=subject.pod.under(f"metadata.annotations[{key}]"),
-            found="a value that is not text with a number from 1 to 100",
+            path=pod.under(f"metadata.annotations[{key}]"),
+            found="a value that is not a number from 1 to 100 as text",
             wanted='text such as "50"',
             cure="Quote the number: annotations are text.",
         )
@@ -34,10 +32,10 @@ def _limit_annotation(subject: Subject, _: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     id="GPU025",
-    title="vcuda-core-limit is text from 1 to 100",
+    title="The annotation vcuda-core-limit is text from 1 to 100",
     severity=Severity.ADVISORY,
-    check=_limit_annotation,
-    why="Annotations are text; a bare number is refused by the API server.",
+    check=each_pod(_limit_annotation),
+    why="Annotations are text; the API server rejects a bare number.",
     source="tkestack gpu-manager README, pkg/types/types.go VCoreLimitAnnotation",
 )
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod, named
 from ..example import POD, Example, edited
 from ..placement.room import CORES
+from ..pod_spec import Container, Pod
 from ..pools import candidate_pools
 from ..resource_names import (
     VCUDA_CORE,
@@ -29,36 +31,38 @@ _BLOCK_MIB = 256
 _MOST_BLOCKS = 4096
 
 
-def _memory_fits(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
-    sizes = [pool.gpu_memory_mib for pool in candidate_pools(subject.pod, context)]
+def _memory_fits(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
+    sizes = [pool.gpu_memory_mib for pool in candidate_pools(pod, context)]
     known = [size for size in sizes if size is not None]
     complete = known and len(known) == len(sizes)
     blocks = max(known) // _BLOCK_MIB if complete else _MOST_BLOCKS
-    for container in subject.pod.containers:
-        core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
-        if not (core and core.quantity and memory and memory.quantity):
-            continue
-        if 0 < core.quantity.units < CORES and memory.quantity.units > blocks:
-            yield Finding(
-                path=memory.path,
-                found=f"{memory.quantity} blocks of {_BLOCK_MIB} MiB",
-                wanted=f"at most {blocks}, the memory of one GPU",
-                cure="A part of a GPU has the memory of that GPU at most.",
-                container=container.name,
-            )
+    for container in pod.containers:
+        yield from named(container, _at_most(blocks, container))
+
+
+def _at_most(blocks: int, container: Container) -> Iterator[Finding]:
+    core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
+    if not (core and core.quantity and memory and memory.quantity):
+        return
+    if 0 < core.quantity.units < CORES and memory.quantity.units > blocks:
+        yield Finding(
+            path=memory.path,
+            found=f"{memory.quantity} blocks of {_BLOCK_MIB} MiB",
+            wanted=f"at most {blocks}, the memory of one GPU",
+            cure="Request less: a part of a GPU has at most the memory of one GPU.",
+        )
 
 
 RULE = Rule(
     id="GPU046",
     title="vcuda-memory fits into one GPU",
     severity=Severity.MANDATORY,
-    check=_memory_fits,
-    why="gpu-manager cuts a device into blocks of 256 MiB, rounded down, and takes a part of a "
-    "GPU from one device. More than that passes the API server and the scheduler's sums and "
-    "ends with UnexpectedAdmissionError. Where the memory of the pools' GPUs is not known "
-    f"(gpuMemoryMiB), {_MOST_BLOCKS} blocks are the limit: 1 TiB, which finds amounts in bytes.",
+    check=each_pod(_memory_fits),
+    why="gpu-manager divides a GPU into blocks of 256 MiB, rounded down, and gives a part of a GPU "
+    "from one device. The API server and the scheduler accept more, and then the kubelet ends the "
+    "pod with UnexpectedAdmissionError. If the memory of the pools' GPUs is not known "
+    f"(gpuMemoryMiB), the limit is {_MOST_BLOCKS} blocks (1 TiB), which still detects amounts in "
+    "bytes.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne, "
     "pkg/types/types.go MemoryBlockSize",
 )

@@ -6,31 +6,32 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object, each_pod
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
+from ..pod_spec import Pod
 from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
 
 
-def _daemon_set(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind == "DaemonSet" and subject.pod:
-        held = resource_requests(subject.pod, context) | claim_requests(subject, context, held=True)
-        for name, amount in held.items():
-            yield Finding(
-                path=subject.pod.under("spec"),
-                found=f"{show(amount)} {name} in a DaemonSet",
-                wanted="no GPUs",
-                cure="It holds them on every node; use a Deployment or a Job.",
-            )
+def _daemon_set(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    held = resource_requests(pod, context) | claim_requests(subject, context, held=True)
+    for name, amount in held.items():
+        yield Finding(
+            path=pod.under("spec"),
+            found=f"{show(amount)} {name} in a DaemonSet",
+            wanted="no GPUs",
+            cure="Use a Deployment or a Job: a DaemonSet occupies GPUs on every node.",
+        )
 
 
 RULE = Rule(
     id="GPU024",
-    title="A DaemonSet holds no GPUs",
+    title="A DaemonSet requests no GPUs",
     severity=Severity.ADVISORY,
-    check=_daemon_set,
-    why="Each of its pods takes GPUs of its node for as long as the DaemonSet lives.",
+    check=each_object(each_pod(_daemon_set), "DaemonSet"),
+    why="Each pod of the DaemonSet occupies GPUs of its node for as long as the DaemonSet exists.",
     source="kubernetes v1.34.4 pkg/controller/daemon",
 )
 

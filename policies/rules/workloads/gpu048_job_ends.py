@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_object, each_pod
 from ..example import Example
 from ..pod_request import gpu_requests
+from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
 from ..unknown import at, number
@@ -17,23 +19,19 @@ _JOBS = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
 _MOST_RETRIES = 10
 
 
-def _deadline(subject: Subject, context: Context) -> Iterator[Finding]:
-    place = _JOBS.get(subject.kind)
-    if (
-        place is None
-        or subject.pod is None
-        or subject.pod.copies is not None
-        or not gpu_requests(subject, context)
-    ):
+def _deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    place = _JOBS[subject.kind]
+    if pod.copies is not None or not gpu_requests(subject, context):
         return
     job = at(subject.manifest, *place)
     key = "activeDeadlineSeconds"
-    if at(job, key) is None and subject.pod.spec.get(key) is None:
+    if at(job, key) is None and pod.spec.get(key) is None:
         yield Finding(
             path=".".join((*place, key)),
             found="none",
             wanted="a number of seconds",
-            cure="Set one: a hanging process holds its GPUs until somebody looks.",
+            cure="Set a deadline: without it, a process that hangs occupies its GPUs until "
+            "somebody ends it.",
         )
     retries = number(at(job, "backoffLimit"))
     if retries is not None and retries > _MOST_RETRIES:
@@ -41,17 +39,17 @@ def _deadline(subject: Subject, context: Context) -> Iterator[Finding]:
             path=".".join((*place, "backoffLimit")),
             found=str(retries),
             wanted=f"at most {_MOST_RETRIES}",
-            cure="A failing program takes its GPUs again and again; the default is 6.",
+            cure="Lower it (default: 6): a failing program occupies its GPUs again for each retry.",
         )
 
 
 RULE = Rule(
     id="GPU048",
-    title="A GPU Job ends",
+    title="A GPU Job has a deadline and few retries",
     severity=Severity.ADVISORY,
-    check=_deadline,
-    why="A Job without activeDeadlineSeconds holds its GPUs for as long as its process hangs; "
-    "a high backoffLimit takes them again for every failure.",
+    check=each_object(each_pod(_deadline), *_JOBS),
+    why="A Job without activeDeadlineSeconds occupies its GPUs for as long as its process "
+    "hangs. With a high backoffLimit, it occupies them again after every failure.",
     source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice",
     whole=True,
 )

@@ -8,25 +8,24 @@ from fractions import Fraction
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod, gpu_containers, named
 from ..example import Example
 from ..pod_claims import gpu_claims
-from ..pod_spec import Container
+from ..pod_spec import Container, Pod
 from ..quantity import show
 from ..resource_names import GPU, is_device
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES, VOLUMES, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
-from .containers import gpu_containers
 
 _SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
 _CHANNELS = re.compile(r"(imex|compute-domain-[a-z-]+)\.nvidia\.com")
 """DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between nodes."""
 
 
-def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
-    pod = subject.pod
-    if pod is None or holds_unknown(pod.spec.get("volumes")):
+def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if holds_unknown(pod.spec.get("volumes")):
         return
     if pod.spec.get("hostIPC") in (True, UNKNOWN):
         return
@@ -38,28 +37,37 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
         or text(at(volume, "hostPath", "path")).rstrip("/") == _SHM
     }
     for container in gpu_containers(subject, context):
-        amounts = [
-            resource.quantity.units
-            for name in container.resource_names
-            if is_device(name, context)
-            and (resource := container.effective(name))
-            and resource.quantity
-        ]
-        amounts += _of_claims(container, claimed)
-        mounts = container.spec.get("volumeMounts")
-        mounted = {
-            text(at(mount, "name"))
-            for mount in sequence(mounts)
-            if text(at(mount, "mountPath")).rstrip("/") == _SHM
-        }
-        if sum(amounts) > 1 and not holds_unknown(mounts) and not mounted & memory:
-            yield Finding(
-                path=f"{container.path}.volumeMounts",
-                found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",
-                wanted=f"an emptyDir of medium Memory at {_SHM}",
-                cure="Mount one: NCCL and data loaders move data between GPUs through it.",
-                container=container.name,
-            )
+        yield from named(container, _without(memory, claimed, container, context))
+
+
+def _without(
+    memory: set[str],
+    claimed: Mapping[str, Mapping[str, int]],
+    container: Container,
+    context: Context,
+) -> Iterator[Finding]:
+    """Yield a finding if a container with several GPUs mounts no memory volume at /dev/shm."""
+    amounts = [
+        resource.quantity.units
+        for name in container.resource_names
+        if is_device(name, context)
+        and (resource := container.effective(name))
+        and resource.quantity
+    ]
+    amounts += _of_claims(container, claimed)
+    mounts = container.spec.get("volumeMounts")
+    mounted = {
+        text(at(mount, "name"))
+        for mount in sequence(mounts)
+        if text(at(mount, "mountPath")).rstrip("/") == _SHM
+    }
+    if sum(amounts) > 1 and not holds_unknown(mounts) and not mounted & memory:
+        yield Finding(
+            path=f"{container.path}.volumeMounts",
+            found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",
+            wanted=f"an emptyDir of medium Memory at {_SHM}",
+            cure="Mount the volume: NCCL and data loaders exchange data through shared memory.",
+        )
 
 
 def _of_claims(
@@ -80,9 +88,9 @@ RULE = Rule(
     id="GPU049",
     title="A container with several GPUs has shared memory",
     severity=Severity.ADVISORY,
-    check=_shared_memory,
-    why=f"{_SHM} of a container is 64 MiB; NCCL and PyTorch's data loaders fail or crawl. With "
-    "hostIPC it is the node's own.",
+    check=each_pod(_shared_memory),
+    why=f"By default, {_SHM} of a container has 64 MiB, with which NCCL and PyTorch's data loaders "
+    "fail or are very slow. With hostIPC, it is the node's own.",
     source="containerd default mounts; NVIDIA NCCL troubleshooting, shared memory",
     whole=True,
 )

@@ -7,32 +7,30 @@ from dataclasses import replace
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_pod, gpu_containers
 from ..example import POD, Example
-from ..pod_spec import Container
+from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN
-from .containers import gpu_containers
 
 _SIZES = ("cpu", "memory")
 
 
-def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
+def _sized(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     """Yield one finding for all containers of an object: advice of this rule is the most common."""
-    found = list(_each(subject, context))
+    found = list(_each(pod, subject, context))
     if len(found) > 1:
-        more = f"{found[0].found}, and {len(found) - 1} more like it in this object"
+        more = f"{found[0].found}, and {len(found) - 1} more such findings in this object"
         yield replace(found[0], found=more)
     else:
         yield from found
 
 
-def _each(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.pod is None:
-        return
+def _each(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     asking = [each for each in gpu_containers(subject, context) if _known(each)]
-    whole = subject.pod.resources
+    whole = pod.resources
     if not asking or not _known(whole):
         return
     shared = {name for name in _SIZES if whole.effective(name)}
@@ -55,7 +53,8 @@ def _missing(container: Container, shared: Collection[str]) -> Iterator[Finding]
             path=f"{container.path}.resources.requests[{names[0]}]",
             found="no request of " + " and ".join(names),
             wanted="requests of cpu and memory",
-            cure="Without them others may leave the GPU waiting for cpu or memory.",
+            cure="Add the requests: otherwise other pods may leave the GPU waiting for cpu or "
+            "memory.",
             container=container.name,
         )
 
@@ -69,19 +68,21 @@ def _unequal(container: Container) -> Iterator[Finding]:
             path=f"{container.path}.resources.limits[memory]",
             found=str(limit.quantity) if limit and limit.quantity else "none",
             wanted=f"{request.quantity}, equal to the request",
-            cure="Memory beyond the request is reclaimed by ending the process.",
+            cure="Set both to one value: memory above the request is reclaimed by killing the "
+            "process.",
             container=container.name,
         )
 
 
 RULE = Rule(
     id="GPU050",
-    title="A GPU container asks for cpu and memory",
+    title="A GPU container requests cpu and memory",
     severity=Severity.ADVISORY,
-    check=_sized,
-    why="Without requests its node fills with others, and the GPU waits for data. Memory with "
-    "a limit above its request, or with none, is the first to be ended when the node runs short. "
-    "What the pod as a whole asks for counts too (spec.resources).",
+    check=each_pod(_sized),
+    why="Without requests, the node fills with other pods, and the GPU waits for data. If "
+    "memory has a limit above its request, or no limit, the container is one of the first that are "
+    "killed when the node runs out of memory. Requests of the pod as a whole "
+    "(spec.resources) count, too.",
     source="kubernetes v1.34.4 pkg/kubelet/qos; gatekeeper-library practice",
     whole=True,
 )

@@ -7,27 +7,26 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..context import Context, Severity
+from ..each import each_gpu_container
 from ..example import POD, Example
-from ..rule import Finding, Rule, Subject
+from ..pod_spec import Container
+from ..rule import Finding, Rule
 from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
 from ..unknown import text
-from .containers import gpu_containers
 
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
 
 
-def _fixed_image(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in gpu_containers(subject, context):
-        image = text(container.spec.get("image"))
-        if image and not pinned(image):
-            yield Finding(
-                path=f"{container.path}.image",
-                found="an image without a fixed version",
-                wanted="a tag other than latest, or a digest",
-                cure="Name the version: CUDA in the image must fit the driver on the nodes.",
-                container=container.name,
-            )
+def _fixed_image(container: Container, _: Context) -> Iterator[Finding]:
+    image = text(container.spec.get("image"))
+    if image and not pinned(image):
+        yield Finding(
+            path=f"{container.path}.image",
+            found="an image without a fixed version",
+            wanted="a tag other than latest, or a digest",
+            cure="Write the version: CUDA in the image must fit the driver on the nodes.",
+        )
 
 
 def pinned(image: str) -> bool:
@@ -41,9 +40,9 @@ RULE = Rule(
     id="GPU051",
     title="A GPU container's image has a fixed version",
     severity=Severity.ADVISORY,
-    check=_fixed_image,
-    why="An image's CUDA needs at least a certain driver; `latest` changes under a cluster "
-    "whose driver does not.",
+    check=each_gpu_container(_fixed_image),
+    why="The CUDA version in an image needs a minimum driver version. The tag `latest` changes "
+    "while the driver of the cluster stays the same.",
     source="NVIDIA CUDA compatibility guide; kubernetes v1.34.4 pkg/util/parsers",
 )
 

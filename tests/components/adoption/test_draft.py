@@ -52,9 +52,9 @@ class Case:
     engine: str = "containerd"
 
 
-ASSUMED = "Assumed: nothing says how many GPUs"
-BY_NAME = "their names say so"
-BY_GROUP = "in a group whose name says so"
+ASSUMED = "Assumed: the number of GPUs"
+BY_NAME = "their names show it"
+BY_GROUP = "in a group with such a name"
 PASSWORD = "Ansible logs in with a password"
 CASES = {
     # NVIDIA/deepops, virtual/virtual_inventory_full: the control plane runs pods, too.
@@ -170,7 +170,7 @@ kube_node
         },
         pools={"gpu": (("node4",), 8)},
         hosts=(("node4", "192.0.2.14", "root"),),
-        comments=("no variable, group or name says which nodes have GPUs", PASSWORD),
+        comments=("no variable, group or name shows which nodes have GPUs", PASSWORD),
     ),
     # A home cluster of kubespray: a host has a node label.
     "kubespray with node_labels": Case(
@@ -193,7 +193,7 @@ all:
         },
         pools={"gpu": (("k8s-worker1",), 8)},
         hosts=(("k8s-worker1", "192.0.2.253", "admin"),),
-        comments=("a variable of the host says so", "sudo asks for a password"),
+        comments=("a variable of the host shows it", "sudo requires a password"),
     ),
     # kubernetes-sigs/kubespray, docs/advanced: groups of dedicated nodes with node_taints.
     "kubespray with a dedicated group": Case(

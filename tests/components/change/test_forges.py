@@ -81,7 +81,7 @@ def test_one_comment_per_stack_is_created_updated_and_marked_outdated(fake: Fake
     assert keep(fake, nothing(), Origin(commit="a" * 40)) == "unchanged"
     assert len(fake.comments) == 2
     outdated = fake.comments[0]["body"]
-    assert "no change any more" in outdated
+    assert "no changes any more" in outdated
     assert "<summary>Outdated" in outdated
     assert keep(fake, half) == "updated"
     assert "Outdated" not in fake.comments[0]["body"]
@@ -311,7 +311,7 @@ def test_a_preview_that_left_no_document_has_failed_or_never_was(
         run(monkeypatch, environment(fake, tmp_path / "change.json", PULL="12", **more))
         assert len(fake.comments) == comments
         if comments:
-            assert "the job failed before its preview began" in fake.comments[0]["body"]
+            assert "the job failed before its preview started" in fake.comments[0]["body"]
 
 
 def test_without_a_forge_the_comment_is_printed(

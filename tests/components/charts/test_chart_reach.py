@@ -217,7 +217,7 @@ def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
         resolve(declared, "dev"),
         Seen(hosts=dict.fromkeys(("gpu-1", "gpu-2", "unknown"), away)),
     )
-    warnings = [warning for warning in told.warnings if "no answer from" in warning]
+    warnings = [warning for warning in told.warnings if "no response from" in warning]
     assert [warning.partition(";")[0] for warning in warnings] == [
-        f"hosts gpu-1, gpu-2: found no answer from {registry}"
+        f"hosts gpu-1, gpu-2: found no response from {registry}"
     ]

@@ -83,7 +83,7 @@ def test_a_driver_that_this_stack_replaces_stops_no_run(source: str) -> None:
 def test_nvidia_smi_that_hangs_is_a_warning() -> None:
     (fault,) = found(replace(GOOD, nvidia_smi="124 "))
     assert fault.severity is Severity.WARNING
-    assert "without an answer" in str(fault)
+    assert "that does not respond" in str(fault)
 
 
 def bus(number: int, width: str = "16") -> str:
@@ -111,7 +111,7 @@ def test_a_gpu_that_fell_off_the_bus_is_named(
     assert lost(facts) == ("0000:17:00.0",)
     (fault,) = found(facts)
     assert fault.severity is Severity.ERROR
-    assert "0000:17:00.0 that does not answer the driver" in str(fault)
+    assert "0000:17:00.0 that does not respond to the driver" in str(fault)
     assert "off the bus" in str(fault)
     assert "unhealthyDevices" in str(fault)
 

@@ -441,4 +441,4 @@ def test_a_host_that_joins_with_cgroup_v1_needs_a_kubelet_that_takes_it(
 def test_an_engine_inside_of_something_else_is_named() -> None:
     facts = HostFacts(foreign=("k0s", "snap-docker"))
     found = [each.found for each in validate_host(desired_host(cluster()), facts)]
-    assert "k0s and snap-docker, with a container engine of its own" in found
+    assert "k0s and snap-docker, with its own container engine" in found

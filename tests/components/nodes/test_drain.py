@@ -42,10 +42,10 @@ def test_daemons_mirror_pods_and_finished_pods_stay() -> None:
 @pytest.mark.parametrize(
     ("consent", "lost"),
     [
-        ([], "pods that no controller makes again: team/alone; "
+        ([], "pods that no controller creates again: team/alone; "
              "pods that lose their emptyDir volumes: team/alone, team/local"),
         ([Consent.UNMANAGED], "pods that lose their emptyDir volumes: team/alone, team/local"),
-        ([Consent.EMPTY_DIR], "pods that no controller makes again: team/alone"),
+        ([Consent.EMPTY_DIR], "pods that no controller creates again: team/alone"),
         ([Consent.EMPTY_DIR, Consent.UNMANAGED], ""),
     ],
 )  # fmt: skip

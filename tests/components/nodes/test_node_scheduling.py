@@ -158,7 +158,7 @@ def test_a_label_of_somebody_else_is_never_overwritten(fake: Fake) -> None:
     entry = {"manager": "somebody", "operation": "Apply", "fieldsV1": theirs}
     fake.node["metadata"] |= {"labels": {"tier": "theirs"}, "managedFields": [entry]}
     apply(pool("l4", TAINT))
-    with pytest.raises(ClusterError, match="labels that nobody else manages"):
+    with pytest.raises(ClusterError, match="labels that no other program manages"):
         apply(pool("a100", TAINT, tier="train"))
     assert fake.node["metadata"]["labels"]["tier"] == "theirs"
     assert fake.forced == []
@@ -167,7 +167,7 @@ def test_a_label_of_somebody_else_is_never_overwritten(fake: Fake) -> None:
 def test_a_pool_of_another_stack_is_somebody_else(fake: Fake) -> None:
     other = replace(pool("l4", tier="infer"), stack="prod", manager="gpu-cluster-prod-l4")
     apply(other)
-    with pytest.raises(ClusterError, match="labels that nobody else manages"):
+    with pytest.raises(ClusterError, match="labels that no other program manages"):
         apply(pool("a100", tier="train"))
 
 

@@ -97,5 +97,5 @@ def test_a_configuration_that_no_pool_selects_is_a_warning() -> None:
 
 def test_an_affinity_that_would_bring_a_second_plugin_onto_a_node_is_refused() -> None:
     left_out = pool(unhealthyDevices={"gpu-3": {"index": [3]}})
-    with pytest.raises(ConfigError, match="two plugins would give the same GPU out twice"):
+    with pytest.raises(ConfigError, match="two plugins would assign the same GPU twice"):
         plugin(pools=left_out, devicePlugin={"extraValues": {"affinity": []}})

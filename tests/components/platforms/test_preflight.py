@@ -104,7 +104,7 @@ def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
     seen = asyncio.run(surroundings(client, [], [], own))  # type: ignore[arg-type]
     assert (seen.taken, seen.namespaces) == (("monitoring",), ("gpu-validation",))
     (text,) = faults_of("device-plugin", taken=seen.taken)
-    assert text.startswith("namespace monitoring: found one that this program did not make")
+    assert text.startswith("namespace monitoring: found one that this program did not create")
 
 
 @pytest.mark.parametrize("way", ["gpu-manager", "dra"])

@@ -112,4 +112,4 @@ def test_an_upgrade_that_fails_leaves_its_node_in_use_and_the_workers_as_before(
         roll(steps)
     assert steps.told == ["cp-1 prepare upgrade"]
     assert "kubeadm upgrade apply failed" in str(refused.value)
-    assert "gpu-1: found not begun, so as before" in str(refused.value)
+    assert "gpu-1: found not started, because an earlier node failed" in str(refused.value)

@@ -27,7 +27,7 @@ class Changing:
             await asyncio.sleep(0)
         self.now.remove(name)
         if name in self.fails:
-            raise ClusterError(Fault(name, "a failure", "none", "mend it"))
+            raise ClusterError(Fault(name, "a failure", "none", "fix it"))
         self.ended.append(name)
 
 
@@ -52,7 +52,9 @@ def test_after_a_canary_that_fails_nothing_is_begun(first: str) -> None:
         run(changing, alone, ["w0", "w1", "w2"], 3)
     assert changing.seen == [{first}]
     left = "w0, w1, w2" if alone else "w1, w2"
-    assert f"rollout: {left}: found not begun, so as before" in str(raised.value)
+    assert f"rollout: {left}: found not started, because an earlier node failed" in str(
+        raised.value
+    )
 
 
 def test_after_a_failure_what_is_under_way_ends_and_nothing_else_is_begun() -> None:

@@ -92,10 +92,10 @@ def test_a_custom_kind_is_judged_by_its_pods_or_said_not_to_be(tmp_path: Path) -
     spark["spec"] = {"executor": {"gpuCards": 8}}
     _write(tmp_path, job=json.dumps(job, indent=1), spark=json.dumps(spark))
     done = check(str(tmp_path / "job.yaml"))
-    assert (done.code, "GPU001" in done.output, "not judged" in done.output) == (1, True, False)
-    assert "1 object judged" in done.output
+    assert (done.code, "GPU001" in done.output, "not checked" in done.output) == (1, True, False)
+    assert "1 object checked" in done.output
     done = check(str(tmp_path))
-    assert "not judged: 1 SparkApplication (sparkoperator.k8s.io/v1beta2)" in done.output
+    assert "not checked: 1 SparkApplication (sparkoperator.k8s.io/v1beta2)" in done.output
 
 
 def test_a_pod_is_found_however_deep_and_by_whatever_kind_it_is_listed(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_many_documents_are_judged_as_few_are(tmp_path: Path) -> None:
     path.write_text("---\n".join(pods))
     done = check(str(path))
     assert done.code == 1
-    assert done.output.endswith("700 objects judged, 70 mandatory and 70 advisory violations\n")
+    assert done.output.endswith("700 objects checked, 70 mandatory and 70 advisory violations\n")
     lines = [int(line.split(":")[1]) for line in done.output.splitlines() if "GPU001" in line]
     good, bad = GOOD.count("\n"), BAD.count("\n")
     tens = 10 * (good + 1) + bad - good
@@ -358,7 +358,7 @@ def test_a_process_that_is_killed_ends_the_run_with_a_message(
     (tmp_path / "all.yaml").write_text("---\n".join([GOOD] * 600))
     monkeypatch.setattr("policies.check.pool.judge", _die)
     done = check(str(tmp_path))
-    assert (done.code, "ended from outside" in done.errors) == (2, True)
+    assert (done.code, "worker process was killed" in done.errors) == (2, True)
 
 
 def _die(*_: object, **__: object) -> None:
@@ -414,9 +414,9 @@ def test_what_stays_unjudged_is_listed_and_fails_a_run_that_asks_for_it(tmp_path
     _write(tmp_path, a=UNREAD, b=QUIET)
     done = check(str(tmp_path))
     assert done.code == 0
-    assert f"{tmp_path}/a.yaml:6: not judged Train (example.com/v1)" in done.output
+    assert f"{tmp_path}/a.yaml:6: not checked Train (example.com/v1)" in done.output
     assert "Train a: spec.workers.gpuCards: " in done.output
-    assert "not judged: 1 Train (example.com/v1)" in done.output
+    assert "not checked: 1 Train (example.com/v1)" in done.output
     assert check(str(tmp_path), "--fail-on", "unjudged").code == 1
     assert check(str(tmp_path / "b.yaml"), "--fail-on", "unjudged").code == 0
     (listed,) = json.loads(check(str(tmp_path), "--format", "json").output)["unjudged"]

@@ -37,7 +37,7 @@ def test_text_names_file_line_rule_and_cure(folder: Path) -> None:
     cause = next(line for line in lines if "500m" in line)
     assert cause.startswith("    Pod team/bad, container cuda: spec.containers[0].resources.limits")
     assert lines[-1] == (
-        "2 objects judged, 1 mandatory and 1 advisory violations, 1 could not be read"
+        "2 objects checked, 1 mandatory and 1 advisory violations, 1 could not be read"
     )
 
 

@@ -211,7 +211,7 @@ def test_a_chart_that_is_not_rendered_is_named_by_any_of_its_files(
         (named,) = report["unjudged"]
         assert (named["what"], named["file"]) == ("Helm chart", str(folder))
         assert "helm is not on PATH" in named["message"]
-    assert "nothing was judged" in check(str(tmp_path)).output
+    assert "nothing was checked" in check(str(tmp_path)).output
 
 
 def test_a_chart_in_the_root_hides_no_other_file(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_the_action_annotates_what_it_finds_and_passes_with_a_baseline(project: 
     assert (code, "::error file=./apps/bad.yaml,line=9," in output) == (1, True), output
     assert json.loads((project / "found.sarif").read_text())["version"] == "2.1.0"
     code, output = runner([judge], {"paths": "apps/good.yaml\napps/g*.yaml\n"}, project)
-    assert (code, "1 object judged" in output) == (0, True), output
+    assert (code, "1 object checked" in output) == (0, True), output
     code, output = runner([judge], {"paths": "$(touch ran)\n--help"}, project)
     assert (code, (project / "ran").exists()) == (2, False), output
     assert "::error file=--help" in output

@@ -71,7 +71,7 @@ def test_the_largest_pool_that_fits_counts() -> None:
     )
     assert (violation.found, violation.wanted) == (
         f"5 {GPU} in one pod",
-        "at most 4, what a node of pool h100 has",
+        "at most 4, the amount of a node in pool h100",
     )
 
 
@@ -324,9 +324,9 @@ def test_a_stack_that_is_too_large_is_told_once_with_the_sum() -> None:
     (violation,) = judge_stack(parts, CONTEXT)
     assert (violation.path, violation.found) == (
         "spec.template.spec",
-        f"18 {GPU} in the stack, this one included",
+        f"18 {GPU} in the stack, including this workload",
     )
-    assert violation.wanted == "at most 16, what its pools have"
+    assert violation.wanted == "at most 16, the total of its pools"
 
 
 def test_a_full_stack_takes_no_more_whatever_is_declared_before() -> None:

@@ -366,8 +366,8 @@ def test_replicas_of_a_custom_kind_count_against_pools_and_quotas() -> None:
     }
     found = {v.rule.id: v.found for v in evaluate_stack([quota, job], TAINTED)}
     assert found == {
-        "GPU040": "400 nvidia.com/gpu in the stack, this one included",
-        "GPU041": "8, beside workloads that ask for 400",
+        "GPU040": "400 nvidia.com/gpu in the stack, including this workload",
+        "GPU041": "8, but workloads that request 400",
     }
 
 

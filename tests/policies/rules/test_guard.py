@@ -56,8 +56,8 @@ def test_a_good_pod_passes() -> None:
 def test_a_bad_pod_is_refused_with_the_rule_and_its_text() -> None:
     with pytest.raises(RuleBroken) as error:
         check(spec("500m"))
-    assert "kubernetes:core/v1:Pod train: refused by the GPU rules" in str(error.value)
-    assert "GPU001 GPUs come in whole numbers" in str(error.value)
+    assert "kubernetes:core/v1:Pod train: rejected by the GPU rules" in str(error.value)
+    assert "GPU001 GPU amounts are whole numbers" in str(error.value)
 
 
 def test_python_names_count_as_kubernetes_names() -> None:

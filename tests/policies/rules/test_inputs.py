@@ -289,7 +289,7 @@ COMMANDS: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("a secret in the environment", {"environment": {"A": secret("x")}}, [("GPU058", "logging")]),
     ("a secret environment", {"environment": secret({"A": "x"})}, [("GPU058", "logging")]),
     ("an environment in clear", {"environment": {"A": "x"}}, []),
-    ("no undo", {"delete": None}, [("GPU059", "delete")]),
+    ("no delete command", {"delete": None}, [("GPU059", "delete")]),
     ("an unknown undo", {"delete": UNKNOWN}, []),
     ("nothing done", {"create": None, "delete": None}, []),
 ]  # fmt: skip
@@ -312,7 +312,7 @@ def test_commands_on_hosts(fields: dict[str, Any], wanted: list[tuple[str, str]]
 )
 def test_the_logging_beside_a_secret_is_named(logging: Any, shown: str) -> None:
     (violation,) = judge(command(stdin=secret("x"), logging=logging), CONTEXT)
-    assert violation.found == f"{shown}, beside stdin, which is a secret"
+    assert violation.found == f"{shown}, but stdin is a secret"
 
 
 def test_a_copy_has_no_undo_and_no_log() -> None:

@@ -297,8 +297,8 @@ def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
         arguments({"chart": str(tmp_path), "name": "w"}, type_="helm.sh/v3:Release")
     )
     assert messages[pack.MANDATORY] == []
-    assert any("objects are not judged" in advice for advice in messages[pack.ADVISORY])
-    assert not any("not judged" in advice for advice in reported(arguments(pod(1)))[pack.ADVISORY])
+    assert any("objects are not checked" in advice for advice in messages[pack.ADVISORY])
+    assert not any("not checked" in advice for advice in reported(arguments(pod(1)))[pack.ADVISORY])
 
 
 def test_what_no_rule_reads_is_told_as_advice() -> None:

@@ -267,11 +267,11 @@ EXEMPTIONS: list[tuple[str, str, tuple[str, str], str]] = [
     ("GPU001", "2026-06-15 a", ("2026-06-15", "a"), ""),
     ("GPU001", " 2026-12-31\n a\tb ", ("2026-12-31", "a b"), ""),
     ("GPU001", "2026-06-14 a", ("2026-06-14", "a"), "ended on 2026-06-14"),
-    ("GPU001", "2026-02-30 a", ("2026-02-30", "a"), "ends on 2026-02-30, which isn't a day"),
+    ("GPU001", "2026-02-30 a", ("2026-02-30", "a"), "ends on 2026-02-30, which isn't a date"),
     ("GPU001", "2026-12-31", NOTHING, "has no end date, or no reason"),
     ("GPU001", "a", NOTHING, "has no end date, or no reason"),
-    ("GPU002", "2026-12-31 a", ("2026-12-31", "a"), "names no rule that can be lifted"),
-    ("GPU002", "a", NOTHING, "names no rule that can be lifted"),
+    ("GPU002", "2026-12-31 a", ("2026-12-31", "a"), "names no rule that can be turned off"),
+    ("GPU002", "a", NOTHING, "names no rule that can be turned off"),
 ]
 
 

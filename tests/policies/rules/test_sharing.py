@@ -115,7 +115,9 @@ def test_the_plugins_file(content: Any, refused: bool) -> None:
     assert paths("GPU042", other) == []
 
 
-@pytest.mark.parametrize(("content", "shown"), [(NO, "false"), (WEAK, "nothing, which is false")])
+@pytest.mark.parametrize(
+    ("content", "shown"), [(NO, "false"), (WEAK, "no value, which means false")]
+)
 def test_what_the_plugins_file_says_of_several_shares(content: str, shown: str) -> None:
     (violation,) = judge(resource("ConfigMap", data={"config": content}), CONTEXT)
     assert violation.found == shown

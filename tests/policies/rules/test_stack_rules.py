@@ -222,7 +222,7 @@ def test_a_namespace_with_gpus_has_a_quota(manifests: Any, wanted: list[str]) ->
 def test_the_workload_that_needs_the_quota_is_named() -> None:
     first = workload("Deployment", gpus(), name="first", namespace="team-a")
     (violation,) = judge_stack([TEAM, first, USER], CONTEXT)
-    assert violation.found == f"no quota on {GPU} for Deployment first, which asks for it"
+    assert violation.found == f"no quota for {GPU}, which Deployment first requests"
 
 
 def asks(count: int, **fields: Any) -> dict[str, Any]:

@@ -101,14 +101,14 @@ def test_a_part_says_which_memory_it_has(limits: Any, found: str) -> None:
 @pytest.mark.parametrize(
     ("name", "amount", "cure"),
     [
-        (CORE, "0.3", "Ask for hundredths of a card: 30 are 0.3 of one."),
-        (CORE, "10m", "Ask for hundredths of a card: 1 are 0.01 of one."),
-        (CORE, "990m", "Ask for hundredths of a card: 99 are 0.99 of one."),
-        (CORE, "5m", "Ask for hundredths of a card: 1 to 100, or a multiple of 100."),
-        (CORE, "1500m", "Ask for hundredths of a card: 1 to 100, or a multiple of 100."),
-        (CORE, "-500m", "Ask for hundredths of a card: 1 to 100, or a multiple of 100."),
-        (MEMORY, "0.3", "Ask for whole blocks of 256 MiB."),
-        (GPU, "0.3", "Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda."),
+        (CORE, "0.3", "Request hundredths of a GPU: 30 are 0.3 of a GPU."),
+        (CORE, "10m", "Request hundredths of a GPU: 1 are 0.01 of a GPU."),
+        (CORE, "990m", "Request hundredths of a GPU: 99 are 0.99 of a GPU."),
+        (CORE, "5m", "Request hundredths of a GPU: 1 to 100, or a multiple of 100."),
+        (CORE, "1500m", "Request hundredths of a GPU: 1 to 100, or a multiple of 100."),
+        (CORE, "-500m", "Request hundredths of a GPU: 1 to 100, or a multiple of 100."),
+        (MEMORY, "0.3", "Request whole blocks of 256 MiB."),
+        (GPU, "0.3", "Request whole devices; parts of a GPU need MIG, time-slicing or vcuda."),
     ],
 )
 def test_a_fraction_is_cured_in_the_units_of_its_resource(

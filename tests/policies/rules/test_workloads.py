@@ -145,7 +145,9 @@ def test_advice_on_sizes_is_given_once_for_all_containers_of_an_object() -> None
         for violation in judge(pod(gpus(), gpus(), gpus()), CONTEXT)
         if violation.rule.id == "GPU050"
     ]
-    assert violation.found == "no request of cpu and memory, and 2 more like it in this object"
+    assert (
+        violation.found == "no request of cpu and memory, and 2 more such findings in this object"
+    )
 
 
 @pytest.mark.parametrize(

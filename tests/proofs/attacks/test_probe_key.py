@@ -97,7 +97,7 @@ async def _allowed(host: RigHost) -> list[str]:
 def test_a_host_that_doesn_t_take_the_key_is_named(host: RigHost) -> None:
     stranger = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
     (problem,) = probe_key.check((declared(host),), stranger).values()
-    assert problem.startswith("found no log-in")
+    assert problem.startswith("found no login")
 
 
 def test_the_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_a_cluster_made_anew_gets_everything_again(project: Project) -> None:
     assert figures(project.up())[:2] == (32, 32)
     simulator.down(project.stack)
     again = project.command("up")
-    assert "made anew" in again.stdout
+    assert "recreated" in again.stdout
     assert figures(again.stdout.strip().splitlines()[-1])[:2] == (32, 32), again.stdout
     assert "nvidia.com/gpu=present:NoSchedule" in again.stdout
     assert figures(project.up()) == (32, 32, 0)

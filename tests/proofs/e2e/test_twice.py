@@ -34,7 +34,7 @@ DEVELOPERS = re.compile(
     r"test.*|promises|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|clean|house"
 )
 # Targets that fail when they are run a second time, with a part of the error message.
-REFUSED = {"forget": "of which the state holds nothing"}
+REFUSED = {"forget": "which is not in the state"}
 # Targets that fail each time, with a part of the error message: simulated hosts have no probe
 # installed, the test names no pod, and the stack has a file.
 NOT_READY = {"probe-key": "0 of 2 hosts run the probe", "why": "POD=", "new": "a file that exists"}

@@ -96,7 +96,7 @@ def test_a_failure_of_mig_manager_leaves_the_rest_as_it_was_and_the_next_run_goe
     said = site.refused(mig, served=False)
     wanted = site.asked(site.declared_with(mig)).layouts.pools[0].layout
     assert f"node gpu-1: found nvidia.com/mig.config.state: failed; wanted: layout {wanted}" in said
-    assert "rollout: gpu-2, gpu-3, gpu-4: found not begun, so as before" in said
+    assert "rollout: gpu-2, gpu-3, gpu-4: found not started, because an earlier node failed" in said
     assert not site.is_free("gpu-1")
     assert [site.layout(name) for name in NODES[1:]] == [was] * 3
     assert all(site.is_free(name) for name in NODES[1:])

@@ -87,7 +87,7 @@ def test_a_budget_is_waited_for_and_a_rollout_that_waits_too_long_changes_nothin
     assert plan.views["gpu-1"].budgets == ("kept/kept",)
     said = site.fail(**change, rollout={"drainTimeoutSeconds": 2})
     assert "1 pods still there after 2 s: kept/w-" in said
-    assert "rollout: gpu-2, gpu-3: found not begun, so as before" in said
+    assert "rollout: gpu-2, gpu-3: found not started, because an earlier node failed" in said
     assert site.pods("kept") == before
     assert not any(is_on(site, name, change) for name in WORKERS)
     assert all(site.is_free(name) for name in WORKERS)
@@ -136,7 +136,7 @@ def test_after_a_failure_the_rest_is_untouched_and_the_next_run_goes_on(site: Si
     canary.run("chmod 755 /usr/local/bin/systemctl")
     said = site.fail(**change)
     assert "host gpu-1: found runtime ended with status 1" in said
-    assert "rollout: gpu-2, gpu-3: found not begun, so as before" in said
+    assert "rollout: gpu-2, gpu-3: found not started, because an earlier node failed" in said
     assert not site.is_free("gpu-1")
     for name in ("gpu-2", "gpu-3"):
         assert site.is_free(name)

@@ -120,7 +120,7 @@ def test_good_objects_pass_without_a_word(preview: Run) -> None:
 def test_a_rule_over_the_stack_stops_the_preview(preview: Run) -> None:
     done = preview({"team": failing("GPU029")}, settings=json.loads(LARGEST))
     assert done.code != 0, done.output
-    assert "GPU029 A namespace that uses GPUs has a quota on them: Namespace team-a" in done.output
+    assert "GPU029 A namespace that uses GPUs has a quota for them: Namespace team-a" in done.output
 
 
 def test_the_packs_own_settings_stand_before_the_stacks(preview: Run) -> None:
@@ -129,7 +129,7 @@ def test_the_packs_own_settings_stand_before_the_stacks(preview: Run) -> None:
     done = preview({"bad": passing("GPU007")}, cluster=CLUSTER, settings=settings)
     assert done.code == 0, done.output
     assert done.violations("advisory") == {"bad": ["GPU007"]}, done.output
-    assert "at most 2, what a node of pool t4 has" in done.output
+    assert "at most 2, the amount of a node in pool t4" in done.output
 
 
 def test_a_setting_for_a_rule_that_is_not_there_is_refused(preview: Run) -> None:
@@ -150,6 +150,6 @@ def test_the_program_itself_refuses_what_the_pack_would(preview: Run) -> None:
     manifests = {"good": passing("GPU007"), "bad": failing("GPU007")}
     done = preview(manifests, cluster=CLUSTER, held_by="the program")
     assert done.code != 0, done.output
-    assert "kubernetes:core/v1:Pod bad: refused by the GPU rules" in done.output
-    assert "GPU007 A pod asks for no more GPUs than a node has" in done.output
+    assert "kubernetes:core/v1:Pod bad: rejected by the GPU rules" in done.output
+    assert "GPU007 A pod requests no more GPUs than a node has" in done.output
     assert "Traceback" not in done.output

@@ -95,7 +95,7 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
     stack.cluster.request("DELETE", "/api/v1/namespaces/default/pods/train")
     until(
         stack.finding,
-        lambda finding: finding == "due: node gpu-3: GPUs that others held may be free",
+        lambda finding: finding == "due: node gpu-3: GPUs that other pods used may be free",
     )
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (8, 0)
@@ -197,8 +197,8 @@ def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> No
 @pytest.mark.parametrize(
     ("resource", "said"),
     [
-        ("pods", r"its validation pod was refused: .*exceeded quota: none"),
-        ("count/jobs.batch", r"its validation Job was refused: .*exceeded quota: none"),
+        ("pods", r"its validation pod was rejected: .*exceeded quota: none"),
+        ("count/jobs.batch", r"its validation Job was rejected: .*exceeded quota: none"),
     ],
 )
 def test_a_refused_pod_or_job_says_by_whom(stack: Stack, resource: str, said: str) -> None:

@@ -68,7 +68,7 @@ undo() {
 refuse_foreign() {
     find_foreign
     [ -z "$foreign" ] || {
-        problem "$foreign, with a container engine of its own" "containerd, Docker or CRI-O of packages, K3s or RKE2" \
+        problem "$foreign, with its own container engine" "containerd, Docker or CRI-O of packages, K3s or RKE2" \
             "configure the NVIDIA runtime as its documentation says, and declare this host without runtime"
         refuse_problems
     }

@@ -267,4 +267,4 @@ def test_a_decimal_share_is_told_in_hundredths() -> None:
         pod("share", {CORE: "0.3", MEMORY: "20"}), Context(platform="gpu-manager")
     )
     (told,) = (item for item in violations if item.rule.id == "GPU001")
-    assert told.cure == "Ask for hundredths of a card: 30 are 0.3 of one."
+    assert told.cure == "Request hundredths of a GPU: 30 are 0.3 of a GPU."
