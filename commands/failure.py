@@ -41,7 +41,8 @@ CURES = (
         "wait until the other run ends; if there is none, run `pulumi cancel`",
     ),
     (
-        r"could not (open|list) bucket|unable to open bucket|failed to open bucket|backend",
+        r"could not (open|list) bucket|unable to open (bucket|state directory)|"
+        r"failed to open bucket|backend",
         "check PULUMI_BACKEND_URL, and that this machine can read and write there",
     ),
     (

@@ -160,8 +160,8 @@ async def validate(pool: PoolValidation) -> Json:
             failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
-            own = {node["metadata"]["name"] for node in members}
-            await _forget_others(client, pool, lambda node: _keeps_record(node, pool, own))
+        own = {node["metadata"]["name"] for node in members}
+        await _forget_others(client, pool, lambda node: _keeps_record(node, pool, own))
         if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
             reports = await xid.lines(pool.hosts, pool.private_key, names)

@@ -16,6 +16,8 @@ from components.inspection.judgement import NAMED, _deferred
         ("error: passphrase must be set with X", "", "set PULUMI_CONFIG_PASSPHRASE or"),
         ("error: getting secrets manager: incorrect passphrase", "", "created with"),
         ("error: the stack is currently locked by 1 lock(s)", "", "`pulumi cancel`"),
+        # The engine 3.274.1 for a folder that is missing.
+        ('error: unable to open state directory "file:///x": stat /x', "", "PULUMI_BACKEND_URL"),
         ("", "the reason is here", "the reason is here"),
         ("something that is no error line", "", "something that is no error line"),
         ("", "", "exit code 255 and wrote no reason"),

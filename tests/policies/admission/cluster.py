@@ -104,6 +104,26 @@ LATEST = "2030-12-31"
 """Date until which the namespaces of tests grant exemptions from all rules."""
 
 Json = dict[str, Any]
+TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+SIZE = {"cpu": "1", "memory": "1Gi"}
+
+
+def container(limits: Json, **fields: Any) -> Json:
+    resources = {"requests": SIZE, "limits": {"memory": "1Gi", **limits}}
+    return {"name": "cuda", "image": "cuda:13.0", "resources": resources, **fields}
+
+
+def pod(namespace: str, *containers: Json, name: str = "train", **spec: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": list(containers), "tolerations": [TOLERATION], **spec},
+    }
+
+
+GOOD = container({GPU: 1})
+"""A container that breaks no mandatory rule."""
 
 
 @dataclass(frozen=True)

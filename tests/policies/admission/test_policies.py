@@ -16,39 +16,27 @@ from policies.rules import Context, Severity, evaluate
 from tests.policies.admission import cluster
 from tests.policies.admission.cluster import (
     EVERYTHING,
+    GOOD,
     GPU,
+    TOLERATION,
     WARN,
     Answer,
     apply,
+    container,
     create,
     edit,
     install,
     only,
+    pod,
     read,
 )
 
 CONTEXT = Context(pools=EVERYTHING.pools, platform="device-plugin")
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
 AUDIT = Enforcement({Severity.MANDATORY: ["Audit"], Severity.ADVISORY: ["Audit"]})
-TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 LABELS = {"app": "a"}
-SIZE = {"cpu": "1", "memory": "1Gi"}
 
 Json = dict[str, Any]
-
-
-def container(limits: Json, **fields: Any) -> Json:
-    resources = {"requests": SIZE, "limits": {"memory": "1Gi", **limits}}
-    return {"name": "cuda", "image": "cuda:13.0", "resources": resources, **fields}
-
-
-def pod(namespace: str, *containers: Json, name: str = "train", **spec: Any) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"containers": list(containers), "tolerations": [TOLERATION], **spec},
-    }
 
 
 def deployment(namespace: str, *containers: Json, **spec: Any) -> Json:
@@ -76,7 +64,6 @@ def quota(namespace: str, **hard: Any) -> Json:
     }
 
 
-GOOD = container({GPU: 1})
 # GPU007 rejects this container: no node has 9 GPUs.
 BAD = container({GPU: 9})
 

@@ -10,6 +10,7 @@ from lab.benchmarks.measure import BenchmarkError
 from lab.benchmarks.peers import PEERS, tool
 from policies.rules import TWINS
 from policies.rules.twin import Twin
+from tests.policies.admission.cluster import GOOD, GPU, container, pod
 from tests.policies.admission.exports import (
     agrees,
     by_gator,
@@ -19,7 +20,6 @@ from tests.policies.admission.exports import (
     together,
     verified,
 )
-from tests.policies.admission.test_policies import GOOD, GPU, container, pod
 from tests.proofs.rules import results
 from toolchain import ToolchainError
 
