@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from commands.contexts import require_context
+from commands.contexts import require_context, require_own_state
 from commands.engine import select, settle
 from commands.failure import stop
 from commands.lab import embedded_cluster
@@ -28,12 +28,14 @@ def destroy(stack: Stack, answer: Answer) -> int:
             deleted.
 
     Raises:
-        FaultError: No kubeconfig has the stack's context; nothing was changed.
+        FaultError: No kubeconfig has the stack's context, or the state may be that of the real
+            stack, which ``EMBEDDED=1`` replaces; nothing was changed.
     """
     require_context(stack)
     selected = select(stack)
     if not (selected.export_stack().deployment or {}).get("resources"):
         return 0
+    require_own_state(stack)
     if cluster := embedded_cluster(stack):
         cluster.start()
     try:

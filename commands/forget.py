@@ -11,7 +11,7 @@ import sys
 
 from pulumi import automation
 
-from commands.contexts import require_context
+from commands.contexts import require_context, require_own_state
 from commands.engine import select
 from commands.left import name_of, of_host, without
 from commands.stack import Stack
@@ -22,6 +22,7 @@ def main() -> None:
     host = os.environ.get("HOST", "")
     stack = Stack.current()
     require_context(stack)
+    require_own_state(stack)
     with stack.unsalted():
         selected = select(stack)
         exported = selected.export_stack()

@@ -17,7 +17,7 @@ from typing import Any
 
 from pulumi import automation
 
-from commands.contexts import require_context
+from commands.contexts import require_context, require_own_state
 from commands.engine import select
 from commands.lab import embedded_cluster
 from commands.left import Resources, name_of, of_host, without
@@ -96,16 +96,24 @@ def handed(desired: Desired, pools: Collection[str] = ()) -> Handed:
     return Handed(stack=desired.stack, managers=frozenset(managers), pools=frozenset(pools))
 
 
-async def leave_cluster(context: str, given: Handed, objects: InCluster) -> list[str]:
-    """Stop managing the cluster's objects and nodes; return the names of the nodes.
+async def require_ready(context: str, given: Handed) -> None:
+    """Check, before anything is handed back, that no run left a change of a node unfinished.
 
     Raises:
-        ClusterError: The API server refused a change.
         FaultError: An interrupted run left a change of a node unfinished.
     """
     async with connect(context) as client:
         if faults := leave.unready(await client.list("nodes"), given):
             raise FaultError(*faults)
+
+
+async def leave_cluster(context: str, given: Handed, objects: InCluster) -> list[str]:
+    """Stop managing the cluster's objects and nodes; return the names of the nodes.
+
+    Raises:
+        ClusterError: The API server refused a change.
+    """
+    async with connect(context) as client:
         nodes = await leave.leave_nodes(client, given)
         await leave.leave_releases(client, objects.releases)
         await leave.leave_objects(client, objects.kept)
@@ -215,17 +223,21 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
         is kept.
     """
     require_context(stack)
+    require_own_state(stack)
     if cluster := embedded_cluster(stack):
         cluster.require_running()
     desired, selected = resolve(stack.cluster, stack.name), select(stack)
     exported = selected.export_stack()
     resources: Resources = (exported.deployment or {}).get("resources", [])
     hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
+    of_cluster = bool(part.pool) or part.is_all
+    given = handed(desired, [part.pool] if part.pool else [])
+    if of_cluster:
+        asyncio.run(require_ready(desired.context, given))
     leave_hosts(hosts, private_key_of(selected) if hosts else "")
     nodes: list[str] = []
-    if part.pool or part.is_all:
+    if of_cluster:
         objects = in_cluster(resources if part.is_all else [])
-        given = handed(desired, [part.pool] if part.pool else [])
         nodes = asyncio.run(leave_cluster(desired.context, given, objects))
     answer["nodes"], answer["hosts"] = nodes, [host.name for host in hosts]
     if part.is_all:

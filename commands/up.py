@@ -13,7 +13,7 @@ from pulumi import automation
 from rich.console import Console
 
 import toolchain
-from commands.contexts import require_context
+from commands.contexts import require_context, require_own_state
 from commands.engine import POLICIES, select, settle
 from commands.environment import TOOLS
 from commands.failure import stop, summary
@@ -105,6 +105,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
         name: Name of the command in the last line.
     """
     require_context(stack)
+    require_own_state(stack)
     ensure_tools(stack)
     selected = select(stack)
     start_cluster(stack)

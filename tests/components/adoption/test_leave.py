@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from commands import leave as command
 from commands.leave import chosen, in_cluster, of_pool
 from components.adoption.leave import Handed, is_handed, node_patch, unready
 from components.loading.loader import load
 from components.nodes.startup_taint import TAINT
-from policies.faults import FaultError
+from policies.faults import Fault, FaultError
 
 Json = dict[str, Any]
 MANAGER = "gpu-cluster-prod-a100"
@@ -125,3 +126,33 @@ def test_a_pool_is_left_with_its_hosts() -> None:
 def test_a_part_that_the_stack_does_not_have_is_refused(part: dict[str, str]) -> None:
     with pytest.raises(FaultError):
         chosen(stack(), part)
+
+
+@pytest.mark.promise("`make leave` that is refused has removed nothing, also no backup of a host.")
+def test_a_refusal_comes_before_the_first_host_loses_its_backups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def unready_nodes(*_: Any) -> None:
+        raise FaultError(Fault("node gpu-1", "an unfinished change", "none", "run `make up`"))
+
+    left: list[Any] = []
+    host = SimpleNamespace(name="gpu-1")
+    desired = SimpleNamespace(hosts=[host], context="c")
+    exported = SimpleNamespace(deployment=None)
+    fakes = {
+        "require_context": lambda _: None,
+        "require_own_state": lambda _: None,
+        "embedded_cluster": lambda _: None,
+        "resolve": lambda *_: desired,
+        "select": lambda _: SimpleNamespace(export_stack=lambda: exported),
+        "handed": lambda *_: None,
+        "private_key_of": lambda _: "",
+        "leave_hosts": lambda *given: left.append(given),
+        "require_ready": unready_nodes,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(command, name, fake)
+    stack = SimpleNamespace(cluster=None, name="prod")
+    with pytest.raises(FaultError, match="unfinished change"):
+        command.run(stack, command.Part(pool="", hosts=()), {})  # type: ignore[arg-type]
+    assert left == []
