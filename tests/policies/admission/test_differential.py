@@ -248,7 +248,7 @@ def test_what_once_differed_agrees(api: httpx.Client, name: str) -> None:
 @pytest.mark.slow
 def test_twins_agree_with_the_rules_in_a_slice(api: httpx.Client) -> None:
     figures = Figures()
-    run(api, figures, 500, 0)
+    run(api, figures, 700, 0)
     assert figures.different == []
     assert figures.cases >= 200
     silent = [rule for rule, counts in figures.rules.items() if not counts["rejected"]]
