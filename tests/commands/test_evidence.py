@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 from commands import evidence, stack, verify_evidence
 from commands.evidence import days, require_clean
 from components.change.document import ClusterChange, Document, Outcome
-from components.evidence import collect
+from components.evidence import collect, envelope
 from components.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
 from components.evidence.statement import EvidenceError, Predicate
-from tests.components.evidence.forged import declared
+from tests.components.evidence.forged import declared, write_keys
 from tests.components.evidence.nodes import node
 
 FILE = """\
@@ -32,8 +33,7 @@ config:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a stack file and a key pair, as the project's folder."""
     (tmp_path / "Pulumi.test.yaml").write_text(FILE)
-    for command in (MAKE_KEY, MAKE_PUBLIC):
-        subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    write_keys(tmp_path)
     monkeypatch.setattr(stack, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path)
     for name, value in (
@@ -172,3 +172,13 @@ def test_a_stack_that_differs_from_its_file_gets_no_evidence() -> None:
     ):
         with pytest.raises(EvidenceError, match="stack test"):
             require_clean(document)
+
+
+def test_the_named_commands_make_keys_that_sign_and_check(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    for command in (MAKE_KEY, MAKE_PUBLIC):
+        subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    made = envelope.signer((tmp_path / "evidence.key").read_bytes())
+    key = envelope.public_key((tmp_path / "evidence.pub").read_bytes())
+    key.verify_signature(made.sign(b"evidence"), b"evidence")

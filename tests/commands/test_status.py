@@ -135,7 +135,7 @@ def test_hosts_without_a_key_and_a_cluster_that_is_gone_are_no_clean_status(
     monkeypatch.setenv(EXTENT, "cluster")
     code, found = run(capsys)
     assert (code, found.outcome) == (1, Outcome.FAILED)
-    assert found.cause.startswith("not inspected: context here: found no answer")
+    assert found.cause.startswith("not inspected: context here: found no response")
     monkeypatch.setenv(EXTENT, "off")
     code, found = run(capsys)
     assert (code, found.cause) == (0, "")

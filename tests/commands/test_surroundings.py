@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 LOOPBACK = "localhost,127.0.0.1,::1"
 BY_THE_CLOCK = {
     "commands/environment.py": "files of runs that are gone, by their age",
+    "commands/evidence.py": "a stamp",
     "commands/validate.py": "a stamp",
+    "commands/verify_evidence.py": "the date until which evidence holds",
     "commands/who.py": "ages of pods",
     "components/findings.py": "a stamp",
     "components/hosts/observed/probe.py": "compared with a host's clock",

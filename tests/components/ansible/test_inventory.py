@@ -84,7 +84,7 @@ def test_an_ini_file_is_read_by_ansibles_rules() -> None:
         ("[a:parents]", "unknown kind"),
         ("[g]\nhost noequals", "key=value"),
         ("[g:vars]\nnoequals", "key=value"),
-        ("[g:children]\na b", "a group's name"),
+        ("[g:children]\na b", "names of groups"),
         ('[g]\nhost x="open', "quotation"),
         ("[g]\nhost[1:2", "bracket"),
     ],

@@ -8,10 +8,16 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
@@ -42,6 +48,13 @@ def pem(private: Ed25519PrivateKey) -> bytes:
 
 OURS, THEIRS = key(1), key(2)
 """The key of whoever validates, and the key of a forger."""
+
+
+def write_keys(folder: Path) -> None:
+    """Write `evidence.key` and `evidence.pub`, as openssl writes a key pair."""
+    private = OURS.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "evidence.key").write_bytes(private)
+    (folder / "evidence.pub").write_bytes(pem(OURS))
 
 
 def declared(text: bytes = b"stack file", **changes: Any) -> Declared:

@@ -50,7 +50,7 @@ def test_a_read_whose_connection_ended_is_repeated(error: type[httpx.TransportEr
 
 def test_a_read_is_not_repeated_for_ever() -> None:
     server = Server(RETRIES + 1, httpx.ReadError)
-    with pytest.raises(ClusterError, match=r"GET nodes: found no answer .*; cure: see how"):
+    with pytest.raises(ClusterError, match=r"GET nodes: found no response .*; cure: see how"):
         ask(server, "GET")
     assert server.asked == RETRIES + 1
 
@@ -60,7 +60,7 @@ def test_an_api_server_that_is_not_there_is_named_at_once(
     error: type[httpx.TransportError],
 ) -> None:
     server = Server(1, error)
-    with pytest.raises(ClusterError, match=r"GET nodes: found no answer"):
+    with pytest.raises(ClusterError, match=r"GET nodes: found no response"):
         ask(server, "GET")
     assert server.asked == 1
 
@@ -121,7 +121,7 @@ def test_a_refusal_is_no_reason_to_log_in_again(log_ins: list[str]) -> None:
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 def test_a_write_that_may_have_been_carried_out_is_not_repeated(method: str) -> None:
     server = Server(1, httpx.RemoteProtocolError)
-    with pytest.raises(ClusterError, match=f"{method} nodes: found no answer"):
+    with pytest.raises(ClusterError, match=f"{method} nodes: found no response"):
         ask(server, method)
     assert server.asked == 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from commands.environment import local_backend
-from components.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
+from tests.components.evidence.forged import write_keys
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started
 
@@ -31,7 +31,8 @@ USERS = (
 )
 # make targets for developers: tests, and files generated from the project.
 DEVELOPERS = re.compile(
-    r"test.*|promises|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|clean|house"
+    r"test.*|promises|pictures|errors|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|"
+    r"clean|house"
 )
 # Targets that fail when they are run a second time, with a part of the error message.
 REFUSED = {"forget": "which is not in the state"}
@@ -61,8 +62,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     # An empty .complete file keeps `make` from downloading the programs for `make audit`.
     complete.touch()
     (tmp_path / "previews").mkdir()
-    for command in (MAKE_KEY, MAKE_PUBLIC):
-        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60, capture_output=True)
+    write_keys(tmp_path)
     project.environment |= {
         "HOST": "gpu-2",
         "GPU_CLUSTER_CHANGE": str(tmp_path / "change.json"),

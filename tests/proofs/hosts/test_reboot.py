@@ -248,7 +248,7 @@ def test_a_pod_that_nobody_makes_again_stops_the_reboot(site: Site) -> None:
     site.ask("gpu-1")
     before = site.boots()
     try:
-        with pytest.raises(ClusterError, match="no controller makes again: default/alone"):
+        with pytest.raises(ClusterError, match="no controller creates again: default/alone"):
             site.reboot()
         assert site.boots() == before
         assert "unschedulable" not in site.node("gpu-1")["spec"]

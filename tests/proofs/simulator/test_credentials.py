@@ -103,7 +103,7 @@ def test_keys_that_a_plugin_gives_are_in_no_file_either(
 @pytest.mark.parametrize(
     ("user", "why"),
     [
-        ({"token": "expired"}, r"the API server refuses \(Unauthorized\)"),
+        ({"token": "expired"}, r"the API server rejects \(Unauthorized\)"),
         (plugin("echo session expired >&2; exit 1"), r"plugin that failed .*session expired"),
         (plugin("echo '{}'"), "no usable context of that name"),
     ],

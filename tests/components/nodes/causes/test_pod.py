@@ -171,7 +171,7 @@ def test_an_image_that_cannot_be_pulled_has_the_cure_of_its_message(
             "UnexpectedAdmissionError",
             "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
             "Requested: 1, Available: 0, which is unexpected",
-            "which pods hold",
+            "which pods use",
         ),
         (
             "UnexpectedAdmissionError",
@@ -296,7 +296,7 @@ def test_gpus_in_use_name_their_holders() -> None:
 def test_a_wrong_resource_name_is_corrected() -> None:
     found = known(cause_of(pod({"nvidia.com/gpus": "1"}), Around(nodes=nodes(2))))
     assert found.kind is Kind.RESOURCE_NAME
-    assert "asks for nvidia.com/gpus, which no node has; nodes have nvidia.com/gpu" in found.text
+    assert "requests nvidia.com/gpus, which no node has; nodes have nvidia.com/gpu" in found.text
     assert found.cure == "correct the name to nvidia.com/gpu"
     without = known(cause_of(pod({GPU: "1"}), Around(nodes=nodes(2, gpus=0))))
     assert "device plugin" in without.cure
