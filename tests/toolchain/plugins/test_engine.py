@@ -312,7 +312,7 @@ def test_the_engine_logs_every_message_only_where_its_folder_is_there(
     project.environment["PULUMI_HOME"] = str(logs.parent)
     project.write("")
     project.up()
-    assert "make a folder" in logs.read_text()
+    assert "create a folder" in logs.read_text()
     logs.unlink()
     logs.mkdir()
     assert engine_home(toolchain.cache_dir()) == home
