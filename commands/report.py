@@ -17,6 +17,7 @@ from commands.engine import select
 from commands.preview import previewed
 from commands.stack import Stack
 from commands.watched import refusals
+from components.base.explain import first_error
 from components.change.document import Document
 from components.change.file import replace_text
 from components.desired.resolve import Desired, resolve
@@ -43,9 +44,8 @@ def figures_of(tests: Any) -> tuple[Outcome, ...]:
     try:
         found = TypeAdapter(list[Outcome]).validate_python(tests)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(("tests", *map(str, first["loc"])))
-        raise ValueError(f"{place}: {first['msg']}") from None
+        where, wrong = first_error(error)
+        raise ValueError(f"{'.'.join(filter(None, ('tests', where)))}: {wrong}") from None
     return tuple(found[:KEPT])
 
 

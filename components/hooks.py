@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pulumi
 
@@ -41,9 +42,7 @@ def binding(
     here = contextvars.copy_context()
 
     async def run(args: pulumi.ResourceHookArgs) -> None:
-        result = here.copy().run(function, args)
-        if inspect.iscoroutine(result):
-            await asyncio.create_task(result, context=here.copy())
+        await _called(here, function, args)
 
     hook = pulumi.ResourceHook(name, run, pulumi.ResourceHookOptions(on_dry_run=previews))
     return pulumi.ResourceHookBinding(
@@ -69,16 +68,12 @@ def around(
     """
     here = contextvars.copy_context()
 
-    async def run(function: Callable[[], Awaitable[None]]) -> None:
-        context = here.copy()
-        await asyncio.create_task(_awaited(function), context=context)
-
     async def failing(_: pulumi.ErrorHookArgs) -> bool:
-        await run(failed)
+        await _called(here, failed)
         return False
 
-    first = pulumi.ResourceHook(f"before-{name}", lambda _: run(before))
-    last = pulumi.ResourceHook(f"after-{name}", lambda _: run(after))
+    first = pulumi.ResourceHook(f"before-{name}", lambda _: _called(here, before))
+    last = pulumi.ResourceHook(f"after-{name}", lambda _: _called(here, after))
     return pulumi.ResourceHookBinding(
         before_create=[first],
         before_update=[first],
@@ -88,5 +83,8 @@ def around(
     )
 
 
-async def _awaited(function: Callable[[], Awaitable[None]]) -> None:
-    await function()
+async def _called(here: contextvars.Context, function: Callable[..., Any], *args: Any) -> None:
+    """Call a hook's function with copies of context variables, and await its coroutine, if any."""
+    result = here.copy().run(function, *args)
+    if inspect.iscoroutine(result):
+        await asyncio.create_task(result, context=here.copy())

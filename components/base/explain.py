@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, ValidationError
 
 from components.base.confidential import is_confidential, refused
 from components.base.keys import field_at, fields, model_at, near_places
 from components.base.model import Model
 from components.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from policies.faults import NOTHING, Fault, Location, fault, show
+
+
+def first_error(error: ValidationError) -> tuple[str, str]:
+    """Return the path of the first wrong value, such as `nodes.0.name`, and what is wrong.
+
+    The message does not contain the value, which may be secret.
+    """
+    found = error.errors(include_input=False, include_url=False)[0]
+    return ".".join(map(str, found["loc"])), found["msg"]
 
 
 def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault]:

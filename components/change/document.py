@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, ValidationError, computed_field
 
+from components.base.explain import first_error
 from components.base.model import Freeze, FrozenDict, Model
 
 VERSION: Final = "v1"
@@ -456,5 +457,4 @@ def schema() -> str:
 def _first(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return "nested too deep"
-    found = error.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    return ": ".join(first_error(error))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from pydantic import ValidationError
 
+from components.base.explain import first_error
 from components.desired.validation import DesiredValidation
 from components.evidence.statement import EvidenceError, Figure, NodeEvidence
 from components.kubernetes.api import Json
@@ -59,9 +60,6 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
 
 
 def _ill_formed(place: str, error: ValidationError) -> EvidenceError:
-    first = error.errors(include_input=False, include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
+    where, wrong = first_error(error)
     cure = "run `make validate` again"
-    return EvidenceError(
-        Fault(f"{place} {where}", first["msg"], "a result of `make validate`", cure)
-    )
+    return EvidenceError(Fault(f"{place} {where}", wrong, "a result of `make validate`", cure))

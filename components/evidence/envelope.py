@@ -15,13 +15,12 @@ from typing import Annotated
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
-from components.base.model import Model
-from components.evidence.statement import EvidenceError, Sha256, parsed
+from components.evidence.statement import EvidenceError, Sha256, Strict, parsed
 from policies.faults import Fault
 from policies.printable import printable
 
@@ -33,16 +32,12 @@ KEY_LIMIT = 16 * 1024
 """Maximum number of bytes of a key file."""
 
 
-class _Strict(Model):
-    model_config = ConfigDict(strict=True)
-
-
-class _Signed(_Strict):
+class _Signed(Strict):
     keyid: Sha256
     sig: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class _Envelope(_Strict):
+class _Envelope(Strict):
     payload_type: Annotated[str, StringConstraints(max_length=200)]
     payload: str
     signatures: Annotated[tuple[_Signed, ...], Field(max_length=8)]

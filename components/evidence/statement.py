@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
 )
 
+from components.base.explain import first_error
 from components.base.model import Model
 from components.settings.nodes.devices import GPU_LIMIT
 from policies.faults import Fault, FaultError
@@ -65,11 +66,13 @@ Count = Annotated[int, Field(ge=0, le=GPU_LIMIT)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Strict(Model):
+class Strict(Model):
+    """Model of a JSON text that is not converted: the number 1 is not the text "1"."""
+
     model_config = ConfigDict(strict=True)
 
 
-class NodeEvidence(_Strict):
+class NodeEvidence(Strict):
     """Validation of one node.
 
     Attributes:
@@ -98,7 +101,7 @@ class NodeEvidence(_Strict):
     facts: Annotated[dict[Name, Text], Field(max_length=FACTS)]
 
 
-class Figure(_Strict):
+class Figure(Strict):
     """Result of a user-defined test on a node; the fields are those of the output `tests`."""
 
     test: Name
@@ -112,7 +115,7 @@ class Figure(_Strict):
     at: Time | Literal[""]
 
 
-class Predicate(_Strict):
+class Predicate(Strict):
     """What the evidence says.
 
     Attributes:
@@ -134,20 +137,20 @@ class Predicate(_Strict):
     figures: Annotated[tuple[Figure, ...], Field(max_length=FIGURES)]
 
 
-class Digest(_Strict):
+class Digest(Strict):
     """Digest of a file."""
 
     sha256: Sha256
 
 
-class Subject(_Strict):
+class Subject(Strict):
     """The file that the evidence is about: the stack file."""
 
     name: Name
     digest: Digest
 
 
-class Statement(_Strict):
+class Statement(Strict):
     """An in-toto statement with one subject and this program's predicate."""
 
     type_: Literal["https://in-toto.io/Statement/v1"] = Field(alias="_type")
@@ -199,9 +202,8 @@ def parsed(model: type[M], text: bytes, place: str) -> M:
         json.loads(text, object_pairs_hook=_once)
         return model.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise _malformed(f"{place} {printable(where, 200)}".strip(), first["msg"]) from None
+        where, wrong = first_error(error)
+        raise _malformed(f"{place} {printable(where, 200)}".strip(), wrong) from None
     except (ValueError, RecursionError) as error:
         raise _malformed(place, printable(str(error), 200)) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from components.kubernetes.managers import NFD, Manager
 from policies.faults import Fault
@@ -53,6 +54,14 @@ def numbers(text: str) -> tuple[int, int]:
     """Return the major and minor number of a version; (0, 0) if the text contains none."""
     match = re.search(r"([0-9]{1,6})\.([0-9]{1,6})", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def value_at(values: Mapping[str, Any], *path: str, default: Any = None) -> Any:
+    """Return the value at a path of keys in a chart's values; the default if there is none."""
+    value: Any = values
+    for step in path:
+        value = value.get(step, default) if isinstance(value, Mapping) else default
+    return value
 
 
 def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:

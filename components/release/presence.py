@@ -17,6 +17,7 @@ import json
 from dataclasses import replace
 
 from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
 from components.program import main
 from components.release import runtime_class
@@ -99,8 +100,8 @@ async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRe
     }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        "meta.helm.sh/release-name": release.name,
-        "meta.helm.sh/release-namespace": release.namespace,
+        HELM_RELEASE: release.name,
+        HELM_NAMESPACE: release.namespace,
     }
     path, base, version = where
     await client.request("POST", path, base=base, version=version, body=body)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from components.kubernetes.api import Client, Json
 from components.kubernetes.gather import gather
+from components.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
 from components.nodes.causes.cause import Cause
 from components.nodes.causes.events import Event, newest_first
 from components.nodes.causes.node_fit import NAME
@@ -147,10 +148,7 @@ async def late_of_release(client: Client, namespace: str, name: str) -> list[Jso
 
 def _belongs(item: Json, namespace: str, name: str) -> bool:
     notes = _notes(item)
-    return (
-        notes.get("meta.helm.sh/release-name") == name
-        and notes.get("meta.helm.sh/release-namespace") == namespace
-    )
+    return notes.get(HELM_RELEASE) == name and notes.get(HELM_NAMESPACE) == namespace
 
 
 def _notes(item: Json) -> Json:

@@ -16,7 +16,7 @@ from typing import Any
 from components.base.nearness import nearest
 from components.charts.value_check import check
 from components.charts.value_table import is_known, series_of, table
-from components.platforms.findings import numbers
+from components.platforms.findings import numbers, value_at
 from components.settings.dra import DraSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Location, Severity, fault, show
@@ -78,7 +78,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 def by_hosts(extra: Mapping[str, Any]) -> bool:
     """Return whether the hosts run IMEX, and not the driver."""
-    return bool(_at(extra, "resources", "computeDomains", "imex", "mode") == "hostManaged")
+    return bool(value_at(extra, "resources", "computeDomains", "imex", "mode") == "hostManaged")
 
 
 def enabled(extra: Mapping[str, Any], gate: str) -> bool:
@@ -145,7 +145,7 @@ def _imex(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
             "the feature gate on",
             f"write featureGates.{HOST_IMEX}: true",
         )
-    isolation = _at(extra, "resources", "computeDomains", "imex", "isolation")
+    isolation = value_at(extra, "resources", "computeDomains", "imex", "isolation")
     if isolation not in (None, "", "domain"):
         yield fault(
             (*at, "isolation"),
@@ -181,19 +181,19 @@ def _shares(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
 
 
 def _webhook(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
-    if _at(extra, "webhook", "enabled") is not True:
+    if value_at(extra, "webhook", "enabled") is not True:
         return
     at = (*at, "webhook", "tls")
-    mode = _at(extra, "webhook", "tls", "mode") or "cert-manager"
-    if mode == "secret" and not _at(extra, "webhook", "tls", "secret", "name"):
+    mode = value_at(extra, "webhook", "tls", "mode") or "cert-manager"
+    if mode == "secret" and not value_at(extra, "webhook", "tls", "secret", "name"):
         yield fault(
             (*at, "secret", "name"),
             "no name, with mode secret: the chart refuses it",
             "the Secret with tls.crt and tls.key",
             "write its name, and secret.caBundle",
         )
-    issuer = _at(extra, "webhook", "tls", "certManager", "issuerType") or "selfsigned"
-    named = _at(extra, "webhook", "tls", "certManager", "issuerName")
+    issuer = value_at(extra, "webhook", "tls", "certManager", "issuerType") or "selfsigned"
+    named = value_at(extra, "webhook", "tls", "certManager", "issuerName")
     if mode == "cert-manager" and issuer != "selfsigned" and not named:
         yield fault(
             (*at, "certManager", "issuerName"),
@@ -201,10 +201,3 @@ def _webhook(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
             "the issuer's name",
             "write it",
         )
-
-
-def _at(values: Mapping[str, Any], *path: str) -> Any:
-    value: Any = values
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value

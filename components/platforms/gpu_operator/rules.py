@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL
 from components.platforms.device_plugin import rules as device_plugin_rules
 from components.platforms.feature_labels import written_twice
+from components.platforms.findings import value_at
 from components.settings.gpu_operator import (
     OPERAND_LABELS,
     OPERANDS_LABEL,
@@ -178,8 +178,8 @@ def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     yield from device_plugin_rules.foreign_environment(extra, at)
     if operator.sandbox is None:
         yield from device_plugin_rules.turned_off(extra, at)
-    policy = _at(extra, "clusterPolicy", "deployCR", default=True)
-    cluster = _at(extra, "gpuCluster", "deployCR", default=False)
+    policy = value_at(extra, "clusterPolicy", "deployCR", default=True)
+    cluster = value_at(extra, "gpuCluster", "deployCR", default=False)
     if cluster is True and policy is True:
         yield fault(
             (*at, "gpuCluster", "deployCR"),
@@ -202,10 +202,3 @@ def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
             "a ClusterPolicy: the operator deploys nothing without",
             "remove it",
         )
-
-
-def _at(values: Mapping[str, Any], *path: str, default: Any) -> Any:
-    value: Any = values
-    for step in path:
-        value = value.get(step, default) if isinstance(value, Mapping) else default
-    return value
