@@ -84,7 +84,11 @@ _OF_NAME = cel.request(
     f"variables.init.map(c, {cel.SIDECAR} ? {cel.asked('c', 'n')} : 0)",
 )
 
-_TOTAL = f"({_DISTINCT}.map(n, ({_OF_NAME}) * 100).sum() + variables.coreRequest)"
+# Admission cannot read a claim, so each claim for GPUs counts as one device, as in the rule.
+_TOTAL = (
+    f"({_DISTINCT}.map(n, ({_OF_NAME}) * 100).sum() + variables.coreRequest"
+    " + size(variables.gpuClaims) * 100)"
+)
 
 _CAP = 'int(variables.facts["{}"]) * 100'
 

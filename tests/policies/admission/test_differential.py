@@ -214,6 +214,28 @@ DIFFERED = {
             "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
         },
     ),
+    "a claim counts as one GPU beside the resources": pod(
+        "infrastructure",
+        {
+            "containers": [
+                {
+                    "name": "a",
+                    "image": "cuda",
+                    "resources": {"limits": {GPU: 2}, "claims": [{"name": "gpu"}]},
+                }
+            ],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "one-gpu"}],
+        },
+    ),
+    "three claims": pod(
+        "infrastructure",
+        {
+            "containers": [{"name": "a", "image": "cuda"}],
+            "resourceClaims": [
+                {"name": f"gpu-{number}", "resourceClaimName": "one-gpu"} for number in range(3)
+            ],
+        },
+    ),
     "no cores": pod("vcuda", {"containers": [container({CORE: 0})]}),
     "no cores for memory": pod("vcuda", {"containers": [container({CORE: 0, MEMORY: 1})]}),
     "no cores in an init container": pod(
