@@ -37,7 +37,7 @@ RUN := venv/bin/python -m
 proof = files=$$($(RUN) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
 $(VENV): requirements.lock
-	@echo "venv: installing requirements.lock" >&2
+	@echo "venv: installing requirements.lock (a minute or more without output)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
