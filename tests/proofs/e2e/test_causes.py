@@ -334,9 +334,13 @@ def step(
 
 
 def started(project: Project, command: str) -> subprocess.Popen[str]:
-    """Start a command in a process group of its own, as a terminal does."""
+    """Start a command in a process group of its own, as a terminal does.
+
+    A shell starts programs in the background with SIGINT ignored, and all their children inherit
+    that. So the signal's default is restored, in case these tests run in the background.
+    """
     return subprocess.Popen(
-        ["venv/bin/python", "-m", f"commands.{command}"],
+        ["env", "--default-signal=INT", "venv/bin/python", "-m", f"commands.{command}"],
         cwd=project.root,
         env={**project.environment, **PASSPHRASE},
         stdout=subprocess.PIPE,
