@@ -42,7 +42,8 @@ list_held() {
 }
 
 # write_excludes ADD REMOVE: changes `excludepkgs` in [main] of dnf's configuration file, which
-# holds packages without the versionlock plugin. Words and lines of others stay unchanged.
+# holds packages without the versionlock plugin. Words and lines of others stay unchanged, and others
+# may change them, such as another phase with holds: the probe looks for the words of the holds.
 write_excludes() {
     [ -f "$root$dnf_conf" ] && cat -- "$root$dnf_conf" >"$scratch/old.conf" || : >"$scratch/old.conf"
     awk -v add="$1" -v remove="$2" '
@@ -62,12 +63,13 @@ write_excludes() {
         { print }
         END { if (!done && add != "") { if (!seen) print "[main]"; ours() } }' \
         "$scratch/old.conf" >"$scratch/new.conf" || fail "can't read $dnf_conf"
+    place "$dnf_conf" "$scratch/new.conf"
     if kept "$dnf_conf" && cmp -s "$scratch/new.conf" "$state/kept$dnf_conf"; then
         forget "$dnf_conf"
     elif was_absent "$dnf_conf" && [ "$(cat "$scratch/new.conf")" = "[main]" ]; then
         forget "$dnf_conf"
     else
-        place "$dnf_conf" "$scratch/new.conf"
+        drop_path written "$dnf_conf"
     fi
 }
 
