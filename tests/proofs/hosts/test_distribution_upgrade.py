@@ -7,6 +7,7 @@ RHEL's the real dnf-automatic, Fedora's the real dnf 5.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ DRIVER, NEWER = "580.65.06", "595.91.07"
 POINT = "580.105.08"
 """Newer driver of the same branch, which is in the distribution's own updates too."""
 TOOLKIT = "1.19.1"
+LIMIT = 1800
+"""Seconds that one command may run: a whole preparation takes minutes on a busy machine."""
 MATCHING = ("nvidia-", "libnvidia", "cuda-drivers", "kmod-nvidia", "libnvsdm", "kube", "cri-tools")
 UNATTENDED = "unattended-upgrades"
 UBUNTU = """\
@@ -77,7 +80,7 @@ def test_what_up_installed_outlives_the_systems_own_upgrade(
         assert not [package for package in moved if package.startswith(MATCHING)]
         host.run("systemctl daemon-reload")
 
-        host = software.start(cluster, system.root)  # A boot.
+        host = started(cluster, system)  # A boot.
         assert host.run("uname -r").output == f"{system.kernels[not system.keeps]}\n"
         switch(host)  # The simulated boot makes GPUs only.
         host.run("systemctl start nvidia-fabricmanager")
@@ -89,9 +92,14 @@ def test_what_up_installed_outlives_the_systems_own_upgrade(
             assert host.apply(script).output == "changed=0\n"
 
 
+def started(cluster: str, system: System) -> Running:
+    """Start or restart the host."""
+    return replace(software.start(cluster, system.root), limit=LIMIT)
+
+
 def installed_image(stack: ExitStack, cluster: str, system: System) -> Running:
     """Start a host with the system's own kernel packages and a package that nobody pins."""
-    host = software.start(cluster, system.root)
+    host = started(cluster, system)
     if system.apt:  # The real program, from Debian's archive.
         suite = {"debian": rootfs.SUITE, "debian13": "trixie"}[system.root]
         root = rootfs.debian_root(lambda _: None, suite)
@@ -101,7 +109,7 @@ def installed_image(stack: ExitStack, cluster: str, system: System) -> Running:
         if done.status != 0:
             pytest.skip(f"Debian's archive can't be reached: {done.errors.strip()[-200:]}")
     boot_image(host, system)
-    host = software.start(cluster, system.root)
+    host = started(cluster, system)
     publish(host, stack, system, ("site-tool", "1.0-1"), system.kernels[0])
     words = " ".join(system.image())
     install = f"apt-get -q update && apt-get -y -q install {words}"
