@@ -32,6 +32,7 @@ class System:
         modular: NVIDIA's repository for the system has module streams.
         origins: Lines of the Release file of the distribution's repository with updates.
         keeps: The kernel is pinned by `kernel.release`, so the upgrade must not move it.
+        archive: Updates come from Debian's own archive too: those of its suite with this ending.
     """
 
     root: str
@@ -44,6 +45,7 @@ class System:
     modular: bool = False
     origins: str = ""
     keeps: bool = False
+    archive: str = ""
 
     @property
     def apt(self) -> bool:
@@ -172,6 +174,17 @@ SYSTEMS = {
         "linux-image-amd64",
         (UNATTENDED, EVERYTHING),
         origins=fields("Debian", "Debian-Security", "stable-security", "bookworm-security"),
+    ),
+    "Debian 12, its real archive": System(
+        "debian",
+        debian("12", "bookworm"),
+        "debian12",
+        ("6.1.0-40-amd64", "6.1.0-42-amd64"),
+        "linux-image-amd64",
+        (UNATTENDED,),
+        origins=fields("Debian", "Debian-Security", "stable-security", "bookworm-security"),
+        keeps=True,
+        archive="-security",
     ),
     "Debian 13": System(
         "debian13",
@@ -302,7 +315,7 @@ SYSTEMS = {
         dist="fc42",
     ),
 }
-"""Each system by the name in the tests' summary; `kernel pinned` is a second case of a system."""
+"""Each system by its name; after a comma comes a further case of the same system."""
 
 
 def boot_image(host: Running, system: System) -> None:

@@ -76,6 +76,8 @@ def test_what_up_installed_outlives_the_systems_own_upgrade(
             assert upgraded.status == 0, f"{upgraded.output}\n{upgraded.errors}"
         after = software.installed(host, system.root)
         moved = {package for package in before if after.get(package) != before[package]}
+        if system.archive:
+            assert moved - {"site-tool"}, "Debian's own archive has updates for the host's packages"
         assert after["site-tool"] == "1.1-1", upgraded.output
         assert not [package for package in moved if package.startswith(MATCHING)]
         host.run("systemctl daemon-reload")
@@ -101,9 +103,9 @@ def installed_image(stack: ExitStack, cluster: str, system: System) -> Running:
     """Start a host with the system's own kernel packages and a package that nobody pins."""
     host = started(cluster, system)
     if system.apt:  # The real program, from Debian's archive.
-        suite = {"debian": rootfs.SUITE, "debian13": "trixie"}[system.root]
-        root = rootfs.debian_root(lambda _: None, suite)
-        host.write("/etc/apt/sources.list", (root / "etc/apt/sources.list").read_text())
+        host.write("/etc/apt/sources.list", built_from(system))
+        host.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # No second sshd.
+        host.run("chmod 755 /usr/sbin/policy-rc.d")
         quiet = "DEBIAN_FRONTEND=noninteractive apt-get -q -y"
         done = host.run(f"{quiet} update && {quiet} install --no-install-recommends {UNATTENDED}")
         if done.status != 0:
@@ -122,6 +124,20 @@ def installed_image(stack: ExitStack, cluster: str, system: System) -> Running:
     return host
 
 
+def built_from(system: System) -> str:
+    """Return the source line of Debian's archive that the host's root was built from."""
+    suite = {"debian": rootfs.SUITE, "debian13": "trixie"}[system.root]
+    return (rootfs.debian_root(lambda _: None, suite) / "etc/apt/sources.list").read_text()
+
+
+def archive(system: System) -> str:
+    """Return the source line of the archive's suite with updates, if the system has it."""
+    if not system.archive:
+        return ""
+    kind, url, suite, *components = built_from(system).split()
+    return f"{kind} {url}{system.archive} {suite}{system.archive} {' '.join(components)}\n"
+
+
 def publish(
     host: Running, stack: ExitStack, system: System, tool: tuple[str, str], kernel: str
 ) -> None:
@@ -131,7 +147,8 @@ def publish(
         *system.kernel_packages(kernel),
         *catalogue.build_tools("debian" if system.apt else "rocky"),
     ]
-    if kernel == system.kernels[1] and system.apt:
+    newer = kernel == system.kernels[1]
+    if newer and system.apt:
         packages += system.drivers(POINT)
     served = stack.enter_context(
         software.serving(system.root, packages, release=system.origins if system.apt else "")
@@ -139,7 +156,8 @@ def publish(
     source = served[software.FORMATS[system.root]]
     if system.apt:
         host.run("rm -f /etc/apt/sources.list.d/debian.sources")
-        host.write("/etc/apt/sources.list", "")  # No upgrade by what the archive has today.
+        # Without these lines, no upgrade by what the archive has today.
+        host.write("/etc/apt/sources.list", archive(system) if newer else "")
         host.write("/etc/apt/keyrings/site.asc", source["key"])
         line = f"deb [signed-by=/etc/apt/keyrings/site.asc] {source['url']} ./\n"
         host.write("/etc/apt/sources.list.d/site.list", line)
