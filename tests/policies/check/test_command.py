@@ -422,5 +422,7 @@ def test_what_stays_unjudged_is_listed_and_fails_a_run_that_asks_for_it(tmp_path
     (listed,) = json.loads(check(str(tmp_path), "--format", "json").output)["unjudged"]
     assert (listed["path"], listed["line"]) == ("spec.workers.gpuCards", 6)
     assert "::warning" in check(str(tmp_path), "--format", "github").output
+    _write(tmp_path, c=GOOD.replace("nvidia.com/gpu:", "example.com/gpu:"))
+    assert "add the name to resourceNames" in check(str(tmp_path / "c.yaml")).output
     both = ("--fail-on", "advisory", "--fail-on", "unjudged")
     assert check(str(tmp_path / "b.yaml"), *both).code == 0
