@@ -25,7 +25,7 @@ from components.adoption.pools import (
 )
 from components.base.confidential import is_confidential
 from components.charts.extra_values import merged
-from components.kubernetes.resources import GPU
+from components.kubernetes.resources import DRIVER_LABEL, GPU
 from components.platforms.findings import numbers
 from policies.faults import Fault
 
@@ -38,7 +38,6 @@ OPERATOR = "NVIDIA's GPU Operator"
 KUBESPRAY = "a device plugin of GKE or kubespray"
 PLUGINS = (PLUGIN, KUBESPRAY)
 NFD = "Node Feature Discovery"
-DRIVER = "nvidia.com/cuda.driver-version.full"
 # Name of the Helm chart of each platform.
 CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator"}
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
@@ -375,7 +374,9 @@ def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
     """Yield a note that the nodes' hosts stay unchanged until the stack file declares them."""
     nodes = [node for pool in pools for node in pool.nodes]
     engines = sorted({node.engine for node in nodes if node.engine})
-    drivers = sorted({node.reported[DRIVER] for node in nodes if DRIVER in node.reported})
+    drivers = sorted(
+        {node.reported[DRIVER_LABEL] for node in nodes if DRIVER_LABEL in node.reported}
+    )
     found = [*(engine.replace("://", " ") for engine in engines), *(f"driver {d}" for d in drivers)]
     if found:
         yield (

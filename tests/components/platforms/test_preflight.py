@@ -219,6 +219,41 @@ def test_gpu_manager_is_refused_where_its_release_misses_the_cgroups_of_containe
     assert gpu_manager(seen, gpuManager={"image": own}) == []
 
 
+@pytest.mark.promise("gpu-manager is refused on drivers that its library for shares can't use.")
+@pytest.mark.parametrize(
+    ("driver", "severity"),
+    [
+        ("470.256.02", ""),
+        ("495.46", ""),
+        ("510.47.03", "warning "),
+        ("520.61.05", "warning "),
+        ("525.60.13", "error "),
+        ("595.91.07", "error "),
+    ],
+)
+def test_a_driver_that_the_library_for_shares_does_not_know_is_refused(
+    driver: str, severity: str
+) -> None:
+    facts = HostFacts(cgroup=1, driver=driver)
+    labelled = replace(SEEN, drivers={"gpu-2": driver})
+    texts = [
+        f"{fault.severity.value} {fault}"
+        for seen, hosts in ((SEEN, {"gpu-1": facts}), (labelled, {}))
+        for fault in judged(load(ways.declared("x", "gpu-manager", **CGROUPFS)), seen, {}, hosts)
+    ]
+    wanted = [f"{severity}{place}: found driver {driver}" for place in ("host gpu-1", "node gpu-2")]
+    assert [text.partition(",")[0] for text in texts] == (wanted if severity else [])
+    assert all("CUDA 11.5" in text for text in texts)
+
+
+def test_a_driver_is_named_once_for_a_node_whose_host_was_inspected() -> None:
+    seen = replace(SEEN, drivers={"gpu-1": "595.91.07"})
+    facts = HostFacts(cgroup=1, driver="595.91.07")
+    declared = load(ways.declared("x", "gpu-manager", **CGROUPFS))
+    assert len(judged(declared, seen, {}, {"gpu-1": facts})) == 1
+    assert judged(declared, SEEN, {}, {"gpu-1": replace(facts, simulated=True)}) == []
+
+
 @pytest.mark.promise("A Service's declared address is compared with the cluster before a change.")
 def test_an_address_that_the_extender_cannot_have_is_refused() -> None:
     declared = {**CGROUPFS, "gpuManager": {"extenderAddress": "10.96.0.200"}}
