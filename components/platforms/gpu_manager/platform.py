@@ -45,6 +45,15 @@ NO_CGROUP_V1 = (1, 35)
 # gpu-manager speaks (tkestack/gpu-manager 8cd842e, pkg/runtime/runtime.go; containerd v2.0,
 # docs/containerd-2.0.md; kubernetes/kubernetes#110618, which cri-o 1.26 follows).
 WITHOUT_V1ALPHA2: Final = {"containerd": (2, 0), "cri-o": (1, 26)}
+# Sockets at which engines speak CRI (kubernetes v1.34 cmd/kubeadm/app/constants/
+# constants_unix.go; K3s and RKE2 have their containerd elsewhere). gpu-manager ends if the socket
+# does not answer (gpu-manager 8cd842e, pkg/runtime/runtime.go).
+SOCKETS: Final = {
+    "containerd": "/var/run/containerd/containerd.sock",
+    "cri-o": "/var/run/crio/crio.sock",
+    "docker": "/var/run/cri-dockerd.sock",
+    "k3s": "/run/k3s/containerd/containerd.sock",
+}
 # gpu-manager looks for a container's cgroup `containerd-<id>.scope` or `cri-o-<id>.scope`; the
 # engines' prefixes are `cri-containerd` and `crio`. Fixed after the newest release (gpu-manager
 # f0669de6, pkg/utils/cgroup/cgroup.go; #164, #184).
@@ -218,20 +227,21 @@ def _engines(
     for node, text in seen.engines.items():
         engine, _, version = text.partition("://")
         limit = WITHOUT_V1ALPHA2.get(engine)
-        if engine == "docker":
-            yield Fault(
-                f"node {node}",
-                "the engine docker, whose socket for Kubernetes is another",
-                f"{manager.container_runtime_endpoint}",
-                "write gpuManager.containerRuntimeEndpoint, such as /var/run/cri-dockerd.sock",
-                Severity.WARNING,
-            )
-        elif limit and findings.numbers(version) >= limit:
+        release, socket = release_of(manager.image), manager.container_runtime_endpoint
+        own = "k3s" if "k3s" in version else engine
+        if limit and findings.numbers(version) >= limit:
             yield Fault(
                 f"node {node}",
                 f"{engine} {version}, without the interface v1alpha2 (CRI) that gpu-manager uses",
                 f"{engine} before {limit[0]}.{limit[1]}",
                 "declare another platform: no release of gpu-manager works with this engine",
+            )
+        elif (release is None or release >= CRI) and _of_another(own, socket):
+            yield Fault(
+                f"node {node}",
+                f"{socket}, the socket of another engine than its {engine} {version}",
+                f"the socket at which {own} speaks CRI: gpu-manager ends otherwise",
+                f"write gpuManager.containerRuntimeEndpoint: {SOCKETS[own]}",
             )
         elif limit and systemd and _misses_scopes(manager):
             yield Fault(
@@ -242,6 +252,12 @@ def _engines(
                 'write "systemdCgroup: false" in runtime if the kubelets use cgroupfs, or declare '
                 "such an image",
             )
+
+
+def _of_another(engine: str, socket: str) -> bool:
+    """Return whether a path is the usual socket of another container engine than the given one."""
+    usual = {path.removeprefix("/var"): name for name, path in SOCKETS.items()}
+    return engine in SOCKETS and usual.get(socket.removeprefix("/var"), engine) != engine
 
 
 def _drivers(seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:

@@ -186,6 +186,7 @@ def gpu_manager(seen: findings.Surroundings, **sections: Any) -> list[str]:
                                          seen, {}, {})]  # fmt: skip
 
 
+CONTAINERD = "/var/run/containerd/containerd.sock"
 CGROUPFS = {"runtime": {"systemdCgroup": False}}
 
 
@@ -203,10 +204,36 @@ CGROUPFS = {"runtime": {"systemdCgroup": False}}
     ],
 )
 def test_gpu_manager_is_refused_where_its_interface_is_gone(engine: str, refused: bool) -> None:
-    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **CGROUPFS)
+    socket = "/var/run/crio/crio.sock" if engine.startswith("cri-o") else CONTAINERD
+    declared = {**CGROUPFS, "gpuManager": {"containerRuntimeEndpoint": socket}}
+    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **declared)
     assert [text.partition(" that gpu-manager")[0] for text in found] == refused * [
         f"node gpu-1: found {engine.replace('://', ' ')}, without the interface v1alpha2 (CRI)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "socket", "refused"),
+    [
+        ("containerd://1.7.29", CONTAINERD, False),
+        ("containerd://1.7.29", "/run/containerd/containerd.sock", False),
+        ("containerd://1.7.29", "/var/run/crio/crio.sock", True),
+        ("containerd://1.7.29", "/srv/own.sock", False),
+        ("containerd://1.7.27-k3s1", CONTAINERD, True),
+        ("containerd://1.7.27-k3s1", "/run/k3s/containerd/containerd.sock", False),
+        ("cri-o://1.25.5", CONTAINERD, True),
+        ("docker://24.0.9", CONTAINERD, True),
+        ("docker://24.0.9", "/var/run/cri-dockerd.sock", False),
+    ],
+)
+def test_gpu_manager_is_refused_with_the_socket_of_another_engine(
+    engine: str, socket: str, refused: bool
+) -> None:
+    """It dials this socket to find containers, and ends if nobody answers as Kubernetes does."""
+    declared = {**CGROUPFS, "gpuManager": {"containerRuntimeEndpoint": socket}}
+    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **declared)
+    assert len(found) == refused
+    assert all(f"found {socket}" in text for text in found)
 
 
 def test_gpu_manager_is_refused_where_its_release_misses_the_cgroups_of_containers() -> None:
@@ -324,7 +351,8 @@ def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
     (text,) = faults_of("dra", engines=engines)
     assert text.startswith("node gpu-1: found containerd 1.6.38; wanted: 1.7 or later")
     assert faults_of("device-plugin", engines=engines) == []
-    assert faults_of("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
+    (text,) = faults_of("gpu-manager", engines={"gpu-1": "docker://26.1.0"})
+    assert text.endswith("containerRuntimeEndpoint: /var/run/cri-dockerd.sock")
 
 
 def test_guests_need_their_licence_server_and_registry() -> None:
