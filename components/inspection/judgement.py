@@ -17,9 +17,10 @@ from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
 from components.inspection import moves
 from components.inspection.difference import Difference, PodLoss
-from components.inspection.ends import DRIVER, HOSTNAME, outlived
+from components.inspection.ends import HOSTNAME, outlived
 from components.inspection.misfits import misfits
 from components.inspection.observed_cluster import ClusterSeen
+from components.kubernetes.resources import DRIVER_LABEL
 from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
 from components.validation.difference import ValidationDifference, due
@@ -110,10 +111,10 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         problems=_printable(*cluster.problems, *seen.problems, *errors),
         warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
         drivers={
-            labels[HOSTNAME]: labels[DRIVER]
+            labels[HOSTNAME]: labels[DRIVER_LABEL]
             for listed in cluster.members.values()
             for labels in listed
-            if HOSTNAME in labels and DRIVER in labels
+            if HOSTNAME in labels and DRIVER_LABEL in labels
         },
         difference=Difference(
             hosts=differing,
