@@ -19,6 +19,7 @@ from pulumi import automation
 
 from commands import status
 from commands.engine import select
+from commands.files import new_file
 from commands.report import figures_of
 from commands.stack import Stack
 from commands.watched import answering, say
@@ -167,11 +168,12 @@ def main() -> None:
         try:
             valid = days(os.environ.get("DAYS", ""))
             signer = envelope.signer(named_file("KEY", envelope.KEY_LIMIT, envelope.MAKE_KEY))
+            named = os.environ.get("EVIDENCE") or FILE.format(stack=stack.name)
+            path = new_file("EVIDENCE", named)
             digest = hashlib.sha256(stack.file.read_bytes()).hexdigest()
             predicate = made(stack, datetime.now(UTC), valid)
         except FaultError as error:
             sys.exit(str(error))
-        path = Path(os.environ.get("EVIDENCE") or FILE.format(stack=stack.name))
         signed = statement(predicate, stack.file.name, digest)
         replace_text(path, envelope.sign(signed.text(), signer))
         counts = totals(predicate.nodes)
