@@ -2,7 +2,8 @@
 
 It only reads, with the rights of a preview. A part that can't be read is left out, and the list of
 contents says why. Secrets are left out by the mark that the engine gives them, however they are
-spelled: `secure` in the stack file, the engine's signature in the state. Of pods and nodes only
+spelled: `secure` in the stack file, the engine's signature in the state. Texts without such a mark
+are left out if their key says that they are secret, such as `password`. Of pods and nodes only
 named fields are taken, so that no environment variable and no command gets into the archive.
 Secrets of this command's own environment are replaced in all texts, also in reasons why a part is
 left out, and so are user names and passwords in addresses.
@@ -144,10 +145,29 @@ def without_marked(value: Any, is_marked: Callable[[Any], bool] = is_secret) -> 
     if is_marked(value):
         return SECRET
     if isinstance(value, dict):
-        return {key: without_marked(item, is_marked) for key, item in value.items()}
+        return {
+            key: SECRET
+            if _is_plain_secret(key, item, value.get("name"))
+            else without_marked(item, is_marked)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [without_marked(item, is_marked) for item in value]
     return value
+
+
+def _is_plain_secret(key: object, item: object, name: object) -> bool:
+    """Return whether a text is a secret without a mark, as its key or variable's name says.
+
+    Args:
+        key: Key of the text. A key that ends in `secret` holds the name of a Kubernetes Secret.
+        item: The text, or another value.
+        name: Value of the key `name` in the same mapping: the name of an environment variable.
+    """
+    if not isinstance(item, str):
+        return False
+    named = str(name) if key == "value" else str(key)
+    return is_confidential(named) and not named.lower().endswith(("secret", "secretname"))
 
 
 def own_secrets(environment: Mapping[str, str]) -> frozenset[str]:

@@ -169,6 +169,19 @@ def test_the_contents_are_listed_before_anything_is_written(
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_secret_without_a_mark_is_left_out_if_its_key_says_so() -> None:
+    document = {
+        "aws:secretKey": CANARY,
+        "extraValues": {"adminPassword": CANARY, "auth": {"token": CANARY}},
+        "env": [{"name": "API_TOKEN", "value": CANARY}, {"name": "LEVEL", "value": "info"}],
+        "registry": {"pullSecret": "registry", "automountServiceAccountToken": False},
+    }
+    kept = without_marked(document)
+    assert CANARY not in json.dumps(kept)
+    assert kept["registry"] == document["registry"]
+    assert kept["env"][1] == {"name": "LEVEL", "value": "info"}
+
+
 SECRETS = {
     "PULUMI_CONFIG_PASSPHRASE": f'{CANARY}"quoted',
     "AWS_SECRET_ACCESS_KEY": f"{CANARY}-aws",
