@@ -218,8 +218,10 @@ test-reach: $(VENV) ## prove the components in programs of other people; the las
 	@$(call proof,reach,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-change
-test-change: $(VENV) ## prove what previews and comments report for sixty edits; the last line counts them
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/components/change tests/components/inspection/test_losses.py tests/commands/test_preview.py
+test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts
+	@rm -f lab/benchmarks/results/B9.json
+	@$(RUN) lab.benchmarks B9
+	@$(call proof,change,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rules
 test-rules: $(VENV) ## prove the rules

@@ -59,6 +59,7 @@ class _Run:
         self.pool = pool
         self.checks: list[NodeCheck] = []
         self.told = time.monotonic()
+        self.surplus_told = False
 
     async def nodes(self) -> list[Json]:
         """Return the pool's nodes as they are now."""
@@ -99,10 +100,16 @@ class _Run:
         await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
 
     async def tell(self) -> None:
-        """Print regularly what the nodes wait for, with causes and XID lines of their hosts."""
+        """Print regularly what the nodes wait for, with causes and XID lines of their hosts.
+
+        The first time that a node advertises more GPUs than declared, print it immediately: waiting
+        seldom helps.
+        """
         waiting = [check for check in self.checks if not check.done and check.waits]
-        if not waiting or time.monotonic() - self.told < TOLD:
+        first = not self.surplus_told and any(check.has_surplus for check in waiting)
+        if not waiting or (time.monotonic() - self.told < TOLD and not first):
             return
+        self.surplus_told = self.surplus_told or first
         self.told = time.monotonic()
         shown = waiting[:EXPLAINED]
         reports = await xid.lines(

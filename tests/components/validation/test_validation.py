@@ -384,7 +384,7 @@ def test_annotations_of_the_stack_file_are_on_the_pod() -> None:
 
 def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
     assert shortfall(node(allocatable=8), 8, {GPU: 8}) == ""
-    assert shortfall(node(allocatable=9), 8, {GPU: 8}) != ""
+    assert shortfall(node(allocatable=9), 8, {GPU: 8}) == "9 GPUs allocatable, 8 declared"
     assert "1 unhealthy or withdrawn" in shortfall(node(allocatable=7, capacity=8), 8, {GPU: 8})
 
 
