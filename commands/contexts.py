@@ -71,7 +71,11 @@ def require_consent(stack: Stack, resources: int) -> None:
         return
     context = printable(stack.cluster.kubernetes.context)
     question = f"destroy {resources} resources of the cluster {context}? Type {stack.name}: "
-    if (answer := input(question).strip()) != stack.name:
+    try:
+        answer = input(question).strip()
+    except EOFError:
+        answer = ""
+    if answer != stack.name:
         wanted = f"{stack.name}, the name of the stack"
         raise FaultError(Fault("the answer", show(answer), wanted, "nothing was destroyed"))
 

@@ -110,6 +110,8 @@ def test_a_person_consents_to_destroying_a_real_stack_by_its_name(
 
     def answered(question: str) -> str:
         asked.append(question)
+        if not answer:
+            raise EOFError
         return answer
 
     monkeypatch.delenv("EMBEDDED", raising=False)
