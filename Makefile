@@ -108,7 +108,7 @@ support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status
 	@$(RUN) commands.support_bundle
 
 .PHONY: down
-down: $(VENV) ## destroy the stack and stop the embedded cluster and its hosts
+down: $(VENV) ## destroy the stack and stop its embedded cluster and hosts; refuses a stack on a real cluster
 	@$(RUN) commands.down
 
 .PHONY: start
@@ -116,7 +116,7 @@ start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.y
 	@$(RUN) commands.start
 
 .PHONY: destroy
-destroy: $(VENV) ## destroy the stack; the embedded cluster keeps running
+destroy: $(VENV) ## destroy the stack (asks at a terminal if its cluster is real); an embedded cluster keeps running
 	@$(RUN) commands.destroy
 
 .PHONY: forget

@@ -200,7 +200,7 @@ def assert_one_cause(done: subprocess.CompletedProcess[str], cause: str) -> None
 
 @pytest.mark.full
 @pytest.mark.promise("A wrong context stops `make destroy` and `make forget` before any change.")
-@pytest.mark.parametrize("command", ["destroy", "down", "forget"])
+@pytest.mark.parametrize("command", ["destroy", "forget"])
 def test_a_wrong_context_stops_what_removes(project: Project, command: str) -> None:
     assert project.command("preview", **PASSPHRASE).returncode == 0
     wrong_context(project)
