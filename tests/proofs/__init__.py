@@ -49,6 +49,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/platforms",
         ),
         "reach": (
+            "tests/proofs/reach/test_python.py",
+            "tests/proofs/reach/test_yaml.py",
             "tests/proofs/reach",
             "tests/components/package",
             "tests/components/validation/test_reports.py",

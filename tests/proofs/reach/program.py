@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,14 +54,19 @@ class Program:
 
 
 def environment(project: Project, folder: Path) -> dict[str, str]:
-    """Return the variables of a person's shell: the toolchain on PATH, and a state of its own."""
+    """Return the variables of a person's shell: the toolchain on PATH, and a state of its own.
+
+    The charts are outside the project, so that a path of the project in the state is a fault.
+    """
     (folder / "state").mkdir()
+    charts = folder / "charts"
+    shutil.copytree(project.root / "lab" / "simulator" / "charts", charts)
     # The Kubernetes plugin writes a given kubeconfig to a temporary file, and leaves it.
     (folder / "tmp").mkdir()
     kept = {
         **project.shell_environment(),
         "CLUSTER_KUBECONFIG": str(project.kubeconfig),
-        "GPU_CHARTS": str(project.root / "lab" / "simulator" / "charts"),
+        "GPU_CHARTS": str(charts),
         "KUBECONFIG": str(folder / "none"),
         "PULUMI_BACKEND_URL": f"file://{folder}/state",
         "PULUMI_HOME": str(folder / "home"),
