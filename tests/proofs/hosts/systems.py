@@ -137,7 +137,7 @@ class System:
         return (self.kernel, f"{self.kernel}-modules-extra", "kernel-tools", "site-tool")
 
 
-UNATTENDED = "unattended-upgrade --verbose"
+UNATTENDED = "apt-get -q update && unattended-upgrade --verbose"  # As apt-daily.service does.
 EVERYTHING = "apt-get -q update && apt-get -y -q upgrade && apt-get -y -q dist-upgrade"
 AUTOMATIC = "python3 -m dnf.automatic.main /etc/dnf/automatic.conf --installupdates"
 UPGRADE = "dnf -y --setopt=best=True upgrade"  # RHEL's default: all updates, or none.
