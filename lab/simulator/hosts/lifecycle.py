@@ -170,7 +170,8 @@ def _check_port(spec: Spec) -> None:
         except OSError as error:
             raise HostError(
                 f"host {spec.name}: {spec.address}:{spec.port} can't be bound ({error.strerror}); "
-                "give the host another port or end what listens there"
+                "end what listens there, or give the host another port in both files: the stack "
+                "file, Pulumi.STACK.yaml, and the simulated machines, lab/hardware/STACK.yaml"
             ) from error
 
 

@@ -193,9 +193,10 @@ def _sweep(roots: Path) -> None:
     """
     for draft in roots.glob("draft-*"):
         if draft.is_dir():
-            shutil.rmtree(draft)
+            # What can't be removed now is removed next time: a leftover stops no run.
+            shutil.rmtree(draft, ignore_errors=True)
         else:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
 
 
 def _ensure_debootstrap(progress: Progress) -> None:
