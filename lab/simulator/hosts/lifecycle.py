@@ -171,7 +171,7 @@ def _check_port(spec: Spec) -> None:
             raise HostError(
                 f"host {spec.name}: {spec.address}:{spec.port} can't be bound ({error.strerror}); "
                 "end what listens there, or give the host another port in both files: the stack "
-                "file, Pulumi.STACK.yaml, and the simulated machines, lab/hardware/STACK.yaml"
+                "file, Pulumi.STACK.yaml, and the file of this name in lab/hardware/"
             ) from error
 
 
