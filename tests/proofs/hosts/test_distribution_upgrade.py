@@ -6,6 +6,7 @@ RHEL's the real dnf-automatic, Fedora's the real dnf 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -56,7 +57,7 @@ emit_via = stdio
 )
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_what_up_installed_outlives_the_systems_own_upgrade(
-    cluster: str, namespaces: None, name: str, record_property: pytest.RecordProperty
+    cluster: str, namespaces: None, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     system = SYSTEMS[name]
     record_property("upgraded", name)
