@@ -19,8 +19,11 @@ from tests.proofs.hosts.machine import Declared, Running, free_port
 LIMIT = 300
 """Seconds that one command may run; package managers are slow on a busy machine."""
 FORMATS: dict[str, Format] = {
-    **dict.fromkeys(("debian", "debian13", "ubuntu"), "apt"),
-    **dict.fromkeys(("rocky", "fedora"), "dnf"),
+    "debian": "apt",
+    "debian13": "apt",
+    "ubuntu": "apt",
+    "rocky": "dnf",
+    "fedora": "dnf",
 }
 UBUNTU = 'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
 """Content of /etc/os-release that makes scripts treat a simulated Debian host as Ubuntu."""

@@ -137,9 +137,11 @@ class System:
         return (self.kernel, f"{self.kernel}-modules-extra", "kernel-tools", "site-tool")
 
 
-UNATTENDED = "unattended-upgrade --verbose"
+UNATTENDED = "apt-get -q update && unattended-upgrade --verbose"  # As apt-daily.service does.
 EVERYTHING = "apt-get -q update && apt-get -y -q upgrade && apt-get -y -q dist-upgrade"
-AUTOMATIC = "python3 -m dnf.automatic.main /etc/dnf/automatic.conf --installupdates"
+DNF_AUTOMATIC = "import sys; from dnf.automatic.main import main; sys.exit(main(sys.argv[1:]))"
+"""Content of the program dnf-automatic, which Debian's packages of dnf don't have."""
+AUTOMATIC = f"python3 -c '{DNF_AUTOMATIC}' /etc/dnf/automatic.conf --installupdates"
 UPGRADE = "dnf -y --setopt=best=True upgrade"  # RHEL's default: all updates, or none.
 
 

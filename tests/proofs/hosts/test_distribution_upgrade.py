@@ -6,6 +6,7 @@ RHEL's the real dnf-automatic, Fedora's the real dnf 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -56,7 +57,7 @@ emit_via = stdio
 )
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_what_up_installed_outlives_the_systems_own_upgrade(
-    cluster: str, namespaces: None, name: str, record_property: pytest.RecordProperty
+    cluster: str, namespaces: None, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     system = SYSTEMS[name]
     record_property("upgraded", name)
@@ -74,11 +75,12 @@ def test_what_up_installed_outlives_the_systems_own_upgrade(
         for command in system.upgrade:
             upgraded = host.run(command)
             assert upgraded.status == 0, f"{upgraded.output}\n{upgraded.errors}"
+            updated = software.installed(host, system.root)["site-tool"]
+            assert updated == "1.1-1", f"the first command brings updates: {upgraded.output}"
         after = software.installed(host, system.root)
         moved = {package for package in before if after.get(package) != before[package]}
         if system.archive:
             assert moved - {"site-tool"}, "Debian's own archive has updates for the host's packages"
-        assert after["site-tool"] == "1.1-1", upgraded.output
         assert not [package for package in moved if package.startswith(MATCHING)]
         host.run("systemctl daemon-reload")
 

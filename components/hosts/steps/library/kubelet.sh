@@ -52,12 +52,29 @@ kubelet_setting() {
 # --- found later: the probe has this part too ---
 
 # Returns true if the running kubelet, or its default configuration file, accepts cgroup v1
-# (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1).
+# (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1). A drop-in of the kubelet's folder
+# overrides the file.
 takes_cgroup_v1() {
     main=$(timeout 5 systemctl show --property=MainPID kubelet 2>/dev/null)
     main=${main#MainPID=}
     words=$(tr '\000' '\n' <"$root/proc/${main:-0}/cmdline" 2>/dev/null)
     case $words in *--fail-cgroupv1=false*) return 0 ;; esac
-    file=$(printf '%s\n' "$words" | sed -n 's/^--config=//p')
-    grep -Eq '^[[:space:]{]*["'\'']?failCgroupV1["'\'']?[[:space:]]*:[[:space:]]*["'\'']?false' "$root${file:-/var/lib/kubelet/config.yaml}" 2>/dev/null
+    file=$(word_of --config)
+    folder=$(word_of --config-dir)
+    says=
+    for each in "$root${file:-/var/lib/kubelet/config.yaml}" ${folder:+"$root$folder"/*.conf}; do
+        line=$(sed 's/^[[:space:]]*#.*//; s/[[:space:]]#.*//' "$each" 2>/dev/null |
+            grep -Eo '(^|[[:space:]{,"'\''])failCgroupV1["'\'']?[[:space:]]*:[[:space:]]*(true|false)' | tail -n 1)
+        says=${line:-$says}
+    done
+    case $says in *false) return 0 ;; esac
+    return 1
+}
+
+# word_of FLAG: prints the last value of a flag in the running kubelet's arguments.
+word_of() {
+    printf '%s\n' "$words" | awk -v name="$1" '
+        follows { print; follows = 0 }
+        $0 == name { follows = 1 }
+        index($0, name "=") == 1 { print substr($0, length(name) + 2) }' | tail -n 1
 }

@@ -15,8 +15,10 @@ from tests.proofs.world.hosts.rows import Situation, rows
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(os.geteuid() != 0, reason="not root")]
 
-PARTS = ("library/base", "library/files", "library/effects", "library/expectations")
-PARTS += ("library/package_manager", "library/holds")
+PARTS = (
+    *("library/base", "library/files", "library/effects", "library/expectations"),
+    *("library/package_manager", "library/holds"),
+)
 HELD = ("nvidia-open", "nvidia-imex")
 READ = """
 import sys, dnf
