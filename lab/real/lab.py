@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from lab import simulator
 from lab.real import build, cgroups, image, objects
 from lab.real.mock import Mock
 from lab.real.node import Node, RealError
+from lab.real.parts import MOCK, PARTS
 from lab.simulator import api, hosts
 from lab.simulator.control_plane import ControlPlane
 from lab.simulator.hardware import hardware_of
@@ -205,19 +206,24 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Lab]:
+def running(limit: float = LOCK_LIMIT, without: Collection[str] = ()) -> Iterator[Lab]:
     """Start the test cluster and yield it; at the end, remove everything, also after errors.
+
+    Args:
+        limit: Seconds to wait for another run of these tests.
+        without: Go modules of components that the tests don't use, and that are not built.
 
     Raises:
         HostError: Another run of these tests is active; node names and networks exist only once per
             machine.
     """
-    with locked(cache_dir() / "real" / "run.lock", LOCK_LIMIT):
-        yield from _running()
+    with locked(cache_dir() / "real" / "run.lock", limit):
+        yield from _running(without)
 
 
-def _running() -> Iterator[Lab]:
-    parts = build.build()
+def _running(without: Collection[str]) -> Iterator[Lab]:
+    modules = (part.module for part in (*PARTS, MOCK) if part.module not in without)
+    parts = build.build(*modules)
     lower = rootfs.debian_root(lambda line: print(line, flush=True))
     work = cache_dir() / "real" / "nodes"
     work.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,10 @@ FORBIDDEN, ABSENT = 403, 404
 """HTTP statuses: 403 (RBAC forbids the request), and 404 (no such object or kind)."""
 LOG_LINES, LOG_BYTES = 20, 16 * 1024
 """Maximum number of lines and bytes of a container's log that are read."""
+NO_LOG = "unable to retrieve container logs for "
+"""Words of a kubelet in place of the log of a container that it removed (kubernetes v1.36.3,
+pkg/kubelet/kuberuntime/kuberuntime_container.go).
+"""
 CAUSES = 3
 """Maximum number of pods that one message explains."""
 
@@ -74,7 +78,7 @@ class Reader:
                     self._note("logs of containers")
                     return ""
                 continue
-            if line:
+            if line and not line.startswith(NO_LOG):
                 return line
         return ""
 

@@ -25,6 +25,9 @@ pytestmark = [
 
 Json = dict[str, Any]
 SPACE = "kube-system"
+UNUSED = ("nfd", "operator")
+LAB_LIMIT = 3600.0
+"""Seconds to wait for other tests on these nodes, which another test process may run."""
 ALL = (*REAL, *SIMULATED)
 # Security context for containers that need GPUs without requesting them. On these nodes the NVIDIA
 # Container Toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers.
@@ -72,7 +75,7 @@ STATIC: Json = {
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    with real.running() as running:
+    with real.running(LAB_LIMIT, UNUSED) as running:
         yield running
 
 

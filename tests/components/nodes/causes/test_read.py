@@ -78,6 +78,21 @@ def test_a_log_is_read_in_bounds_and_of_the_container_that_ended() -> None:
     assert log.params["container"] == "ctr"
 
 
+def test_a_kubelets_words_in_place_of_a_log_are_no_line_of_it() -> None:
+    """The kubelet answers so for a container that it removed; then another log may be there."""
+    gone = "unable to retrieve container logs for containerd://0123456789"
+
+    class Removed(Fake):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            if request.url.params.get("previous") == "true":
+                return httpx.Response(200, text=gone)
+            return super().__call__(request)
+
+    cause = asyncio.run(read.explained(client(Removed(plugin())), plugin()))
+    assert "retrieve" not in str(cause)
+    assert "ERROR_LIBRARY_NOT_FOUND" in str(cause)
+
+
 def test_a_pod_that_runs_is_not_asked_about() -> None:
     running = plugin()
     running["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
