@@ -9,7 +9,7 @@ from ..rules import Context, Mig, PoolFacts, Sharing, TaintFacts
 from ..rules.cel import NAMES, text
 from ..rules.placement.room import per_node
 from ..rules.pools import gpu_pools, hard_taints
-from ..rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
+from ..rules.resource_names import GPU, GPU_SHARED, KNOWN
 
 # Maximum number of whole GPUs in a container for which the match condition may skip a pod.
 _MOST: Final = 16
@@ -66,7 +66,8 @@ def data(context: Context) -> dict[str, str]:
     MiB per GPU).
     """
     pools = gpu_pools(context)
-    names = {name for name in context.resource_names if is_extended(name)}
+    # A name without a slash is that of a DeviceClass.
+    names = {name for name in context.resource_names if "/" in name}
     taints = {_taint(taint) for pool in pools for taint in hard_taints(pool)}
     result = {
         "daemonSetControllers": _list(context.daemon_set_controllers),

@@ -19,7 +19,10 @@ from ..rules.cel import (
     parameter,
     positive,
     request,
+    requests,
     resources,
+    size,
+    together,
 )
 from ..rules.pod_claims import of_other_devices_cel
 
@@ -38,6 +41,7 @@ def _requests() -> dict[str, str]:
     return variables
 
 
+_MEMORY = size(f'{requests("c")}[?"memory"].orValue({limits("c")}[?"memory"].orValue("0"))')
 _LABELS = 'variables.facts[p + ".labels"].split(",")'
 _TERMS = (
     "variables.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
@@ -112,4 +116,10 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     f"{POOL_TAINTS}.all(t, {TOLERATED}))",
     "pools": f"variables.gpuPools.filter(p, {_CANDIDATE})",
     **_requests(),
+    # Sizes in bytes; the variables above are numbers of devices.
+    "memoryStarting": f"variables.init.map(c, {_MEMORY})",
+    "memorySidecars": f"variables.init.map(c, {SIDECAR} ? {_MEMORY} : 0.0)",
+    "memoryRequest": together(
+        _MEMORY, "variables.memoryStarting", "variables.memorySidecars", "0.0"
+    ),
 }

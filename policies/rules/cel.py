@@ -151,7 +151,8 @@ def is_device(name: str) -> str:
     """
     return (
         f"({name} in {texts(DEVICES)} || {name}.startsWith({text(MIG)}) || "
-        f"({name} in {parameter('resourceNames')} && !({name} in {texts(KNOWN)})))"
+        f"({name} in {parameter('resourceNames')} && !({name} in {texts(KNOWN)}) && "
+        f"!{name}.startsWith({text(BY_CLASS)})))"
     )
 
 
@@ -238,21 +239,38 @@ NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCU
 SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
 
 
+def together(asked: str, starting: str, sidecars: str, none: str = "0") -> str:
+    """Return CEL for the amount that the containers of a pod request together.
+
+    `policies.rules.pod_request` computes the same in Python: all containers and sidecars together,
+    or an init container with the sidecars that start before it, whichever is more. A sidecar also
+    counts as an init container with the sidecars before it.
+
+    Args:
+        asked: CEL for the amount that the container `c` requests.
+        starting: CEL for the amounts that the init containers request, as a list.
+        sidecars: CEL for the same list, with 0 for init containers that are not sidecars.
+        none: CEL for 0 in the type of the amounts. The sum of an empty list is always an integer.
+    """
+    before = f"([{none}] + {sidecars}.transformList(j, s, j < i, s)).sum()"
+    every = f"variables.spec.containers.map(c, {asked}).sum() + ([{none}] + {sidecars}).sum()"
+    return f"([{every}] + {starting}.transformList(i, a, a + {before})).max()"
+
+
 def request(name: str, starting: str, sidecars: str) -> str:
     """Return CEL for the pod's effective request of a resource.
 
-    `policies.rules.pod_request` computes the same in Python: all containers and sidecars together,
-    or an init container with the sidecars that start before it, whichever is more, plus the
-    overhead. A sidecar also counts as an init container with the sidecars before it.
+    That is what the containers request together (`together`), plus the overhead.
 
     Args:
         name: CEL of the resource's name.
         starting: CEL for the amounts that the init containers request, as a list.
         sidecars: CEL for the same list, with 0 for init containers that are not sidecars.
     """
-    before = f"{sidecars}.transformList(j, s, j < i, s).sum()"
-    return (
-        f"([variables.spec.containers.map(c, {asked('c', name)}).sum() + {sidecars}.sum()] + "
-        f"{starting}.transformList(i, a, a + {before})).max() + "
-        + amount(f'variables.overhead[?{name}].orValue("0")')
-    )
+    overhead = amount(f'variables.overhead[?{name}].orValue("0")')
+    return f"{together(asked('c', name), starting, sidecars)} + {overhead}"
+
+
+def size(quantity: str) -> str:
+    """Return CEL for a quantity such as 1Gi as a number, which need not be whole."""
+    return f"quantity({quantity}).asApproximateFloat()"

@@ -24,6 +24,13 @@ def effective_request(pod: Pod, name: str) -> Fraction:
     amounts count as 0, so the result is a lower bound. Source: k8s.io/component-helpers v0.34.4
     resource/helpers.go AggregateContainerRequests and PodRequests.
     """
+    overhead = resource_list(pod.spec.get("overhead")).get(name)
+    extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
+    return request_of_containers(pod, name) + extra
+
+
+def request_of_containers(pod: Pod, name: str) -> Fraction:
+    """Return the pod's effective request of a resource without its overhead."""
     running = Fraction(0)
     sidecars = Fraction(0)
     starting = Fraction(0)
@@ -39,9 +46,7 @@ def effective_request(pod: Pod, name: str) -> Fraction:
             starting = max(starting, sidecars)
         elif container.role is ContainerRole.INIT:
             starting = max(starting, sidecars + amount)
-    overhead = resource_list(pod.spec.get("overhead")).get(name)
-    extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
-    return max(running, starting) + extra
+    return max(running, starting)
 
 
 def claims_devices(pod: Pod) -> bool:

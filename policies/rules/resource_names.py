@@ -138,9 +138,9 @@ def is_device(name: str, context: Context) -> bool:
     """Return whether one unit of a resource is a device or a share of a device.
 
     Resources for a part of a device's memory or cores are not devices. A resource that only the
-    cluster's settings name counts as a device.
+    cluster's settings name counts as a device, unless it is that of a DeviceClass (GPU070).
     """
-    own = name in context.resource_names and name not in KNOWN
+    own = name in context.resource_names - KNOWN and not name.startswith(BY_CLASS)
     return own or name in DEVICES or name.startswith(MIG)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from .. import cel
@@ -10,24 +9,21 @@ from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
 from ..pod_spec import HAVE_RESOURCES, Container
-from ..resource_names import BY_CLASS, SOUNDS_LIKE_GPU
+from ..resource_names import BY_CLASS, is_gpu
 from ..rule import Finding, Need, Rule
 from ..signs import On, Sign
 from ..twin import pods
 
 
-def _by_class(container: Container, _: Context) -> Iterator[Finding]:
-    for name in sorted(filter(_of_gpus, container.asked_names)):
-        yield Finding(
-            path=f"{container.path}.resources",
-            found=name[:80],
-            wanted="a ResourceClaim, or a resource that the configured maximum counts",
-            cure="Use a ResourceClaim: GPU065 limits claims, but nothing limits this resource.",
-        )
-
-
-def _of_gpus(name: str) -> bool:
-    return name.startswith(BY_CLASS) and re.search(SOUNDS_LIKE_GPU, name) is not None
+def _by_class(container: Container, context: Context) -> Iterator[Finding]:
+    for name in sorted(container.asked_names):
+        if name.startswith(BY_CLASS) and is_gpu(name, context):
+            yield Finding(
+                path=f"{container.path}.resources",
+                found=name[:80],
+                wanted="a ResourceClaim, or a resource that the configured maximum counts",
+                cure="Use a ResourceClaim: GPU065 limits claims, but nothing limits this resource.",
+            )
 
 
 RULE = Rule(
@@ -40,16 +36,14 @@ RULE = Rule(
     "deviceclass.resource.kubernetes.io/<class> and gets the devices by DRA. For the API "
     "server, this is a resource of its own, with any amount and even without a limit, so "
     "the configured maximums of GPU028 and GPU065 don't count it. A class has GPUs if its "
-    "name says so.",
+    "name says so, or if resourceNames lists the resource.",
     source="kubernetes v1.36.3 pkg/features/kube_features.go DRAExtendedResource; "
     "pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
     "pkg/apis/core/helper/helpers.go IsNativeResource",
     needs=frozenset({Need.CAPS}),
 )
 
-_ASKED = cel.asks_for(
-    f"n.startsWith({cel.text(BY_CLASS)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})"
-)
+_ASKED = cel.asks_for(f"n.startsWith({cel.text(BY_CLASS)}) && {cel.is_gpu('n')}")
 
 TWIN = pods(
     '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '

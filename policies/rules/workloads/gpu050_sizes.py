@@ -9,7 +9,9 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod, gpu_containers
 from ..example import POD, Example
+from ..pod_request import request_of_containers
 from ..pod_spec import Container, Pod
+from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
 from ..twin import pods
@@ -33,13 +35,26 @@ def _each(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     whole = pod.resources
     if not asking or not _known(whole):
         return
-    shared = {name for name in _SIZES if whole.effective(name)}
+    shared = set(_shared(pod, whole))
     for container in asking:
         yield from _missing(container, shared)
-        if "memory" not in shared:
-            yield from _unequal(container)
-    if "memory" in shared:
-        yield from _unequal(whole)
+        if "memory" not in whole.limits:
+            yield from _unequal(container if container.effective("memory") else whole)
+    if "memory" in whole.limits:
+        yield from _unequal_whole(pod, whole)
+
+
+def _shared(pod: Pod, whole: Container) -> Iterator[str]:
+    """Yield the resources that the containers of a pod share.
+
+    If the pod has a limit of any kind, the API server adds a request of each resource that a
+    container requests (kubernetes v1.36.3 pkg/apis/core/v1/defaults.go defaultPodRequests).
+    """
+    if whole.effective("memory"):
+        yield "memory"
+    of_containers = (container.effective("cpu") for container in pod.resource_containers)
+    if whole.effective("cpu") or (whole.limits and any(of_containers)):
+        yield "cpu"
 
 
 def _known(container: Container) -> bool:
@@ -57,6 +72,27 @@ def _missing(container: Container, shared: Collection[str]) -> Iterator[Finding]
             "memory.",
             container=container.name,
         )
+
+
+def _unequal_whole(pod: Pod, whole: Container) -> Iterator[Finding]:
+    """Yield a finding if the pod as a whole requests less memory than its limit.
+
+    Without a request of its own, a pod requests what its containers request together.
+    """
+    limit = whole.limits["memory"]
+    asked = [each.effective("memory") for each in pod.resource_containers]
+    if "memory" in whole.requests or not any(asked):
+        yield from _unequal(whole)
+    elif limit.quantity and all(each.quantity for each in asked if each):
+        together = request_of_containers(pod, "memory")
+        if together != limit.quantity.units:
+            yield Finding(
+                path=limit.path,
+                found=f"{limit.quantity}, but containers that request {show(together)} together",
+                wanted="a request of the pod as a whole, equal to the limit",
+                cure="Add the request: memory above the request is reclaimed by killing the "
+                "process.",
+            )
 
 
 def _unequal(container: Container) -> Iterator[Finding]:
@@ -91,16 +127,31 @@ RULE = Rule(
 _POD_REQUESTS, _POD_LIMITS = cel.requests("variables.spec"), cel.limits("variables.spec")
 
 
-def _names(resource: str, requests: str, limits: str) -> str:
+def _named_cel(resource: str, requests: str, limits: str) -> str:
     return f'("{resource}" in {limits} || "{resource}" in {requests})'
 
 
-def _unequal_cel(requests: str, limits: str) -> str:
-    memory = f'quantity({requests}[?"memory"].orValue({limits}[?"memory"].orValue("0")))'
-    return f'!("memory" in {limits}) || {memory}.compareTo(quantity({limits}["memory"])) != 0'
+def _by_a_container_cel(resource: str) -> str:
+    named = _named_cel(resource, cel.requests("d"), cel.limits("d"))
+    return f"variables.containers.exists(d, {named})"
 
 
-_OWN, _SHARED = (cel.REQUESTS, cel.LIMITS), (_POD_REQUESTS, _POD_LIMITS)
+_OWN, _WHOLE = (cel.REQUESTS, cel.LIMITS), (_POD_REQUESTS, _POD_LIMITS)
+_CPU = (
+    f"({_named_cel('cpu', *_OWN)} || {_named_cel('cpu', *_WHOLE)} || "
+    f"(size({_POD_LIMITS}) > 0 && {_by_a_container_cel('cpu')}))"
+)
+_OWN_REQUEST = f'{cel.REQUESTS}[?"memory"].orValue({cel.LIMITS}[?"memory"].orValue("0"))'
+_OWN_MEMORY = (
+    f'("memory" in {cel.LIMITS} && '
+    f'quantity({_OWN_REQUEST}).compareTo(quantity({cel.LIMITS}["memory"])) == 0)'
+)
+_POD_LIMIT = cel.size(f'{_POD_LIMITS}["memory"]')
+# In a pod, the API server has already added the request.
+_WHOLE_MEMORY = (
+    f'("memory" in {_POD_REQUESTS} ? {cel.size(f"""{_POD_REQUESTS}["memory"]""")} : '
+    f"{_by_a_container_cel('memory')} ? variables.memoryRequest : {_POD_LIMIT}) == {_POD_LIMIT}"
+)
 
 _SIGN = Sign(
     f'!("cpu" in {cel.REQUESTS} && "memory" in {cel.LIMITS} && '
@@ -110,9 +161,7 @@ _SIGN = Sign(
 
 TWIN = pods(
     cel.each_container(
-        f"!({_names('cpu', *_OWN)} || {_names('cpu', *_SHARED)}) || "
-        f"({_names('memory', *_SHARED)} ? ({_unequal_cel(*_SHARED)}) : "
-        f"(!{_names('memory', *_OWN)} || {_unequal_cel(*_OWN)}))",
+        f'!{_CPU} || !("memory" in {_POD_LIMITS} ? {_WHOLE_MEMORY} : {_OWN_MEMORY})',
         '"no request of cpu or memory, or memory without an equal limit"',
         "variables.gpuContainers",
     ),

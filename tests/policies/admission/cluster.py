@@ -26,6 +26,7 @@ from policies.rules import (
 )
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules.exemptions import GRANT
+from policies.rules.resource_names import BY_CLASS
 from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"
@@ -63,7 +64,10 @@ CONTEXTS: Mapping[str, Context] = {
     "vcuda": Context(
         pools=(*(replace(pool, nodes=None, gpu_memory_mib=8200) for pool in _POOLS), _OPEN),
         platform="gpu-manager",
-        resource_names=frozenset({"nvidia.com/gpus", "example.com/npu"}),
+        # Of an extended resource, of a DeviceClass, and of the resource of a DeviceClass.
+        resource_names=frozenset(
+            {"nvidia.com/gpus", "example.com/npu", "npu.example.com", f"{BY_CLASS}npu.example.com"}
+        ),
         other_claims=frozenset({"mine"}),
         max_gpus_per_container=2,
     ),

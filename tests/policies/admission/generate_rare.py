@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from policies.facts.floors import Software, floors
+from policies.rules.resource_names import BY_CLASS
 from tests.policies.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.policies.admission.generate_specs import (
     CORE,
@@ -15,6 +16,7 @@ from tests.policies.admission.generate_specs import (
     MIG,
     PERCENTAGE,
     VARIABLE,
+    add_claims,
 )
 
 Json = dict[str, Any]
@@ -24,6 +26,12 @@ _ROOM = 20
 # Number of vcuda-memory blocks of one GPU in the pools of the test cluster "vcuda".
 _BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
+_CLASSES = st.sampled_from(
+    [
+        *("gpu.nvidia.com", "gpu.nvidia.com", "nvidia.com", "nic", "npu.example.com"),
+        *("imex.nvidia.com", "compute-domain-default-channel.nvidia.com"),
+    ]
+)
 _CLAIM_NAMES = st.sampled_from(["a", "a", "gpu", "nic", "rdma-0", "gpu-nic", "mine"])
 
 
@@ -151,11 +159,11 @@ def _jobs(draw: st.DrawFn) -> Json:
 @st.composite
 def _claims(draw: st.DrawFn) -> Json:
     """Generate a ResourceClaim or a ResourceClaimTemplate (GPU065, GPU068)."""
-    one: Json = {"deviceClassName": draw(st.sampled_from(["gpu.nvidia.com", "nic", "nvidia.com"]))}
+    one: Json = {"deviceClassName": draw(_CLASSES)}
     if draw(st.integers(0, 4)) == 0:
         one["allocationMode"] = "All"
     else:
-        one["count"] = draw(st.integers(1, 14))
+        one["count"] = draw(st.integers(0, 14))
     request: Json = {"name": "r", "exactly": one}
     if draw(st.integers(0, 2)) == 0:
         one["adminAccess"] = True
@@ -178,13 +186,38 @@ def _by_class(draw: st.DrawFn) -> Json:
 
     The API server accepts a request for such a resource without a limit.
     """
-    name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com"]))
-    asked = {f"deviceclass.resource.kubernetes.io/{name}": draw(st.integers(0, 64))}
+    name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com", "GPU"]))
+    asked = {f"{BY_CLASS}{name}": draw(st.integers(0, 64))}
     part = draw(st.sampled_from(["limits", "requests"]))
     container = {**_container({"cpu": 1}), "resources": {part: asked}}
     spec = {"containers": [container], "tolerations": [{"operator": "Exists"}]}
     metadata = _metadata(draw(_NAMESPACES))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _near_a_cap(draw: st.DrawFn) -> Json:
+    """Generate a pod whose resources and claims are together near the largest sum (GPU028)."""
+    names = st.sampled_from([GPU, GPU, MIG, CORE, "example.com/npu", "volcano.sh/vgpu-number"])
+
+    def container(name: str) -> Json:
+        amount = draw(st.integers(0, 4))
+        resource = draw(names)
+        limits = {resource: amount * 100 if resource == CORE else amount}
+        return {**_container(limits), "name": name}
+
+    spec: Json = {
+        "containers": [container(f"app-{index}") for index in range(draw(st.integers(1, 2)))],
+        "initContainers": [container(f"init-{index}") for index in range(draw(st.integers(0, 2)))],
+        "tolerations": [{"operator": "Exists"}],
+    }
+    for first in spec["initContainers"]:
+        if draw(st.booleans()):
+            first["restartPolicy"] = "Always"
+    if draw(st.booleans()):
+        add_claims(draw, spec)
+    namespace = draw(st.sampled_from(["plugin", "whole", "infrastructure", "vcuda"]))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(namespace), "spec": spec}
 
 
 @st.composite
@@ -273,6 +306,7 @@ def _nodes(draw: st.DrawFn) -> Json:
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims, _agents, _agents, _hami),
+    *(_near_a_cap, _near_a_cap, _near_a_cap),
     *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
     *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
 )

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from policies.rules import RULES, TWINS
+from policies.rules.resource_names import BY_CLASS
 from policies.rules.twin import Twin
 from tests.policies.admission.cluster import GPU, RUNTIME_CLASSES
 
@@ -47,6 +48,11 @@ AMOUNTS = {
     "nvidia.com/GA102GL_A10": _amounts(_FEW),
     "habana.ai/gaudi": _amounts(_FEW),
     "example.com/npu": _amounts(_FEW),
+    "volcano.sh/vgpu-number": _amounts(_FEW),
+    "aliyun.com/gpu-mem": _amounts(_FEW),
+    f"{BY_CLASS}gpu.nvidia.com": _amounts(_FEW),
+    f"{BY_CLASS}GPU": _amounts(_FEW),
+    f"{BY_CLASS}npu.example.com": _amounts(_FEW),
 }
 _NAMES = st.sampled_from([GPU, GPU, GPU, CORE, CORE, MEMORY, MEMORY, SHARED, MIG, *AMOUNTS])
 _SIZES = st.sampled_from(
@@ -242,6 +248,22 @@ _ANNOTATIONS = st.dictionaries(
 )
 
 
+_CLAIMED = st.sampled_from(["one-gpu", "one-gpu", "train", "nic", "gpu-nic", "mine", "rdma-0"])
+
+
+def add_claims(draw: st.DrawFn, spec: Json) -> None:
+    """Add up to four claims to the spec of a pod, and uses of them to some of its containers."""
+    claims: list[Json] = []
+    for index in range(draw(st.integers(1, 4))):
+        field = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
+        claims.append({"name": f"device-{index}", field: draw(_CLAIMED)})
+    spec["resourceClaims"] = claims
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        used = [{"name": claim["name"]} for claim in claims if draw(st.booleans())]
+        if used and draw(st.booleans()):
+            container["resources"] = {**container["resources"], "claims": used}
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> Json:
     """Generate the spec of a pod or of a pod template."""
@@ -271,11 +293,12 @@ def specs(draw: st.DrawFn) -> Json:
     if draw(st.integers(0, 5)) == 0:
         spec["runtimeClassName"] = draw(st.sampled_from(RUNTIME_CLASSES))
     if draw(st.integers(0, 7)) == 0:
-        claim = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
-        made_from = draw(st.sampled_from(["one-gpu", "one-gpu", "train", "nic", "gpu-nic", "mine"]))
-        spec["resourceClaims"] = [{"name": "device", claim: made_from}]
-        if draw(st.booleans()):
-            spec["containers"][0]["resources"]["claims"] = [{"name": "device"}]
+        add_claims(draw, spec)
+    if draw(st.integers(0, 9)) == 0:
+        more, asked = draw(_SIZES)
+        spec["resources"] = {"limits": more, "requests": asked}
+    if draw(st.integers(0, 9)) == 0:
+        spec[draw(st.sampled_from(["hostPID", "hostIPC"]))] = True
     hosts = draw(st.booleans()) and draw(st.booleans())
     mounted = {
         mount["name"]

@@ -21,6 +21,7 @@ from policies.check import document
 from policies.check.stream import StreamPart
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules import Context
+from policies.rules.resource_names import BY_CLASS as BY_CLASSES
 from policies.rules.twin import NoTwin
 from tests.policies.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
 from tests.policies.admission.generate import manifests
@@ -178,7 +179,22 @@ def owned(kind: str, controller: bool) -> dict[str, Any]:
     return made
 
 
-BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
+def sized(limits: dict[str, Any], memory: str) -> dict[str, Any]:
+    return container({**limits, "memory": memory})
+
+
+def claimed(namespace: str, name: str, count: int, requests: int) -> dict[str, Any]:
+    exactly = {"deviceClassName": name, "count": count}
+    devices = [{"name": f"r{index}", "exactly": exactly} for index in range(requests)]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"devices": {"requests": devices}},
+    }
+
+
+BY_CLASS = f"{BY_CLASSES}gpu.nvidia.com"
 DIFFERED = {
     "100 exa cores are a multiple of 100": pod(
         "unknown", {"containers": [container({CORE: "100E"})]}
@@ -236,6 +252,85 @@ DIFFERED = {
             ],
         },
     ),
+    "claims and resources together at the cap": pod(
+        "whole",
+        {
+            "containers": [container({GPU: 2})],
+            "initContainers": [{**container({GPU: 2}), "name": "b", "restartPolicy": "Always"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+        },
+    ),
+    "a claim of an init container": pod(
+        "plugin",
+        {
+            "containers": [container({})],
+            "initContainers": [
+                {"name": "b", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}
+            ],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    ),
+    "a claim for another device and one for a GPU": pod(
+        "infrastructure",
+        {
+            "containers": [container({GPU: 2})],
+            "resourceClaims": [
+                {"name": "gpu", "resourceClaimName": "one-gpu"},
+                {"name": "nic", "resourceClaimName": "nic"},
+            ],
+            "hostPID": True,
+        },
+    ),
+    "a class of GPUs in capitals": pod(
+        "plugin", {"containers": [container({f"{BY_CLASSES}GPU": 1})], "hostPID": True}
+    ),
+    "a class that the settings name": pod(
+        "vcuda", {"containers": [container({f"{BY_CLASSES}npu.example.com": 3})], "hostPID": True}
+    ),
+    "memory of the pod as a whole, of which containers request a part": pod(
+        "plugin",
+        {
+            "containers": [sized({GPU: 1}, "1Gi")],
+            "resources": {"limits": {"memory": "2Gi", "cpu": 1}},
+        },
+    ),
+    "cpu of the pod as a whole": pod(
+        "plugin", {"containers": [sized({GPU: 1}, "1Gi")], "resources": {"limits": {"cpu": 4}}}
+    ),
+    "cpu of another container": pod(
+        "plugin",
+        {
+            "containers": [
+                {"name": "b", "image": "a:1", "resources": {"requests": {"cpu": 1}}},
+                sized({GPU: 1}, "1Gi"),
+            ],
+            "resources": {"limits": {"memory": "2Gi"}},
+        },
+    ),
+    "a request of memory of the pod as a whole, without a limit": pod(
+        "plugin",
+        {
+            "containers": [sized({GPU: 1}, "1Gi")],
+            "resources": {"requests": {"cpu": 1, "memory": "2Gi"}},
+        },
+    ),
+    "memory of the pods of a template as a whole": workload(
+        "ReplicaSet",
+        "plugin",
+        {
+            "containers": [sized({GPU: 1}, "1Gi")],
+            "resources": {"limits": {"memory": "2Gi", "cpu": 1}},
+        },
+    ),
+    "cpu of the pods of a template as a whole": workload(
+        "ReplicaSet",
+        "plugin",
+        {"containers": [sized({GPU: 1}, "1Gi")], "resources": {"limits": {"cpu": 4}}},
+    ),
+    "claims that count 0": claimed("plugin", "gpu.nvidia.com", 0, 7),
+    "claims for channels between nodes": claimed("plugin", "imex.nvidia.com", 8, 2),
+    "claims of a class that the settings name": claimed("vcuda", "npu.example.com", 3, 1),
     "no cores": pod("vcuda", {"containers": [container({CORE: 0})]}),
     "no cores for memory": pod("vcuda", {"containers": [container({CORE: 0, MEMORY: 1})]}),
     "no cores in an init container": pod(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context
+from policies.rules import UNKNOWN, Context, evaluate
 from policies.rules.resource_names import acceptable, is_extended, meant
 from policies.rules.workloads.gpu051_fixed_image import pinned
 from tests.policies.rules.cases import (
@@ -113,6 +113,27 @@ WHOLE: list[tuple[str, Any, list[str]]] = [
     ("unknown", {"requests": UNKNOWN}, []),
     ("all unknown", UNKNOWN, []),
 ]
+
+
+SHARED_SIZES: list[tuple[str, Any, Any, bool]] = [
+    ("cpu alone", {"limits": {"cpu": 4}}, {"memory": "1Gi"}, False),
+    ("less than the limit", {"limits": {"memory": "2Gi", "cpu": 1}}, {"memory": "1Gi"}, True),
+    ("all of the limit", {"limits": {"memory": "1Gi", "cpu": 1}}, {"memory": "1Gi"}, False),
+    ("a limit alone", {"limits": {"memory": "1Gi", "cpu": 1}}, {}, False),
+    ("a request alone", {"requests": {"memory": "2Gi", "cpu": 1}}, {"memory": "1Gi"}, False),
+    ("an unknown part", {"limits": {"memory": "2Gi", "cpu": 1}}, {"memory": UNKNOWN}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("whole", "own", "found"), [c[1:] for c in SHARED_SIZES], ids=[c[0] for c in SHARED_SIZES]
+)
+def test_a_pod_requests_what_its_containers_request_if_it_has_a_limit(
+    whole: Any, own: Any, found: bool
+) -> None:
+    manifest = pod(container({GPU: 1, **own}))
+    manifest["spec"]["resources"] = whole
+    assert ("GPU050" in {v.rule.id for v in evaluate(manifest, Context())}) == found
 
 
 @pytest.mark.parametrize(("resources", "wanted"), [r[1:] for r in WHOLE], ids=[r[0] for r in WHOLE])

@@ -118,7 +118,8 @@ def judge(folder: Path) -> Verdicts:
 def _add(verdicts: Verdicts, judged: Judged, path: str, context: Context) -> None:
     verdicts.unjudged |= {path for _ in judged.unjudged}
     verdicts.unreadable |= {path for _ in judged.problems}
-    for item in judged.objects:
+    # An object with a field of a wrong type can't be decoded.
+    for item in () if judged.problems else judged.objects:
         for subject in Subject.all_of(item.manifest, context.namespace):
             name = verdicts.labels[subject.label] = f"{subject.kind} {subject.name}".strip()
             asks = subject.pod is not None and _asks(subject, subject.pod, context)
