@@ -42,9 +42,10 @@ class Helm:
         """Start the process of Pulumi's Kubernetes plugin.
 
         Args:
-            folder: Home folder of the plugin.
+            folder: Home folder of the plugin, also for its temporary files; created if missing.
             kubeconfig: Kubeconfig of the cluster to install into. None: charts are only rendered.
         """
+        folder.mkdir(parents=True, exist_ok=True)
         self._server = grpc.server(ThreadPoolExecutor(2))
         engine_pb2_grpc.add_EngineServicer_to_server(_Engine(), self._server)
         address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
@@ -54,7 +55,13 @@ class Helm:
             [str(tool.path), address],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": str(folder), "KUBECONFIG": str(folder / "none")},
+            # The plugin writes the given kubeconfig to a temporary file, and leaves it there.
+            env={
+                **os.environ,
+                "HOME": str(folder),
+                "KUBECONFIG": str(folder / "none"),
+                "TMPDIR": str(folder),
+            },
         )
         self._output = cast("IO[bytes]", self._process.stdout)
         port = int(self._output.readline())

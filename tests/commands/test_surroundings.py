@@ -98,7 +98,14 @@ def test_files_of_a_run_stay_when_the_clock_is_set(
     used.touch()
     real = environment.time.time()
     monkeypatch.setattr("commands.environment.time.time", lambda: real + 10 * 86_400)
-    with subprocess.Popen(["sleep", "60"], env={**os.environ, "TMPDIR": str(stack.scratch)}) as run:
+    with subprocess.Popen(
+        ["sh", "-c", "echo runs; exec sleep 60"],
+        env={**os.environ, "TMPDIR": str(stack.scratch)},
+        stdout=subprocess.PIPE,
+    ) as run:
+        # The kernel shows the environment of a process only a moment after the process began.
+        assert run.stdout is not None
+        run.stdout.readline()
         environment._scratch(stack)
         assert used.exists()
         run.kill()
