@@ -37,7 +37,7 @@ RUN := venv/bin/python -m
 proof = files=$$($(RUN) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
 $(VENV): requirements.lock
-	@echo "venv: installing requirements.lock" >&2
+	@echo "venv: installing requirements.lock (a minute or more without output)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -108,7 +108,7 @@ support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status
 	@$(RUN) commands.support_bundle
 
 .PHONY: down
-down: $(VENV) ## destroy the stack and stop the embedded cluster and its hosts
+down: $(VENV) ## destroy the stack and stop its embedded cluster and hosts; refuses a stack on a real cluster
 	@$(RUN) commands.down
 
 .PHONY: start
@@ -116,7 +116,7 @@ start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.y
 	@$(RUN) commands.start
 
 .PHONY: destroy
-destroy: $(VENV) ## destroy the stack; the embedded cluster keeps running
+destroy: $(VENV) ## destroy the stack (asks at a terminal if its cluster is real); an embedded cluster keeps running
 	@$(RUN) commands.destroy
 
 .PHONY: forget
@@ -218,8 +218,10 @@ test-reach: $(VENV) ## prove the components in programs of other people; the las
 	@$(call proof,reach,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-change
-test-change: $(VENV) ## prove what previews and comments report for sixty edits; the last line counts them
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/components/change tests/components/inspection/test_losses.py tests/commands/test_preview.py
+test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts
+	@rm -f lab/benchmarks/results/B9.json
+	@$(RUN) lab.benchmarks B9
+	@$(call proof,change,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rules
 test-rules: $(VENV) ## prove the rules

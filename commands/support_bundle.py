@@ -2,23 +2,29 @@
 
 It only reads, with the rights of a preview. A part that can't be read is left out, and the list of
 contents says why. Secrets are left out by the mark that the engine gives them, however they are
-spelled: `secure` in the stack file, the engine's signature in the state. Of pods and nodes only
+spelled: `secure` in the stack file, the engine's signature in the state. Texts without such a mark
+are left out if their key says that they are secret, such as `password`. Of pods and nodes only
 named fields are taken, so that no environment variable and no command gets into the archive.
+Secrets of this command's own environment are replaced in all texts, also in reasons why a part is
+left out, and so are user names and passwords in addresses.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +36,14 @@ from commands.reading import reading
 from commands.stack import Stack
 from commands.watched import apart, say
 from components.base import yaml_file
-from components.base.confidential import in_plain_text
+from components.base.confidential import in_plain_text, is_confidential
 from components.base.model import Model
 from components.change.names import counted
 from components.desired.resolve import Desired, resolve
 from components.kubernetes.api import connect
+from components.kubernetes.gather import gather
+from components.nodes.usage import Listed
+from components.nodes.usage import listed as listed_objects
 from policies.faults import ConfigError, FaultError, InputError
 from policies.printable import printable
 from toolchain import ToolchainError
@@ -43,7 +52,7 @@ from toolchain.plugins.command_provider.values import is_secret
 Json = dict[str, Any]
 
 FILE = "support-{stack}.tar.gz"
-LARGEST = 8 * 1024 * 1024
+LARGEST = 16 * 1024 * 1024
 """Maximum number of bytes of one part; a larger one is left out."""
 SECONDS = 60.0
 """Time limit for all requests to the API server together."""
@@ -51,6 +60,10 @@ LONGEST = 1000
 """Maximum number of characters of an event's message and of a container's last message."""
 SECRET = "[secret]"  # noqa: S105
 """Text in place of a secret."""
+SHORTEST = 8
+"""Minimum number of characters of an environment variable's value that is hidden as a secret."""
+WITH_USER = re.compile(r"(?<=://)[^/\s?#\"'@]{1,500}@")
+"""User name and password of an address (RFC 3986, section 3.2.1)."""
 OURS = "gpu-cluster/"
 """Beginning of the annotations that this program writes."""
 FAULTS = (ConfigError, FaultError, InputError, OSError, ValueError, subprocess.SubprocessError)
@@ -132,10 +145,58 @@ def without_marked(value: Any, is_marked: Callable[[Any], bool] = is_secret) -> 
     if is_marked(value):
         return SECRET
     if isinstance(value, dict):
-        return {key: without_marked(item, is_marked) for key, item in value.items()}
+        return {
+            key: SECRET
+            if _is_plain_secret(key, item, value.get("name"))
+            else without_marked(item, is_marked)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [without_marked(item, is_marked) for item in value]
     return value
+
+
+def _is_plain_secret(key: object, item: object, name: object) -> bool:
+    """Return whether a text is a secret without a mark, as its key or variable's name says.
+
+    Args:
+        key: Key of the text. A key that ends in `secret` holds the name of a Kubernetes Secret.
+        item: The text, or another value.
+        name: Value of the key `name` in the same mapping: the name of an environment variable.
+    """
+    if not isinstance(item, str):
+        return False
+    named = str(name) if key == "value" else str(key)
+    return is_confidential(named) and not named.lower().endswith(("secret", "secretname"))
+
+
+def own_secrets(environment: Mapping[str, str]) -> frozenset[str]:
+    """Return the secrets in environment variables, and in the files that such variables name.
+
+    A variable is one of these if its name says so (`is_confidential`), or ends in `_KEY`.
+    """
+    found = set()
+    for name, value in environment.items():
+        if not is_confidential(name) and not name.removesuffix("_FILE").endswith("_KEY"):
+            continue
+        if name.endswith("_FILE"):
+            with contextlib.suppress(OSError, ValueError):
+                lines = Path(value).read_text()[:LARGEST].splitlines()
+                found.update(line.strip() for line in lines if not line.startswith("-----"))
+        else:
+            found.add(value.strip())
+    return frozenset(each for each in found if len(each) >= SHORTEST)
+
+
+def hidden(text: str, secrets: Collection[str]) -> str:
+    """Return a text with a placeholder for each known secret, and for users in addresses.
+
+    A secret is found as it is and as JSON and YAML escape it.
+    """
+    forms = {form for each in secrets for form in (each, json.dumps(each)[1:-1])}
+    for each in sorted(forms, key=len, reverse=True):
+        text = text.replace(each, SECRET)
+    return WITH_USER.sub(f"{SECRET}@", text)
 
 
 def state_text(stack: Stack) -> str:
@@ -215,19 +276,36 @@ def event_of(event: Json) -> Json:
     }
 
 
-def _own(items: Sequence[Json], desired: Desired) -> Iterator[Json]:
-    """Yield the objects in the stack's namespaces; leave out users' workloads."""
-    spaces = {space.name for space in desired.namespaces}
-    return (each for each in items if each["metadata"].get("namespace") in spaces)
+@dataclass(frozen=True)
+class Seen:
+    """What the cluster holds for all parts of an archive, read once.
+
+    Attributes:
+        objects: Nodes, pods, ResourceClaims and ResourceSlices of the whole cluster.
+        events: Events in the stack's namespaces.
+    """
+
+    objects: Listed
+    events: tuple[Json, ...]
 
 
-async def _listed(desired: Desired, kind: str) -> list[Json]:
+async def observed(desired: Desired) -> Seen:
+    """Read the cluster; users' events are left out."""
     async with asyncio.timeout(SECONDS), connect(desired.context) as client:
-        return list(await client.list(kind))
+        events = await gather(
+            lambda space: client.list(f"namespaces/{space.name}/events"), desired.namespaces
+        )
+        return Seen(await listed_objects(client), tuple(chain.from_iterable(events)))
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def _rows(items: Iterable[Json]) -> str:
+    """Return a JSON list with one line per object: large clusters have thousands of objects."""
+    lines = ",\n".join(json.dumps(each, sort_keys=True) for each in items)
+    return f"[\n{lines}\n]\n"
 
 
 def parts(stack: Stack) -> tuple[Part, ...]:
@@ -238,15 +316,18 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         reading(stack)
         return resolve(stack.cluster, stack.name)
 
-    def objects(kind: str, taken: Callable[[Json], Json], *, own: bool) -> str:
-        wanted = desired()
-        found = asyncio.run(_listed(wanted, kind))
-        return _json([taken(each) for each in (_own(found, wanted) if own else found)])
+    @cache
+    def seen() -> Seen:
+        return asyncio.run(observed(desired()))
+
+    def pods() -> str:
+        spaces = {space.name for space in desired().namespaces}
+        found = (pod for pod in seen().objects.pods if pod["metadata"].get("namespace") in spaces)
+        return _rows(map(pod_of, found))
 
     def holders() -> str:
-        reading(stack)
-        found = asyncio.run(asyncio.wait_for(who.observed(stack), SECONDS))
-        return found.model_dump_json(by_alias=True, indent=2) + "\n"
+        shown = who.held(desired(), seen().objects)
+        return shown.model_dump_json(by_alias=True, indent=2) + "\n"
 
     return (
         Part("versions.json", "versions of this machine's software", versions_text),
@@ -255,21 +336,30 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         Part("status.json", "drift, due and faults", lambda: status.document_of(stack).write()),
         Part("who.json", "which pods hold which GPUs", holders),
         Part(
-            "nodes.json", "labels, taints, conditions", lambda: objects("nodes", node_of, own=False)
+            "nodes.json",
+            "labels, taints, conditions",
+            lambda: _rows(map(node_of, seen().objects.nodes)),
         ),
-        Part("pods.json", "pods of the stack", lambda: objects("pods", pod_of, own=True)),
-        Part("events.json", "events of the stack", lambda: objects("events", event_of, own=True)),
+        Part("pods.json", "pods of the stack", pods),
+        Part("events.json", "events of the stack", lambda: _rows(map(event_of, seen().events))),
     )
 
 
-def collected(wanted: Sequence[Part]) -> Iterator[tuple[Entry, bytes]]:
-    """Yield each part with its content; empty if the part is left out."""
+def collected(
+    wanted: Sequence[Part], secrets: Collection[str] = ()
+) -> Iterator[tuple[Entry, bytes]]:
+    """Yield each part with its content; empty if the part is left out.
+
+    Args:
+        wanted: The parts.
+        secrets: Texts to replace in each part and in the reasons for parts that are left out.
+    """
     for part in wanted:
         entry = Entry(name=part.name, what=part.what)
         try:
-            content = part.text().encode()
+            content = hidden(part.text(), secrets).encode()
         except (*FAULTS, ToolchainError, SystemExit) as error:
-            why = printable(str(error), LONGEST) or type(error).__name__
+            why = printable(hidden(str(error), secrets), LONGEST) or type(error).__name__
             yield entry.model_copy(update={"left_out": why}), b""
             continue
         if len(content) > LARGEST:
@@ -306,7 +396,7 @@ def main() -> None:
     stack = Stack.named()
     path = Path(os.environ.get("BUNDLE") or FILE.format(stack=stack.name))
     with apart() as output:
-        found = list(collected(parts(stack)))
+        found = list(collected(parts(stack), own_secrets(os.environ)))
         only_list = os.environ.get("LIST") == "1"
         contents = Contents(
             stack=stack.name,

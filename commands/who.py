@@ -19,10 +19,10 @@ from commands.reading import reading
 from commands.stack import Stack
 from commands.watched import apart, verbose
 from components.change.names import LONGEST, and_more, counted, listed
-from components.desired.resolve import resolve
+from components.desired.resolve import Desired, resolve
 from components.kubernetes.api import connect
-from components.nodes import usage as found
-from components.nodes.usage import Holder, NodeUsage, Usage, total, usage
+from components.nodes.usage import Holder, Listed, NodeUsage, Usage, total, usage
+from components.nodes.usage import listed as listed_objects
 from policies.faults import FaultError
 from policies.printable import printable
 
@@ -36,16 +36,20 @@ UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 """Units of an age with their seconds, the longest first."""
 
 
-async def observed(stack: Stack) -> Usage:
-    """Read the cluster and return who holds its GPUs.
+async def observed(context: str) -> Listed:
+    """Read what `held` needs from the cluster that a context of the kubeconfig names.
 
     Raises:
         ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
     """
-    desired = resolve(stack.cluster, stack.name)
+    async with connect(context) as client:
+        return await listed_objects(client)
+
+
+def held(desired: Desired, found: Listed) -> Usage:
+    """Return who holds the GPUs of a stack's cluster."""
     names = {name for pool in desired.validation.pools for name in pool.resources}
-    async with connect(desired.context) as client:
-        return usage(stack.name, desired.scheduling.pools, names, await found.listed(client))
+    return usage(desired.stack, desired.scheduling.pools, names, found)
 
 
 def age(created: str, now: datetime) -> str:
@@ -194,7 +198,8 @@ def main() -> None:
     with apart() as output:
         try:
             reading(stack)
-            shown = asyncio.run(observed(stack))
+            desired = resolve(stack.cluster, stack.name)
+            shown = held(desired, asyncio.run(observed(desired.context)))
         except FaultError as error:
             sys.exit(f"who: {error}")
         if output:

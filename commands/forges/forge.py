@@ -27,10 +27,18 @@ PAGES = 50
 """Maximum number of pages of comments that are read."""
 LARGEST = 32 * 1024 * 1024
 """Maximum size of a response in bytes."""
-KEPT = ("content-type", "location", "retry-after", "x-ratelimit-remaining")
+KEPT = (
+    "content-type",
+    "location",
+    "retry-after",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+)
 """Headers of a response that are kept; others, such as `Content-Encoding`, no longer apply."""
 TEMPORARY = frozenset({429, 500, 502, 503, 504})
 """HTTP statuses after which the same request may succeed later."""
+SECONDARY = "secondary rate limit"
+"""Part of GitHub's message about a limit that it reports without a header."""
 
 
 class ForgeError(Exception):
@@ -156,6 +164,29 @@ class Forge(ABC):
             request=answer.request,
         )
 
+    def rewrite(self, method: str, path: str, body: str) -> None:
+        """Replace the text of a comment by a request to the comment's own path.
+
+        Raises:
+            Temporary: Somebody deleted the comment after it was listed.
+            ForgeError: The forge refuses the request.
+        """
+        answer = self.request(method, path, missing=True, json={"body": body})
+        if not answer.is_success:
+            raise Temporary(f"{method} {path}: found that the comment was deleted meanwhile")
+
+    def objects(self, answer: httpx.Response) -> list[dict[str, Any]]:
+        """Return the content of a response, which must be a list of objects.
+
+        Raises:
+            ForgeError: The content is no list of objects.
+        """
+        items = self.read(answer)
+        if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+            where = f"GET {answer.url.path}"
+            raise ForgeError(f"{where}: found no list of objects; cure: check the address")
+        return items
+
     def listed(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
         """Yield the items of all pages of a list.
 
@@ -164,9 +195,7 @@ class Forge(ABC):
         """
         for page in range(1, PAGES + 1):
             params = {**query, "per_page": PAGE, "page": page}
-            items = self.read(self.request("GET", path, params=params))
-            if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
-                raise ForgeError(f"GET {path}: found no list of objects; cure: check the address")
+            items = self.objects(self.request("GET", path, params=params))
             yield from items
             if len(items) < PAGE:
                 return
@@ -190,16 +219,35 @@ class Forge(ABC):
 def _is_limited(answer: httpx.Response) -> bool:
     """Return whether an error response reports a rate limit.
 
-    GitHub reports a rate limit by status 403 with one of these headers (GitHub documentation, "Rate
-    limits for the REST API").
+    GitHub reports a rate limit by status 403 with one of these headers, or in its message (GitHub
+    documentation, "Rate limits for the REST API").
     """
-    left = answer.headers.get("x-ratelimit-remaining")
-    return answer.status_code == 403 and (left == "0" or "retry-after" in answer.headers)
+    if answer.status_code != 403:
+        return False
+    return _is_used_up(answer) or "retry-after" in answer.headers or SECONDARY in answer.text
+
+
+def _is_used_up(answer: httpx.Response) -> bool:
+    """Return whether no request is left until the time in the header `x-ratelimit-reset`."""
+    return bool(answer.headers.get("x-ratelimit-remaining") == "0")
 
 
 def _pause(answer: httpx.Response) -> float | None:
-    text = answer.headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+    """Return how many seconds to wait, as the forge says; None if it says nothing.
+
+    The header `x-ratelimit-reset` is a time in seconds since 1970, and counts only if no request is
+    left. A limit without any header takes a minute (GitHub documentation, as above).
+    """
+    if (seconds := _number(answer.headers.get("retry-after", ""))) is not None:
+        return seconds
+    reset = _number(answer.headers.get("x-ratelimit-reset", ""))
+    if _is_used_up(answer) and reset is not None:
+        return max(0.0, reset - time.time())
+    return LONGEST_PAUSE if SECONDARY in answer.text else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
 def publish(

@@ -86,8 +86,7 @@ class GitHub(Forge):
 
     def update(self, note: Note, body: str) -> None:
         """Replace the text of a comment."""
-        path = f"{self.root}/issues/comments/{note.number}"
-        self.request("PATCH", path, json={"body": body})
+        self.rewrite("PATCH", f"{self.root}/issues/comments/{note.number}", body)
 
     def labelled(self) -> frozenset[str]:
         """Return the labels of the pull request that this program manages."""

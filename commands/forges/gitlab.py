@@ -1,7 +1,8 @@
 """Notes and labels of a merge request at GitLab.
 
 Source of paths and bodies: GitLab's OpenAPI description (gitlabhq/gitlabhq,
-doc/api/openapi/openapi_v2.yaml) and GitLab documentation, "Notes API" and "Merge requests API".
+doc/api/openapi/openapi_v3.yaml); it lacks the path of one file in a job's artifacts, which is in
+GitLab's documentation, "Job artifacts API".
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class GitLab(Forge):
 
     def update(self, note: Note, body: str) -> None:
         """Replace the text of a note."""
-        self.request("PUT", f"{self.root}/notes/{note.number}", json={"body": body})
+        self.rewrite("PUT", f"{self.root}/notes/{note.number}", body)
 
     def labelled(self) -> frozenset[str]:
         """Return the labels of the merge request that this program manages."""
@@ -82,7 +83,7 @@ class GitLab(Forge):
 
     def label(self, add: frozenset[str], remove: frozenset[str]) -> None:
         """Add and remove labels of the merge request."""
-        body = {"add_labels": ",".join(sorted(add)), "remove_labels": ",".join(sorted(remove))}
+        body = {"add_labels": sorted(add), "remove_labels": sorted(remove)}
         self.request("PUT", self.root, json={key: value for key, value in body.items() if value})
 
 
@@ -102,9 +103,12 @@ def waiting(client: httpx.Client, project: str, job: str) -> list[tuple[int, str
     found = []
     for each in forge.listed(f"{forge.project}/merge_requests", state="opened"):
         number, commit = int(each["iid"]), str(each.get("sha") or "")
+        # GitLab's description names no pages here. The newest pipelines come first, and the newest
+        # commit's pipeline is one of them.
+        path = f"{forge.project}/merge_requests/{number}/pipelines"
         pipelines = [
             pipeline
-            for pipeline in forge.listed(f"{forge.project}/merge_requests/{number}/pipelines")
+            for pipeline in forge.objects(forge.request("GET", path))
             if pipeline.get("sha") == commit
         ]
         for pipeline in pipelines[:1]:

@@ -27,9 +27,11 @@ class DesiredMonitoring:
     """Metrics, alerts and a dashboard for the GPUs.
 
     Attributes:
+        stack: Name of the stack.
         settings: Section `monitoring` of the stack file.
         pools: Pools with GPUs whose nodes are declared by name.
     """
 
+    stack: str
     settings: MonitoringSettings
     pools: tuple[WatchedPool, ...]

@@ -403,6 +403,7 @@ class _Resolver:
         if settings is None:
             return None
         return DesiredMonitoring(
+            stack=self.stack,
             settings=settings,
             pools=tuple(
                 WatchedPool(

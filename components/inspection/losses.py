@@ -12,16 +12,12 @@ from components.change.document import Cause, Loss
 from components.desired.pool import PoolScheduling
 from components.findings import Kind
 from components.inspection.difference import Difference, PodLoss
-from components.kubernetes.api import Client, ClusterError, Json, connect
-from components.kubernetes.gather import gather
+from components.kubernetes.api import ClusterError, Json, connect
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes.drain import to_evict
+from components.nodes.gpu_holders import pods_by_node
 from components.nodes.pods import NO_EXECUTE, not_tolerating, of_claims, pod_on_node, with_gpus
 
-SINGLE = 20
-"""Maximum number of nodes whose pods are listed by one request per node.
-
-For more nodes, one request lists all pods of the cluster."""
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
 
@@ -139,28 +135,13 @@ async def observe_losses(asked: LossesQuestion) -> LossesSeen:
         return LossesSeen()
     try:
         async with connect(asked.context) as client:
-            pods = await _pods(client, asked)
+            pods = await pods_by_node(client, asked.nodes)
             claims: list[Json] = []
             if asked.claims:
                 claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
     except ClusterError as error:
         return LossesSeen(unreachable=str(error))
     return LossesSeen(losses=losses(asked, pods, claims))
-
-
-async def _pods(client: Client, asked: LossesQuestion) -> dict[str, list[Json]]:
-    found: dict[str, list[Json]] = {name: [] for name in asked.nodes}
-    if len(asked.nodes) > SINGLE:
-        every = [await client.list("pods")]
-    else:
-        every = await gather(
-            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), asked.nodes
-        )
-    for listed in every:
-        for pod in listed:
-            if (name := str(pod["spec"].get("nodeName", ""))) in found:
-                found[name].append(pod)
-    return found
 
 
 def losses(

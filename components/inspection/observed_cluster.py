@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from components.charts.availability import fetched
 from components.desired.question import Question
 from components.desired.validation import PoolValidation
-from components.findings import Finding
+from components.findings import Finding, Findings
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.nodes import record
@@ -26,8 +26,7 @@ from components.release.inspect import surroundings
 from components.release.objects import lacking
 from components.rollout import mig_targets
 from components.validation.difference import ValidationDifference
-from components.validation.inspect import deferred
-from components.validation.inspect import findings as validation_findings
+from components.validation.inspect import PoolSeen, observe_pool
 
 _COUNT = re.compile(r"[0-9]{1,6}")
 
@@ -72,37 +71,36 @@ class ClusterSeen:
     chart: str = ""
 
 
-async def validation_difference(
+async def observe_validation(
     client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
-) -> ValidationDifference:
-    """Return which nodes must be validated, for pools whose nodes are all in the cluster.
+) -> list[PoolSeen]:
+    """Return the validation of each pool whose nodes are all in the cluster.
 
     Nodes with excluded GPUs form a separate pool here, so each validation request has its own
     nodes.
     """
-    found = {}
+    found = []
     for pool in pools:
         try:
             members = pool_members(nodes, pool)
         except ClusterError:
             continue  # The scheduling check of the whole pool reports this error.
-        if findings := await validation_findings(client, members, pool, daemon_sets):
-            found[pool.pool] = findings
-    return ValidationDifference(pools=found)
-
-
-async def deferrals(
-    client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
-) -> dict[str, str]:
-    """Return which pods hold GPUs that no run has validated yet, by node."""
-    found: dict[str, str] = {}
-    for pool in pools:
-        try:
-            members = pool_members(nodes, pool)
-        except ClusterError:
-            continue  # The scheduling check of the whole pool reports this error.
-        found |= await deferred(client, members, pool, daemon_sets)
+        found.append(await observe_pool(client, members, pool, daemon_sets))
     return found
+
+
+def validation_difference(seen: Iterable[PoolSeen]) -> ValidationDifference:
+    """Return which nodes must be validated."""
+    pools: dict[str, Findings] = {}
+    for each in seen:
+        if found := each.findings:
+            pools[each.pool.pool] = (*pools.get(each.pool.pool, ()), *found)
+    return ValidationDifference(pools=pools)
+
+
+def deferrals(seen: Iterable[PoolSeen]) -> dict[str, str]:
+    """Return which pods hold GPUs that no run has validated yet, by node."""
+    return {node: text for each in seen for node, text in each.deferred.items()}
 
 
 async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
@@ -175,10 +173,9 @@ async def _observe(asked: Question) -> ClusterSeen:
                 seen = replace(seen, problems=(*seen.problems, problem))
             if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")
-                due = await validation_difference(client, nodes, asked.validation, sets)
-                seen = replace(seen, validation=due)
-                waiting = await deferrals(client, nodes, asked.validation, sets)
-                seen = replace(seen, deferred=waiting)
+                pools = await observe_validation(client, nodes, asked.validation, sets)
+                due = validation_difference(pools)
+                seen = replace(seen, validation=due, deferred=deferrals(pools))
     except ClusterError as error:
         seen = replace(seen, unreachable=str(error))
     return seen

@@ -6,14 +6,14 @@ of the metrics (internal/pkg/rendermetrics); NVIDIA "XID Errors" for XIDs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from components.charts.extra_values import merged, plain
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.kubernetes.labels import LABELS
-from components.platforms.base import Monitored, Platform
+from components.monitoring.dashboard import dashboard
+from components.platforms.base import Platform
 from components.settings.monitoring import Counter, MonitoringSettings
 
 Json = dict[str, Any]
@@ -174,48 +174,6 @@ def alert_groups(monitoring: DesiredMonitoring, platform: Platform) -> Json:
     return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
 
 
-def _panel(index: int, title: str, expression: str, unit: str, legend: str) -> Json:
-    return {
-        "id": index + 1,
-        "type": "timeseries",
-        "title": title,
-        "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
-        "gridPos": {"h": 8, "w": 12, "x": 12 * (index % 2), "y": 8 * (index // 2)},
-        "targets": [{"refId": "A", "expr": expression, "legendFormat": legend}],
-    }
-
-
-def dashboard(monitored: Monitored) -> str:
-    """Return a Grafana dashboard as JSON, with a variable for the data source."""
-    gpu = "{{Hostname}} {{gpu}}"
-    panels = [
-        ("Utilization", "DCGM_FI_DEV_GPU_UTIL", "percent", gpu),
-        ("Memory used", "DCGM_FI_DEV_FB_USED * 1048576", "bytes", gpu),
-        ("Temperature", "DCGM_FI_DEV_GPU_TEMP", "celsius", gpu),
-        ("Power", "DCGM_FI_DEV_POWER_USAGE", "watt", gpu),
-        ("XID errors", "DCGM_FI_DEV_XID_ERRORS", "none", gpu),
-        ("ECC errors", "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])", "none", gpu),
-    ]
-    if monitored.resource:
-        name, unit = monitored.resource
-        sums = f'sum(kube_node_status_allocatable{{resource="{name}"}}) / {unit}'
-        panels.append(("GPUs offered", sums, "none", "offered"))
-    if monitored.metrics:
-        panels += monitored.metrics.panels
-    document = {
-        "title": "GPU cluster",
-        "uid": "gpu-cluster",
-        "schemaVersion": 39,
-        "time": {"from": "now-6h", "to": "now"},
-        "templating": {
-            "list": [{"name": "datasource", "type": "datasource", "query": "prometheus"}]
-        },
-        "panels": [_panel(index, *panel) for index, panel in enumerate(panels)],
-    }
-    return json.dumps(document, indent=1, sort_keys=True)
-
-
 def _metadata(name: str, space: str, **labels: str) -> Json:
     return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
 
@@ -329,7 +287,13 @@ def _service_monitor(
             "selector": {"matchLabels": labels},
             "namespaceSelector": {"matchNames": [space]},
             "endpoints": [
-                {"port": port, "path": path, "interval": f"{settings.interval_seconds}s"}
+                {
+                    "port": port,
+                    "path": path,
+                    "interval": f"{settings.interval_seconds}s",
+                    # `namespace` and `pod` are the pod that holds the GPU, not the exporter's.
+                    "honorLabels": True,
+                }
             ],
         },
     }
@@ -351,7 +315,7 @@ def objects(
         "dashboard": _config_map(
             "gpu-cluster-dashboard",
             space,
-            {"gpu-cluster.json": dashboard(platform.monitored)},
+            {"gpu-cluster.json": dashboard(monitoring, platform.monitored)},
             **settings.dashboard_labels,
         )
     }

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 
 from components.desired.validation import POOL
 from components.kubernetes.api import Client, Json
+from components.kubernetes.gather import gather
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes.inspect import gpus
 from components.platforms.base import Offer
 from policies.printable import printable, shortened
 
 FINISHED = ("Succeeded", "Failed")
+SINGLE = 20
+"""Maximum number of nodes whose pods are listed by one request per node.
+
+For more nodes, one request lists all pods of the cluster."""
 NAMED = 5
 """Maximum number of holders that one message names; other holders are only counted."""
 
@@ -153,11 +158,40 @@ async def holders(
         resources: Names of the extended resources or DRA drivers of the node's GPUs.
         namespace: Namespace of the validation, whose claims are ignored.
     """
+    return (await holders_by_node(client, [node], resources, namespace))[node]
+
+
+async def holders_by_node(
+    client: Client, nodes: Collection[str], resources: Collection[str], namespace: str
+) -> dict[str, list[Holder]]:
+    """Return the pods or claims that hold GPUs now, for each of some nodes.
+
+    The arguments are those of `holders`. The number of requests does not grow with the cluster.
+    """
+    if not nodes:
+        return {}
     if DRA_DRIVER in resources:
         claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
-        return holders_of_claims(claims, node, namespace)
-    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
-    return holders_of(pods, list(resources))
+        return {node: holders_of_claims(claims, node, namespace) for node in nodes}
+    names = list(resources)
+    found = await pods_by_node(client, nodes)
+    return {node: holders_of(pods, names) for node, pods in found.items()}
+
+
+async def pods_by_node(client: Client, nodes: Collection[str]) -> dict[str, list[Json]]:
+    """Return the pods of each of some nodes."""
+    found: dict[str, list[Json]] = {name: [] for name in nodes}
+    if len(found) > SINGLE:
+        every = [await client.list("pods")]
+    else:
+        every = await gather(
+            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), found
+        )
+    for listed in every:
+        for pod in listed:
+            if (name := str(pod["spec"].get("nodeName", ""))) in found:
+                found[name].append(pod)
+    return found
 
 
 def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str, int]:

@@ -171,12 +171,19 @@ def shortfall(node: Json, declared: int, resources: dict[str, int]) -> str:
     return "; ".join(filter(None, differences))
 
 
+def has_surplus(node: Json, resources: dict[str, int]) -> bool:
+    """Return whether a node advertises more of a resource than the stack file declares."""
+    return any(gpus(node, resource=name) > count for name, count in resources.items())
+
+
 def _difference(node: Json, resource: str, count: int, declared: int) -> str:
     allocatable = gpus(node, resource=resource)
     capacity = gpus(node, "capacity", resource)
     if allocatable == count == capacity:
         return ""
     what = "GPUs" if (resource, count) == (GPU, declared) else resource
+    if capacity == allocatable > count:
+        return f"{allocatable} {what} allocatable, {count} declared"
     difference = f"{allocatable} of {count} {what} allocatable"
     if capacity > allocatable:
         return (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings
 from components.kubernetes.api import Client, Json
@@ -9,58 +12,72 @@ from components.nodes import gpu_holders, record
 from components.validation.difference import compare, due
 
 
-async def _freed(client: Client, node: Json, pool: PoolValidation) -> str:
-    """Return a reason to validate a node again if GPUs that other pods used may be free now.
+@dataclass(frozen=True)
+class PoolSeen:
+    """A pool whose validation is inspected.
 
-    The result is empty as long as the same pods use the GPUs, because another validation could
-    not reach these GPUs.
+    Attributes:
+        pool: The pool.
+        members: Its nodes.
+        daemon_sets: All DaemonSets of the cluster.
+        holders: Pods or claims that hold GPUs, for each node with GPUs that no run has validated.
     """
-    kept = record.decode(node)
-    if kept is None or not kept.missing:
-        return ""
-    holders = await gpu_holders.holders(
-        client, node["metadata"]["name"], pool.resources, pool.namespace
-    )
-    return "GPUs that other pods used may be free" if _may_be_free(node, pool, holders) else ""
+
+    pool: PoolValidation
+    members: Sequence[Json]
+    daemon_sets: list[Json]
+    holders: Mapping[str, list[gpu_holders.Holder]]
+
+    @property
+    def findings(self) -> Findings:
+        """Return findings for the nodes that must be validated; empty if there are none."""
+        found: list[Finding] = []
+        for node in self.members:
+            every = compare(node, self.pool, self.daemon_sets)
+            if not every and self._may_be_free(node):
+                every = (due(_name(node), "GPUs that other pods used may be free"),)
+            found += every
+        return tuple(found)
+
+    @property
+    def deferred(self) -> dict[str, str]:
+        """Return, by node, text about the pods that use GPUs which no run has validated.
+
+        Nodes that this run validates are left out.
+        """
+        found = {}
+        for node in self.members:
+            kept = record.decode(node)
+            holders = [one for one in self.holders.get(_name(node), ()) if one.amounts]
+            if kept is None or not holders or self._may_be_free(node):
+                continue
+            if not compare(node, self.pool, self.daemon_sets):
+                count = f"{kept.missing} GPU{'s' * (kept.missing > 1)}"
+                holding = gpu_holders.named(holders)
+                found[_name(node)] = f"{count} not validated: held by {holding}"
+        return found
+
+    def _may_be_free(self, node: Json) -> bool:
+        """Return whether GPUs that other pods used may be free now.
+
+        That is false as long as the same pods use the GPUs, because another validation could not
+        reach these GPUs.
+        """
+        kept, holders = record.decode(node), self.holders.get(_name(node))
+        if kept is None or holders is None:
+            return False
+        free = gpu_holders.free(node, self.pool.offers, holders)
+        return any(free.values()) and gpu_holders.digest(holders) != kept.holders
 
 
-def _may_be_free(node: Json, pool: PoolValidation, holders: list[gpu_holders.Holder]) -> bool:
-    kept, free = record.decode(node), gpu_holders.free(node, pool.offers, holders)
-    return bool(kept and any(free.values()) and gpu_holders.digest(holders) != kept.holders)
+async def observe_pool(
+    client: Client, members: Sequence[Json], pool: PoolValidation, daemon_sets: list[Json]
+) -> PoolSeen:
+    """Read which pods or claims hold the GPUs that no run has validated."""
+    names = [_name(node) for node in members if (kept := record.decode(node)) and kept.missing]
+    holders = await gpu_holders.holders_by_node(client, names, pool.resources, pool.namespace)
+    return PoolSeen(pool, members, daemon_sets, holders)
 
 
-async def deferred(
-    client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
-) -> dict[str, str]:
-    """Return, by node, text about the pods that use GPUs which no run has validated.
-
-    Nodes that this run validates are left out.
-    """
-    found = {}
-    for node in members:
-        kept = record.decode(node)
-        if kept is None or not kept.missing or compare(node, pool, daemon_sets):
-            continue
-        name = node["metadata"]["name"]
-        holders = [
-            one
-            for one in await gpu_holders.holders(client, name, pool.resources, pool.namespace)
-            if one.amounts
-        ]
-        if holders and not _may_be_free(node, pool, holders):
-            count = f"{kept.missing} GPU{'s' * (kept.missing > 1)}"
-            found[name] = f"{count} not validated: held by {gpu_holders.named(holders)}"
-    return found
-
-
-async def findings(
-    client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
-) -> Findings:
-    """Return findings for the nodes of a pool that must be validated; empty if there are none."""
-    found: list[Finding] = []
-    for node in members:
-        every = compare(node, pool, daemon_sets)
-        if not every and (why := await _freed(client, node, pool)):
-            every = (due(node["metadata"]["name"], why),)
-        found += every
-    return tuple(found)
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])

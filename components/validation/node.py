@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from components.base.stack_option import stack_option
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
 from components.nodes import gpu_holders, record, startup_taint
 from components.nodes.causes import read
-from components.nodes.inspect import shortfall
+from components.nodes.inspect import has_surplus, shortfall
 from components.validation import waiting
 from components.validation.container_result import (
     ContainerResult,
@@ -41,6 +42,12 @@ REFUSED_SECONDS = 5.0
 
 A refusal may be temporary: a new namespace has no service account yet.
 """
+SURPLUS = (
+    "unless a device plugin restarts now, that stays so: declare all GPUs of the node in "
+    "gpusPerNode, and name an unhealthy GPU by its uuid or index; `missing` only counts GPUs that "
+    "the node does not show"
+)
+"""Cause and cure if a node advertises more GPUs than declared."""
 
 
 @dataclass
@@ -110,6 +117,11 @@ class NodeCheck:
     def missing(self) -> int:
         """Return the number of devices that have run no kernel yet."""
         return self.wanted - record.ValidationRecord(devices=self.devices).count
+
+    @property
+    def has_surplus(self) -> bool:
+        """Return whether the node advertises more GPUs than declared, so no Job can begin."""
+        return not self.asked and has_surplus(self.node, self.pool.resources)
 
     @property
     def is_without_pod(self) -> bool:
@@ -286,6 +298,8 @@ class NodeCheck:
         if self.asked:
             return await waiting.explained(self.client, self.pod) if self.pod else self.waits
         causes = await read.lines_of_node(self.client, self.name)
+        if self.has_surplus:
+            causes = [*causes, SURPLUS]
         return f"{self.waits} ({'; '.join(causes)})" if causes else self.waits
 
     async def give_up(self) -> None:
@@ -307,8 +321,8 @@ class NodeCheck:
     @property
     def _when_free(self) -> str:
         return (
-            f"when these pods have ended, run `make validate NODES={self.name}`; with "
-            "validation.busy: defer the stack comes up without these GPUs"
+            f"when these pods have ended, run `make validate{stack_option(self.pool.stack)} "
+            f"NODES={self.name}`; with validation.busy: defer the stack comes up without these GPUs"
         )
 
     @property

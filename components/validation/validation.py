@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from components.base.stack_option import stack_option
 from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
@@ -59,6 +60,7 @@ class _Run:
         self.pool = pool
         self.checks: list[NodeCheck] = []
         self.told = time.monotonic()
+        self.surplus_told = False
 
     async def nodes(self) -> list[Json]:
         """Return the pool's nodes as they are now."""
@@ -99,10 +101,16 @@ class _Run:
         await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
 
     async def tell(self) -> None:
-        """Print regularly what the nodes wait for, with causes and XID lines of their hosts."""
+        """Print regularly what the nodes wait for, with causes and XID lines of their hosts.
+
+        The first time that a node advertises more GPUs than declared, print it immediately: waiting
+        seldom helps.
+        """
         waiting = [check for check in self.checks if not check.done and check.waits]
-        if not waiting or time.monotonic() - self.told < TOLD:
+        first = not self.surplus_told and any(check.has_surplus for check in waiting)
+        if not waiting or (time.monotonic() - self.told < TOLD and not first):
             return
+        self.surplus_told = self.surplus_told or first
         self.told = time.monotonic()
         shown = waiting[:EXPLAINED]
         reports = await xid.lines(
@@ -125,10 +133,11 @@ def _failure(
 ) -> Iterator[Fault]:
     failed = [check for check in checks if check.problem]
     wanted = f"all {pool.gpus} GPUs run a kernel"
+    again = f"make validate{stack_option(pool.stack)}"
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
         parts = (check.problem, reports.get(check.name, ""), closed)
-        cure = check.cure or f"repair the node, then run `make validate NODES={check.name}`"
+        cure = check.cure or f"repair the node, then run `{again} NODES={check.name}`"
         yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, cure)
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:

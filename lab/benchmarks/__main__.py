@@ -1,4 +1,4 @@
-"""Run the benchmarks B1, B2, B4, B5, B6 and B8; exit with 1 if a benchmark misses its goal."""
+"""Run the benchmarks B1, B2, B4, B5, B6, B8 and B9; exit with 1 if a benchmark misses its goal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from types import FrameType
 
-from lab.benchmarks import b1_cold, b2_second, b8_rollout, growth, overhead, rules
+from lab.benchmarks import b1_cold, b2_second, b8_rollout, b9_reading, growth, overhead, rules
 from lab.benchmarks.measure import BenchmarkError
 
 ALL = {
@@ -18,6 +18,7 @@ ALL = {
     "B5": growth.run,
     "B6": rules.run,
     "B8": b8_rollout.run,
+    "B9": b9_reading.run,
 }
 
 

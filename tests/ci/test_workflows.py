@@ -7,6 +7,7 @@ steps can run.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -25,6 +26,7 @@ FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ENVIRONMENT = ".github/scripts/environment.sh"
 STATUS = ".github/scripts/status.sh"
 PROPOSE = ".github/scripts/propose_facts.sh"
+STACKS = ".github/scripts/stacks.sh"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -112,8 +114,12 @@ def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
     for _, job in jobs_of(path):
         checkouts = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
         assert [step["with"] for step in checkouts] == [{"persist-credentials": False}]
-        assert [step["run"] for step in job["steps"] if "run" in step] == ["make comment"]
+        (run,) = [step["run"] for step in job["steps"] if "run" in step]
+        assert run in ("make comment", STACKS)
         assert "secrets." not in str(job)
+        if run == STACKS:
+            assert job["permissions"] == {"contents": "read"}
+            continue
         (download,) = [s for s in job["steps"] if "download-artifact" in s.get("uses", "")]
         assert download["with"]["path"] == "change", "no file of the checkout can be replaced"
 
@@ -144,13 +150,76 @@ def test_a_fork_gets_no_secret_no_write_access_and_no_runner_of_ours() -> None:
         assert "secrets." not in text
 
 
-def test_every_stack_file_is_previewed() -> None:
-    stacks = {path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml")}
-    assert set(PREVIEW["jobs"]["embedded"]["strategy"]["matrix"]["stack"]) == stacks
+def listed(folder: Path, **files: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the stacks that the workflows' script finds in a folder with some stack files.
+
+    Also return what the script says on standard error.
+    """
+    script = folder / STACKS
+    script.parent.mkdir(parents=True)
+    script.write_bytes((ROOT / STACKS).read_bytes())
+    script.chmod(0o755)
+    for name, context in files.items():
+        (folder / f"Pulumi.{name}.yaml").write_text(context)
+    output = folder / "output"
+    environment = {"PATH": os.environ["PATH"], "GITHUB_OUTPUT": str(output)}
+    done = subprocess.run(
+        [script], env=environment, check=True, capture_output=True, text=True, timeout=60
+    )
+    (line,) = output.read_text().splitlines()
+    found = json.loads(line.removeprefix("stacks="))
+    return found, done.stderr
+
+
+@pytest.mark.promise("Previews and comments of pull requests follow the repository's stack files.")
+def test_every_stack_file_is_previewed_and_commented(tmp_path: Path) -> None:
+    files = {path.name.split(".")[1]: path.read_text() for path in ROOT.glob("Pulumi.*.yaml")}
+    found, _ = listed(tmp_path, **files)
+    assert {each["stack"]: each["embedded"] for each in found} == {
+        name: name == "dev" for name in files
+    }
+    for jobs in (PREVIEW["jobs"], workflow(ROOT / ".github/workflows/comment.yml")["jobs"]):
+        (job,) = [job for name, job in jobs.items() if name in ("embedded", "comment")]
+        assert job["needs"] == "stacks"
+        assert job["strategy"]["matrix"] == {
+            "include": "${{ fromJSON(needs.stacks.outputs.stacks) }}"
+        }
+        assert jobs["stacks"]["steps"][-1]["run"] == STACKS
     ours = PREVIEW["jobs"]["preview"]["strategy"]["matrix"]["stack"]
-    assert set(re.findall(r'"(\w+)"', ours)) == stacks - {"dev"}
-    commented = JOBS["comment.comment"]["strategy"]["matrix"]["include"]
-    assert {each["stack"] for each in commented} == stacks
+    assert set(re.findall(r'"(\w+)"', ours)) <= files.keys() - {"dev"}
+
+
+@pytest.mark.parametrize(
+    ("text", "embedded"),
+    [
+        ("    kubernetes:\n      context: gpu-cluster-lab\n", True),
+        ('    kubernetes: {context: "gpu-cluster-lab"}\n', True),
+        ("    kubernetes: {context: gpu-cluster-lab, x: y}\n", True),
+        ("    context: 'gpu-cluster-lab' # ours\n", True),
+        ("    context: gpu-cluster-lab2\n", False),
+        ("    context: gpu-cluster-dev\n", False),
+        ("    # context: gpu-cluster-lab\n", False),
+        ("    context: my-cluster\n", False),
+        ("", False),
+    ],
+)
+def test_a_stack_is_brought_up_only_on_an_embedded_cluster_of_its_own(
+    tmp_path: Path, text: str, embedded: bool
+) -> None:
+    assert listed(tmp_path, lab=text)[0] == [{"stack": "lab", "embedded": embedded}]
+
+
+def test_a_file_name_of_a_pull_request_becomes_no_part_of_a_job(tmp_path: Path) -> None:
+    hostile = ['a"},{"stack":"b', "a$(id)", "a b", "-x", "x" * 65, "a\nstacks=[]", "$GITHUB_ENV"]
+    many = {f"s{number:02}": "" for number in range(25)}
+    found, said = listed(tmp_path, **dict.fromkeys(hostile, ""), **many)
+    assert [each["stack"] for each in found] == [f"s{number:02}" for number in range(20)]
+    assert said.count("left out: ") == len(hostile) + 5
+    assert said.replace("\n", "").isprintable()
+
+
+def test_no_stack_file_gives_no_job(tmp_path: Path) -> None:
+    assert listed(tmp_path) == ([], "")
 
 
 @pytest.mark.promise(
@@ -165,13 +234,14 @@ def test_a_preview_of_the_base_and_the_change_leaves_a_document_and_another_work
     assert base["with"]["ref"] == "${{ github.event.pull_request.base.ref }}"
     assert "ref" not in head["with"]
     assert (up["run"], preview["run"]) == ("make up", "make start preview")
-    assert base["if"] == up["if"] == "matrix.stack == 'dev'"
-    assert upload["if"].startswith("always()")
+    assert base["if"] == "matrix.embedded"
+    assert up["if"].startswith("matrix.embedded && hashFiles(")
+    assert upload["if"] == "always() && matrix.embedded"
     assert preview["env"] == {"GPU_CLUSTER_CHANGE": upload["with"]["path"]}
     (comment,) = [step for step in JOBS["comment.comment"]["steps"] if "run" in step]
     (download,) = [s for s in JOBS["comment.comment"]["steps"] if "download" in s.get("uses", "")]
     assert comment["env"]["CHANGE"] == f"{download['with']['path']}/{upload['with']['path']}"
-    assert download["with"]["name"] == "change-${{ matrix.stack }}"
+    assert download["with"]["name"] == upload["with"]["name"] == "change-${{ matrix.stack }}"
     for job in PREVIEW["jobs"].values():
         assert job["permissions"] == {"contents": "read"}
 
@@ -231,7 +301,7 @@ def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: s
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
     else:
-        assert program in (ENVIRONMENT, PROPOSE, STATUS)
+        assert program in (ENVIRONMENT, PROPOSE, STACKS, STATUS)
         assert os.access(ROOT / program, os.X_OK)
 
 

@@ -167,3 +167,49 @@ def test_the_contents_are_listed_before_anything_is_written(
     assert path.exists() != asked
     if not asked:
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_without_a_mark_is_left_out_if_its_key_says_so() -> None:
+    document = {
+        "aws:secretKey": CANARY,
+        "extraValues": {"adminPassword": CANARY, "auth": {"token": CANARY}},
+        "env": [{"name": "API_TOKEN", "value": CANARY}, {"name": "LEVEL", "value": "info"}],
+        "registry": {"pullSecret": "registry", "automountServiceAccountToken": False},
+    }
+    kept = without_marked(document)
+    assert CANARY not in json.dumps(kept)
+    assert kept["registry"] == document["registry"]
+    assert kept["env"][1] == {"name": "LEVEL", "value": "info"}
+
+
+SECRETS = {
+    "PULUMI_CONFIG_PASSPHRASE": f'{CANARY}"quoted',
+    "AWS_SECRET_ACCESS_KEY": f"{CANARY}-aws",
+    "PULUMI_ACCESS_TOKEN": f"{CANARY}-token",
+    "SHORT_TOKEN": "x",
+    "PATH": "/usr/bin:/bin",
+}
+
+
+def test_secrets_of_the_environment_are_hidden_wherever_they_stand(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text(f"-----BEGIN OPENSSH PRIVATE KEY-----\n{CANARY}-line\n-----END\n")
+    environment = {
+        **SECRETS, "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key), "LOST_TOKEN_FILE": str(tmp_path),
+    }  # fmt: skip
+    secrets = support_bundle.own_secrets(environment)
+    assert len(secrets) == 4
+
+    def fails() -> str:
+        raise OSError(f"cannot open postgres://user:{CANARY}-url@host/db with {CANARY}-token")
+
+    text = json.dumps({"a": SECRETS["PULUMI_CONFIG_PASSPHRASE"], "b": f"x {CANARY}-line y"})
+    found = list(collected([Part("a", "w", lambda: text), Part("b", "w", fails)], secrets))
+    assert CANARY not in str(found)
+    assert json.loads(found[0][1]) == {"a": support_bundle.SECRET, "b": "x [secret] y"}
+    assert found[1][0].left_out == "cannot open postgres://[secret]@host/db with [secret]"
+
+
+def test_an_address_without_a_user_stays() -> None:
+    text = "https://host:6443/a@b and oci://registry/x"
+    assert support_bundle.hidden(text, ()) == text

@@ -14,6 +14,17 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # The file that runs longest comes first, so that the parallel test processes end at about
         # the same time.
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
+        "change": (
+            "tests/proofs/e2e/test_knowing.py",
+            "tests/proofs/e2e/test_day_two.py",
+            "tests/components/change",
+            "tests/components/inspection/test_losses.py",
+            "tests/components/report",
+            "tests/commands/test_preview.py",
+            "tests/commands/test_status.py",
+            "tests/commands/test_support_bundle.py",
+            "tests/commands/test_who.py",
+        ),
         # This proof selects from these files the tests with the pytest marker `clusters`.
         "clusters": (
             "tests/proofs/e2e/test_adopt.py",
@@ -44,6 +55,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/evidence",
             "tests/commands/test_evidence.py",
             "tests/lab/test_host_report.py",
+            "tests/ci/test_never_seen.py",
         ),
         "real": ("tests/proofs/real",),
         "rollout": (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Collection, Iterator
 
 import pytest
 
+from lab.benchmarks.measure import RESULTS
 from tests.components.change.edits import EDITS
 
 ANSWERS = 24
@@ -17,6 +20,7 @@ _ANSWER = re.compile(
     r"test_a_(temporary_answer|refusal)_\w+\[(?P<forge>github|gitlab)-(?P<answer>.+)\]$"
 )
 
+_PAGE = re.compile(r"test_axe_finds_no_violation\[(?P<nodes>\d+)-(light|dark)\]$")
 _PROCEDURE = re.compile(r"test_the_preview_of_a_procedure_is_what_its_edit_gives\[(?P<name>.+)\]$")
 
 
@@ -32,12 +36,37 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     for each in passed:
         if match := _ANSWER.search(each):
             handled.setdefault(match["answer"], set()).add(match["forge"])
-    procedures = {match["name"] for each in passed if (match := _PROCEDURE.search(each))}
     forges = set().union(*handled.values())
     both = sum(len(found) == 2 for found in handled.values())
     if told and handled:
-        reporter.write_line(
-            f"change: {len(told)} of {len(EDITS)} edits told, {len(forges)} forges, "
-            f"{both} of {ANSWERS} answers of a forge handled, "
-            f"{len(procedures)} of {PROCEDURES} procedures previewed"
-        )
+        parts = [
+            f"{len(told)} of {len(EDITS)} edits told",
+            f"{len(forges)} forges",
+            f"{both} of {ANSWERS} answers of a forge handled",
+            *_pages(passed),
+            *_ratios(),
+            *_procedures(passed),
+        ]
+        reporter.write_line(f"change: {', '.join(parts)}")
+
+
+def _pages(passed: Collection[str]) -> Iterator[str]:
+    """Yield at how many nodes the report had no violation, in light and in dark."""
+    pages = [match for each in passed if (match := _PAGE.search(each))]
+    sizes = sorted({int(match["nodes"]) for match in pages})
+    if sizes and len(pages) == 2 * len(sizes):
+        yield f"page at {' and '.join(f'{size:,}' for size in sizes)} nodes with 0 violations"
+
+
+def _ratios() -> Iterator[str]:
+    """Yield the ratios to kubectl that the benchmark B9 left; `make test-change` runs it before."""
+    path = RESULTS / "B9.json"
+    if path.exists():
+        found = json.loads(path.read_text())["ratios"]
+        rest = [f"{name} {ratio:.1f} ×" for name, ratio in found.items() if name != "status"]
+        yield f"status {found['status']:.1f} × kubectl ({', '.join(rest)})"
+
+
+def _procedures(passed: Collection[str]) -> Iterator[str]:
+    found = {match["name"] for each in passed if (match := _PROCEDURE.search(each))}
+    yield f"{len(found)} of {PROCEDURES} procedures"

@@ -2,14 +2,11 @@
 
 A fake answers a request only if the request fits the forge's published OpenAPI description: path,
 path parameters, query parameters and body. `OPERATIONS` restates as facts what the descriptions say
-about the operations that this program uses. Sources: github/rest-api-description,
-descriptions/api.github.com/api.github.com.2022-11-28.json (operations issues/list-comments,
-issues/create-comment, issues/update-comment, issues/list-labels-on-issue, issues/add-labels,
-issues/remove-label, read at 0000036e with the answers that they list, and pulls/list);
-gitlabhq/gitlabhq, doc/api/openapi/openapi_v2.yaml
-(merge_requests/{noteable_id}/notes) and doc/api/notes.md, doc/api/merge_requests.md,
-doc/api/jobs.md, doc/api/job_artifacts.md. With a folder of the descriptions in FORGES_OPENAPI, a
-test compares the facts with them (`test_the_facts_are_those_of_the_descriptions`).
+about the operations that this program uses. Sources: GitHub's description in the npm package
+@octokit/openapi 23.0.2 (generated/api.github.com.json); GitLab's in gitlabhq/gitlabhq,
+doc/api/openapi/openapi_v3.yaml (of 2026), and its documentation for the one operation that the
+description lacks. With a folder of the two descriptions in FORGES_OPENAPI, a test compares each
+fact with them (`test_the_facts_are_those_of_the_descriptions`).
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ import jsonschema
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
 NUMBER: Json = {"type": "integer"}
+TEXTS: Json = {"type": "array", "items": TEXT}
 PAGED: Json = {"per_page": NUMBER, "page": NUMBER}
 BODY: Json = {"type": "object", "properties": {"body": TEXT}, "required": ["body"]}
 GITHUB_LIMIT = 65_536
@@ -51,7 +49,8 @@ class Operation:
         body: JSON schema of the body; None: no body. GitLab ignores other properties than those of
             the schema; this fake refuses them, to find mistakes.
         numbers: Path parameters that are integers.
-        answers: Statuses that the description lists; empty where it was not compared.
+        answers: Statuses that the description lists.
+        described: Whether the description has the operation.
     """
 
     method: str
@@ -60,6 +59,7 @@ class Operation:
     body: Json | None = None
     numbers: tuple[str, ...] = ()
     answers: tuple[int, ...] = ()
+    described: bool = True
 
 
 _GH = "/repos/{owner}/{repo}"
@@ -101,12 +101,14 @@ OPERATIONS: dict[str, tuple[Operation, ...]] = {
                 "sort": {"enum": ["created", "updated", "popularity", "long-running"]},
                 "direction": {"enum": ["asc", "desc"]},
             },
+            answers=(200, 304, 422),
         ),
     ),
     "gitlab": (
-        Operation("GET", "/user"),
+        Operation("GET", "/user", answers=(200, 401, 403)),
         Operation(
             "GET", f"{_GL}/merge_requests/{{noteable_id}}/notes", numbers=("noteable_id",),
+            answers=(200, 400, 404),
             query={
                 **PAGED, "sort": {"enum": ["asc", "desc"]},
                 "order_by": {"enum": ["created_at", "updated_at"]},
@@ -115,37 +117,44 @@ OPERATIONS: dict[str, tuple[Operation, ...]] = {
         ),
         Operation(
             "POST", f"{_GL}/merge_requests/{{noteable_id}}/notes", numbers=("noteable_id",),
+            answers=(201, 400, 404),
             body={**BODY, "properties": {"body": TEXT, "internal": {"type": "boolean"},
                                          "created_at": TEXT}},
         ),
         Operation(
             "PUT", f"{_GL}/merge_requests/{{noteable_id}}/notes/{{note_id}}", body=BODY,
-            numbers=("noteable_id", "note_id"),
+            numbers=("noteable_id", "note_id"), answers=(200, 400, 404),
         ),
         Operation(
-            "GET", f"{_GL}/merge_requests/{{merge_request_iid}}", numbers=("merge_request_iid",)
+            "GET", f"{_GL}/merge_requests/{{merge_request_iid}}", numbers=("merge_request_iid",),
+            answers=(200, 404),
         ),
         Operation(
             "PUT", f"{_GL}/merge_requests/{{merge_request_iid}}", numbers=("merge_request_iid",),
+            answers=(200, 400, 404, 409, 422),
             body={
                 "type": "object",
-                "properties": {"add_labels": TEXT, "remove_labels": TEXT, "labels": TEXT},
+                "properties": dict.fromkeys(("add_labels", "remove_labels", "labels"), TEXTS),
             },
         ),
         Operation(
             "GET", f"{_GL}/merge_requests",
             {**PAGED, "state": {"enum": ["opened", "closed", "locked", "merged", "all"]}},
+            answers=(200, 401, 404, 422),
+        ),
+        # No pages in the description; GitLab's documentation has them.
+        Operation(
+            "GET", f"{_GL}/merge_requests/{{merge_request_iid}}/pipelines",
+            numbers=("merge_request_iid",), answers=(200, 404),
         ),
         Operation(
-            "GET", f"{_GL}/merge_requests/{{merge_request_iid}}/pipelines", PAGED,
-            numbers=("merge_request_iid",),
+            "GET", f"{_GL}/pipelines/{{pipeline_id}}/jobs", PAGED,
+            numbers=("pipeline_id",), answers=(200, 401, 403, 404),
         ),
+        # Source: GitLab documentation, "Job artifacts API", a single file of a job.
         Operation(
-            "GET", f"{_GL}/pipelines/{{pipeline_id}}/jobs", {**PAGED, "scope": {}},
-            numbers=("pipeline_id",),
-        ),
-        Operation(
-            "GET", f"{_GL}/jobs/{{job_id}}/artifacts/{{artifact_path}}", numbers=("job_id",)
+            "GET", f"{_GL}/jobs/{{job_id}}/artifacts/{{artifact_path}}", numbers=("job_id",),
+            answers=(200, 400, 401, 403, 404), described=False,
         ),
     ),
 }  # fmt: skip
@@ -162,7 +171,8 @@ class Fake:
         pulls: Open pull requests, as the forge lists them.
         artifacts: Change document by job number.
         script: Answers for the next requests, in order: a status, a status with headers and text,
-            `hang up`, or `pass` for a normal answer.
+            `hang up`, `pass` for a normal answer, or `deleted` for a normal answer after somebody
+            deleted all comments.
         refused: Requests that don't fit the description, with the reason.
         seen: Requests as `METHOD path`.
     """
@@ -192,12 +202,15 @@ class Fake:
         except (jsonschema.ValidationError, ValueError) as error:
             self.refused.append(f"{method} {split.path}: {error}")
             return 400, {}, '{"message": "Bad Request"}'
-        if self.script and (step := self.script.pop(0)) != "pass":
+        step = self.script.pop(0) if self.script else "pass"
+        if step == "deleted":
+            self.comments.clear()
+        elif step != "pass":
             if isinstance(step, int):
                 return step, {}, json.dumps({"message": f"scripted {step}"})
             return step[0], step[1], step[2]
         status, value = getattr(self, f"_{self.kind}")(operation, names, query, body)
-        if operation.answers and status not in operation.answers:
+        if status < 400 and status not in operation.answers:
             self.refused.append(f"{method} {split.path}: {status} is not described")
         return status, {}, value if isinstance(value, str) else json.dumps(value)
 
@@ -248,7 +261,7 @@ class Fake:
         if path == "/user":
             return 200, {"id": 7, "username": "bot"}
         if path.endswith("/pipelines"):
-            return 200, self._page(self._of(names)["pipelines"], query)
+            return 200, self._of(names)["pipelines"]
         if path.endswith("/jobs"):
             jobs = [{"id": job, "name": "preview dev"} for job in self.artifacts]
             return 200, self._page(jobs, query)
@@ -258,9 +271,9 @@ class Fake:
         if path.endswith("/merge_requests"):
             return 200, self._page(self.pulls, query)
         if path.endswith("/{merge_request_iid}"):
-            add, remove = (body.get(f"{word}_labels", "") for word in ("add", "remove"))
-            self.labels += [each for each in add.split(",") if each and each not in self.labels]
-            self.labels = [each for each in self.labels if each not in remove.split(",")]
+            add, remove = (body.get(f"{word}_labels", []) for word in ("add", "remove"))
+            self.labels += [each for each in add if each not in self.labels]
+            self.labels = [each for each in self.labels if each not in remove]
             return 200, {"labels": self.labels}
         if operation.method == "GET":
             return 200, self._page(self.comments, query)

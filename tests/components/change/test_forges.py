@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ import yaml
 from commands import comment
 from commands.forges import github, gitlab
 from commands.forges.forge import ATTEMPTS, Forge, ForgeError, Note, publish
+from components.base.nesting import LOADER
 from components.change.comment import LABELS, Origin, mark
 from components.change.document import ClusterChange, Document, Outcome, Problem
+from tests.components.change.descriptions import Description
 from tests.components.change.edits import document_of
-from tests.components.change.forges import OPERATIONS, Fake, served
+from tests.components.change.forges import OPERATIONS, TEXT, TEXTS, Fake, Operation, served
 
 AUTHORS = {"github": "github-actions[bot]", "gitlab": "bot"}
 FORGES = sorted(AUTHORS)
@@ -135,33 +139,35 @@ def limited(**headers: str) -> tuple[int, dict[str, str], str]:
     return 403, headers, '{"message": "API rate limit exceeded"}'
 
 
-TEMPORARY: dict[str, list[Any]] = {
-    "500 to the list": [500],
-    "502 to the list": [502],
-    "503 to the list": [503],
-    "504 to the list": [504],
-    "429 to the list": [429],
-    "429 with a time": [(429, {"Retry-After": "7"}, "{}")],
-    "403 as a rate limit": [limited(**{"x-ratelimit-remaining": "0"})],
-    "403 as a secondary limit": [limited(**{"Retry-After": "1"})],
-    "no answer to the list": ["hang up"],
-    "500 to the creation": ["pass", 500],
-    "no answer to the creation": ["pass", "hang up"],
-    "four 503 in a row": [503, 503, 503, 503],
+SECONDARY = '{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}'
+TEMPORARY: dict[str, tuple[list[Any], float]] = {
+    "429 to the list": ([429], 1.0),
+    "429 with a time": ([(429, {"Retry-After": "7"}, "{}")], 7.0),
+    "403 as a rate limit": ([limited(**{"x-ratelimit-remaining": "0"})], 1.0),
+    "403 as a secondary limit": ([limited(**{"Retry-After": "1"})], 1.0),
+    "403 as a secondary limit by its message": ([(403, {}, SECONDARY)], 60.0),
+    "no answer to the list": (["hang up"], 1.0),
+    "500 to the creation": (["pass", 500], 1.0),
+    "no answer to the creation": (["pass", "hang up"], 1.0),
+    "502 to the update": (["pass", 502], 1.0),
+    "a comment that is deleted before its update": (["pass", "deleted"], 1.0),
+    "503 to the reading of labels": (["pass", "pass", 503], 1.0),
+    "504 to the change of labels": (["pass", "pass", "pass", 504], 1.0),
+    "four 503 in a row": ([503, 503, 503, 503], 1.0),
 }
+LATER = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "99999999999"}
 REFUSED: dict[str, tuple[list[Any], str]] = {
     "301": ([(301, {"Location": "http://127.0.0.1:9/x"}, "{}")], "found HTTP 301"),
-    "400": ([400], "found HTTP 400"),
     "401": ([401], "check the token"),
     "403": ([403], "found HTTP 403"),
     "404": ([404], "that the token may read it"),
     "410": ([410], "found HTTP 410"),
     "422 to the creation": (["pass", 422], "found HTTP 422"),
+    "a rate limit for an hour": ([limited(**LATER)], "run again later"),
     "five 503 in a row": ([503] * ATTEMPTS, "run again later"),
     "a pause of an hour": ([(429, {"Retry-After": "3600"}, "{}")], "run again later"),
     "no JSON": ([(200, {}, "<html>a proxy's page</html>")], "found no JSON"),
     "another JSON": ([(200, {}, '{"a": 1}')], "cure: check"),
-    "JSON that is nested too deep": ([(200, {}, "[" * 100_000)], "found no JSON"),
 }
 """Answers for the first requests, and what the command says. GitLab's first request is GET /user,
 which has one more answer before the list.
@@ -182,14 +188,32 @@ def test_twenty_four_answers_of_a_forge_are_handled() -> None:
 
 @pytest.mark.parametrize("name", TEMPORARY)
 def test_a_temporary_answer_ends_in_one_comment(fake: Fake, name: str) -> None:
-    scripted(fake, TEMPORARY[name])
+    steps, pause = TEMPORARY[name]
+    if "update" in name:
+        fake.comments.append(fake.comment(f"{mark('dev', [])}\nearlier", AUTHORS[fake.kind]))
+    scripted(fake, steps)
     if name == "four 503 in a row":
         fake.script = [503, 503, 503, 503]
-    done, pauses = keep_quickly(fake)
-    assert done == "created"
-    assert len(fake.comments) == 1
+    _, pauses = keep_quickly(fake)
+    assert [each["body"] for each in fake.comments] == [f"{mark('dev', ['gpus'])}\nhello"]
+    assert fake.labels == ["gpus"]
     assert len(pauses) == (4 if name.startswith("four") else 1)
-    assert pauses[0] == (7.0 if name == "429 with a time" else 1.0)
+    assert pauses[0] == pause
+
+
+def test_a_forge_says_until_when_no_request_is_left(fake: Fake) -> None:
+    soon = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 30)}
+    scripted(fake, [limited(**soon)])
+    done, (pause,) = keep_quickly(fake)
+    assert done == "created"
+    assert 1 < pause <= 30
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1]", "null"])
+def test_json_of_another_form_is_refused(fake: Fake, text: str) -> None:
+    scripted(fake, [(200, {}, text)])
+    with pytest.raises(ForgeError, match="found no"):
+        keep_quickly(fake)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -359,12 +383,52 @@ DESCRIPTIONS = os.environ.get("FORGES_OPENAPI", "")
 @pytest.mark.parametrize("kind", FORGES)
 def test_the_facts_are_those_of_the_descriptions(kind: str) -> None:
     """`FORGES_OPENAPI` names a folder with the OpenAPI descriptions github.json and gitlab.yaml."""
-    suffix, prefix = (".json", "") if kind == "github" else (".yaml", "/api/v4")
-    text = (Path(DESCRIPTIONS) / f"{kind}{suffix}").read_text()
-    paths = (json.loads(text) if kind == "github" else yaml.safe_load(text))["paths"]
-    for operation in OPERATIONS[kind]:
-        described = paths.get(f"{prefix}{operation.path}") or paths.get(operation.path)
-        assert described, operation.path
-        assert operation.method.lower() in described, operation
-        listed = {int(status) for status in described[operation.method.lower()]["responses"]}
-        assert set(operation.answers) <= listed, operation
+    folder = Path(DESCRIPTIONS)
+    if kind == "github":
+        described = Description(json.loads((folder / "github.json").read_text()))
+    else:
+        text = (folder / "gitlab.yaml").read_text()
+        described = Description(yaml.load(text, Loader=LOADER), "/api/v4")  # noqa: S506
+    assert [each for one in OPERATIONS[kind] for each in described.differences(one)] == []
+
+
+PATH = "/things/{number}"
+NUMBER = {"in": "path", "name": "number", "schema": {"type": "integer"}, "required": True}
+SORT = {"in": "query", "name": "sort", "schema": {"enum": ["asc", "desc"], "type": "string"}}
+BODY = {
+    "type": "object", "properties": {"labels": {"oneOf": [TEXT, TEXTS]}}, "required": ["labels"],
+}  # fmt: skip
+PUT = {
+    "responses": {"200": {}, "404": {}}, "parameters": [NUMBER, {"$ref": "#/sort"}],
+    "requestBody": {"content": {"application/json": {"schema": BODY}}},
+}  # fmt: skip
+SMALL = Description({"paths": {PATH: {"put": PUT}}, "sort": SORT})
+FACTS = Operation(
+    "PUT", PATH, {"sort": {"enum": ["asc"]}}, numbers=("number",), answers=(200, 404),
+    body={"type": "object", "properties": {"labels": TEXTS}, "required": ["labels"]},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, ""),
+        ({"method": "POST"}, "not described"),
+        ({"described": False}, "described"),
+        ({"answers": (200,)}, "the answers are"),
+        ({"numbers": ()}, "the numbers in the path"),
+        ({"query": {"page": {"type": "integer"}}}, "query parameter page"),
+        ({"query": {"sort": {"enum": ["newest"]}}}, "query parameter sort"),
+        ({"body": {"type": "object", "properties": {}}}, "needs ['labels']"),
+        (
+            {"body": {**(FACTS.body or {}), "properties": {"labels": {"type": "integer"}}}},
+            "property labels",
+        ),
+    ],
+)
+def test_a_fact_that_a_description_does_not_have_is_named(
+    change: dict[str, Any], text: str
+) -> None:
+    found = [*SMALL.differences(replace(FACTS, **change))]
+    assert len(found) == bool(text)
+    assert all(text in each for each in found)

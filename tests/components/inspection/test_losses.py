@@ -10,8 +10,9 @@ import pytest
 
 from components.change.document import Loss
 from components.inspection import losses
-from components.inspection.losses import SINGLE, LossesQuestion, NodeAtRisk
+from components.inspection.losses import LossesQuestion, NodeAtRisk
 from components.kubernetes.api import ClusterError
+from components.nodes.gpu_holders import SINGLE
 from policies.faults import Fault
 from tests.components.change.world import pod
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,12 +9,10 @@ import pytest
 from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.monitoring.component import MonitoringArgs
-from components.monitoring.values import COUNTERS, counters, dashboard, objects
-from components.platforms.gpu_manager import values as gpu_manager
+from components.monitoring.values import COUNTERS, counters, objects
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from tests.proofs.platform import ways
-from tests.resolved import platform_of
 
 Json = dict[str, Any]
 
@@ -54,19 +51,6 @@ def test_gpu_manager_is_scraped_at_its_own_path() -> None:
     spec = made("gpu-manager", "monitoring.coreos.com")["share-monitor"]["spec"]
     (endpoint,) = spec["endpoints"]
     assert (endpoint["path"], endpoint["port"]) == ("/metric", "metrics")
-
-
-def test_the_dashboard_asks_only_for_what_is_collected() -> None:
-    collected = {name for name, _, _ in COUNTERS} | set(gpu_manager.METRICS)
-    collected |= {"kube_node_status_allocatable"}
-    for way in ways.WAYS:
-        panels = json.loads(dashboard(platform_of(cluster(way)).monitored))["panels"]
-        for panel in panels:
-            (target,) = panel["targets"]
-            assert any(name in target["expr"] for name in collected), target
-    panels = json.loads(dashboard(platform_of(cluster("gpu-manager")).monitored))["panels"]
-    text = json.dumps(panels)
-    assert all(name in text for name in gpu_manager.METRICS)
 
 
 def test_counters_are_written_as_the_exporter_reads_them() -> None:

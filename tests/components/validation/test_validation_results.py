@@ -17,8 +17,11 @@ from components.desired.rollout import RebootRequest
 from components.desired.validation import PoolValidation
 from components.hosts.reboot.component import reboot_request
 from components.nodes import record
+from components.nodes.causes import read as read_causes
 from components.requests import read, write
 from components.validation import validation, xid
+from components.validation.job import ObservedJob
+from components.validation.node import NodeCheck
 from components.validation.node_result import NAMED, output
 from tests.desired_host import rebooting
 from tests.fixtures.clusters import cluster
@@ -82,7 +85,9 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
         return "not scheduled: no room"
 
     checks: Any = [
-        SimpleNamespace(name=f"gpu-{n}", waits="no room", done=False, explained=explained)
+        SimpleNamespace(
+            name=f"gpu-{n}", waits="no room", done=False, explained=explained, has_surplus=False
+        )
         for n in range(validation.EXPLAINED + 2)
     ]
     run = validation._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools[0])  # type: ignore[arg-type]
@@ -94,6 +99,33 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
     )
     assert said[1] == "node gpu-1: waits: not scheduled: no room"
     assert said[-1] == "2 more nodes wait"
+
+
+@pytest.mark.promise(
+    "`make up` says immediately that a node advertises more GPUs than the stack file declares."
+)
+def test_a_node_with_more_gpus_than_declared_is_named_at_the_first_look(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def nothing(*_: Any) -> Any:
+        return {}
+
+    monkeypatch.setattr(xid, "lines", nothing)
+    monkeypatch.setattr(read_causes, "lines_of_node", nothing)
+    pool = resolve(cluster(), "test").validation.pools[0]
+    counts = {kind: {name: str(n + 1) for name, n in pool.resources.items()}
+              for kind in ("capacity", "allocatable")}  # fmt: skip
+    node = {"metadata": {"name": "gpu-1"}, "status": counts}
+    run = validation._Run(SimpleNamespace(), pool)  # type: ignore[arg-type]
+    check = NodeCheck(run.client, pool, node, {})
+    asyncio.run(check.step(ObservedJob()))
+    run.checks = [check]
+    asyncio.run(run.tell())
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"node gpu-1: waits: {pool.gpus + 1} GPUs allocatable, {pool.gpus} ")
+    assert "declare all GPUs of the node in gpusPerNode" in said
+    asyncio.run(run.tell())
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("no_hooks")

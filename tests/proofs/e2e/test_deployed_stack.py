@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 import toolchain
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Json, Project, figures
+from tests.proofs.e2e.reader import reading_user
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deployed")]
 
@@ -114,45 +114,12 @@ def test_the_state_serves_machines_that_keep_their_kubeconfig_elsewhere(
     assert refresh.returncode == 0, refresh.stdout
 
 
-ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
-
-
 @pytest.fixture
 def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
     """Create a user with the committed, read-only roles for previews; yield its kubeconfig."""
-    made = []
-    for declared in yaml.safe_load_all((ROLES / "preview.yaml").read_text()):
-        namespace = declared["metadata"].get("namespace")
-        if namespace not in (None, "nvidia-device-plugin"):
-            continue  # Skip the Roles of platforms that this stack doesn't use.
-        kind, base = declared["kind"], "/apis/rbac.authorization.k8s.io"
-        place = f"namespaces/{namespace}/" if namespace else ""
-        subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
-        binding = {
-            **declared,
-            "kind": f"{kind}Binding",
-            "metadata": {"name": "reader"},
-            "roleRef": {"apiGroup": base[6:], "kind": kind, "name": "reader"},
-            "subjects": [subject],
-        }
-        del binding["rules"]
-        role = {**declared, "metadata": {"name": "reader"}}
-        for resource, body in ((f"{kind.lower()}s", role), (f"{kind.lower()}bindings", binding)):
-            project.request("POST", f"{place}{resource}", base=base, body=body)
-            made.append((f"{place}{resource}/reader", base))
-    token = project.request(
-        "POST",
-        "namespaces/default/serviceaccounts/default/token",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )
-    document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
-    for user in document["users"]:
-        user["user"] = {"token": token["status"]["token"]}
     path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    yield path
-    for place, base in made:
-        project.request("DELETE", place, base=base)
+    with reading_user(project, path):
+        yield path
 
 
 def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) -> None:

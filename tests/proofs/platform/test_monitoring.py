@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,22 @@ def test_the_real_promtool_takes_every_way_s_rules(promtool: Path, tmp_path: Pat
         file.write_text(yaml.safe_dump(rules(way)))
         count = len(rules(way)["groups"][0]["rules"])
         assert f"SUCCESS: {count} rules found" in run(promtool, "check", "rules", file)
+
+
+@pytest.mark.full
+def test_the_real_promtool_takes_every_expression_of_the_dashboard(
+    promtool: Path, tmp_path: Path
+) -> None:
+    for way in ways.WAYS:
+        document = json.loads(made(way)["dashboard"]["data"]["gpu-cluster.json"])
+        texts = [target["expr"] for panel in document["panels"] for target in panel["targets"]]
+        recorded = [
+            {"record": f"panel_{number}", "expr": re.sub(r"\$(\{pool:raw\}|\w+)", "x", text)}
+            for number, text in enumerate(texts)
+        ]
+        file = tmp_path / f"{way}.yaml"
+        file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": recorded}]}))
+        assert f"SUCCESS: {len(texts)} rules found" in run(promtool, "check", "rules", file)
 
 
 @pytest.mark.full

@@ -6,14 +6,17 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.findings import lines
-from components.inspection.observed_cluster import deferrals, validation_difference
+from components.inspection.observed_cluster import (
+    deferrals,
+    observe_validation,
+    validation_difference,
+)
 from components.kubernetes.api import connect
 from components.loading.loader import load
 from components.nodes.inspect import pool_members
@@ -22,9 +25,9 @@ from components.nodes.startup_taint import has_startup_taint
 from components.requests import write
 from components.settings.cluster import Cluster
 from components.validation import validation
+from components.validation.inspect import PoolSeen
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared, until
 
-T = TypeVar("T")
 SPACES = "/api/v1/namespaces"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -48,22 +51,22 @@ class Stack:
 
     def finding(self) -> str | None:
         """Return what an inspection reports about validation, as text, or None."""
-        return "; ".join(lines(self._inspected(validation_difference).findings)) or None
+        return "; ".join(lines(validation_difference(self._inspected()).findings)) or None
 
     def deferrals(self) -> dict[str, str]:
         """Return a text about each node with deferred GPUs.
 
         The text names the pods that use the GPUs.
         """
-        return self._inspected(deferrals)
+        return deferrals(self._inspected())
 
-    def _inspected(self, inspect: Callable[..., Awaitable[T]]) -> T:
-        async def find() -> T:
+    def _inspected(self) -> list[PoolSeen]:
+        async def find() -> list[PoolSeen]:
             async with connect(self.document.context) as client:
                 nodes = await client.list("nodes")
                 assert pool_members(nodes, self.document)
                 sets = await client.list("daemonsets", base="/apis/apps")
-                return await inspect(client, nodes, [self.document], sets)
+                return await observe_validation(client, nodes, [self.document], sets)
 
         return asyncio.run(find())
 

@@ -1,0 +1,86 @@
+"""Which pods hold GPUs that no run has validated, and how many requests it takes to know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from components.kubernetes.resources import DRA_DRIVER
+from components.nodes import record
+from components.nodes.gpu_holders import SINGLE
+from components.validation.inspect import observe_pool
+from tests.components.change.world import World, base, desired_of, pod
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Listing:
+    """Fake API client that lists pods and ResourceClaims, and counts the requests."""
+
+    pods: list[Json] = field(default_factory=list)
+    claims: list[Json] = field(default_factory=list)
+    requests: int = 0
+
+    async def list(self, path: str, base: str = "/api/v1", **query: str) -> list[Json]:
+        self.requests += 1
+        if path == "resourceclaims":
+            return self.claims
+        name = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
+        return [each for each in self.pods if not name or each["spec"]["nodeName"] == name]
+
+
+def cluster(nodes: int, platform: str) -> tuple[Json, World]:
+    """Return settings and a cluster whose nodes were validated while a pod held two GPUs."""
+    declared = {
+        **base(), "hosts": [], "platform": platform,
+        "pools": [{"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}],
+    }  # fmt: skip
+    world = World.of(declared)
+    for node in world.nodes.values():
+        kept = json.loads(node["metadata"]["annotations"][record.RECORD])
+        node["metadata"]["annotations"][record.RECORD] = json.dumps(
+            {**kept, "missing": 2, "holders": "earlier"}
+        )
+    return declared, world
+
+
+@pytest.mark.parametrize(
+    ("nodes", "platform", "requests"),
+    [
+        (2, "device-plugin", 2),
+        (SINGLE + 1, "device-plugin", 1),
+        (500, "device-plugin", 1),
+        (2, "dra", 1),
+        (500, "dra", 1),
+    ],
+)
+def test_the_requests_for_holders_do_not_grow_with_the_cluster(
+    nodes: int, platform: str, requests: int
+) -> None:
+    declared, world = cluster(nodes, platform)
+    (pool,) = desired_of(declared).validation.pools
+    result = {"driver": DRA_DRIVER, "pool": "gpu-2", "device": "gpu-0"}
+    allocation = {"devices": {"results": [result]}}
+    claim = {
+        "metadata": {"namespace": "team-a", "name": "train", "uid": "u"},
+        "status": {"allocation": allocation},
+    }
+    client = Listing([pod("train", "gpu-2", 8)], [claim])
+    seen = asyncio.run(observe_pool(client, [*world.nodes.values()], pool, []))  # type: ignore[arg-type]
+    assert client.requests == requests
+    if platform == "device-plugin":
+        assert list(seen.deferred) == ["gpu-2"]
+        assert "2 GPUs not validated: held by team-a/train" in seen.deferred["gpu-2"]
+        assert {finding.name for finding in seen.findings} == set(world.nodes) - {"gpu-2"}
+
+
+def test_nothing_is_requested_where_all_gpus_were_validated() -> None:
+    (pool,) = desired_of(base()).validation.pools
+    client = Listing()
+    seen = asyncio.run(observe_pool(client, [*World.of(base()).nodes.values()], pool, []))  # type: ignore[arg-type]
+    assert (client.requests, seen.findings, seen.deferred) == (0, (), {})

@@ -1,0 +1,183 @@
+"""`make status`, `make who` and `make support-bundle` of a deployed stack, as a preview's user.
+
+The stack file names a context of its own, so the commands use a kubeconfig whose user has the roles
+of previews and nothing else, and an SSH key that can only run the probe. Secrets are hidden
+wherever a user may have put them: in the stack file, in this command's environment, in a pod's
+environment, arguments, annotations and log, and in a node's annotations.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands.probe_key import PLACE, authorized_line, make
+from components.hosts.observed.probe import probe
+from components.kubernetes.resources import GPU
+from tests.proofs.e2e.project import LIMIT, Project, figures
+from tests.proofs.e2e.reader import reading_user
+
+pytestmark = pytest.mark.full
+
+CANARY = "canary-f00d5a1ad"
+PLUGIN = "nvidia-device-plugin"
+MERGE = "application/merge-patch+json"
+LABEL = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A deployed stack, and the variables of a user who may only read."""
+
+    project: Project
+    variables: dict[str, str]
+
+    def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a command with JSON=1; standard output has only its document."""
+        return subprocess.run(
+            ["venv/bin/python", "-m", f"commands.{command}"],
+            cwd=self.project.root,
+            env={**self.project.environment, **self.variables, "JSON": "1", **more},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=LIMIT,
+            check=False,
+        )
+
+
+def hiding_pod(name: str, node: str, gpus: int) -> dict[str, Any]:
+    """Return a pod with a secret in each field that a user may put one into."""
+    container = {
+        "name": "main",
+        "image": "train",
+        "env": [{"name": "TOKEN", "value": CANARY}],
+        "args": [f"--password={CANARY}"],
+        "command": ["sh", "-c", f"echo {CANARY}"],
+        "resources": {"limits": {GPU: str(gpus)}} if gpus else {},
+    }
+    spec = {"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [container]}
+    return {"metadata": {"name": name, "annotations": {"example.com/key": CANARY}}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def site(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    assert figures(project.up())[:2] == (32, 32)
+    folder = tmp_path_factory.mktemp("reader")
+    key = make(folder / "probe")
+    line = authorized_line(key.export_public_key().decode().strip(), "root")
+    for host in ("gpu-1", "gpu-2"):
+        root = project.host_root(host)
+        script = root / PLACE.lstrip("/")
+        script.parent.mkdir(parents=True)
+        script.write_text(probe())
+        with (root / "run/gpu-cluster-ssh/authorized_keys").open("a") as file:
+            file.write(f"{line}\n")
+    pods = {"namespaces/default/pods": hiding_pod("train", "gpu-4", 8),
+            f"namespaces/{PLUGIN}/pods": hiding_pod("debug", "gpu-3", 0)}  # fmt: skip
+    for place, body in pods.items():
+        project.request("POST", place, body=body)
+    annotated = {"metadata": {"annotations": {"example.com/key": CANARY}}}
+    project.request("PATCH", "nodes/gpu-1", body=annotated, content_type=MERGE)
+    kept = project.read()
+    variables = {
+        "KUBECONFIG": str(folder / "kubeconfig"),
+        "GPU_CLUSTER_PROBE_KEY_FILE": str(folder / "probe"),
+        "PULUMI_CONFIG_PASSPHRASE": CANARY,
+        "AWS_SECRET_ACCESS_KEY": CANARY,
+    }
+    try:
+        with reading_user(project, folder / "kubeconfig", "reader"):
+            project.edit(lambda cluster: cluster["kubernetes"].update(context="reader"),
+                         hardware=False)  # fmt: skip
+            yield Site(project, variables)
+    finally:
+        project.write(kept)
+        for place, body in pods.items():
+            project.request("DELETE", f"{place}/{body['metadata']['name']}")
+        assert project.command("destroy").returncode == 0
+
+
+@pytest.mark.promise("`make status` needs no right but those of a preview.")
+def test_status_is_clean_after_up_and_names_what_somebody_changed(site: Site) -> None:
+    clean = site.run("status")
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    document = json.loads(clean.stdout)
+    assert (document["command"], document["outcome"]) == ("status", "unchanged")
+    assert "32 GPUs declared" in clean.stderr.splitlines()[-1]
+    project = site.project
+    changed = {"metadata": {"labels": {LABEL: "false"}}}
+    project.request("PATCH", "nodes/gpu-3", body=changed, content_type=MERGE)
+    try:
+        drifted = site.run("status")
+        assert drifted.returncode == 2, drifted.stdout + drifted.stderr
+        assert f"drift: node gpu-3: label {LABEL}" in drifted.stderr
+        (cluster,) = json.loads(drifted.stdout)["clusters"]
+        assert len(cluster["drift"]) == 1
+    finally:
+        back = {"metadata": {"labels": {LABEL: "true"}}}
+        project.request("PATCH", "nodes/gpu-3", body=back, content_type=MERGE)
+    assert site.run("status").returncode == 0
+
+
+@pytest.mark.promise("`make who` needs no right but those of a preview.")
+def test_who_names_the_pod_that_holds_the_gpus_of_a_node(site: Site) -> None:
+    done = site.run("who")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    nodes = {each["node"]: each for each in found["nodes"]}
+    assert found["uninspected"] == []
+    assert [each["name"] for each in nodes["gpu-4"]["holders"]] == ["train"]
+    assert (nodes["gpu-4"]["free"], nodes["gpu-1"]["free"]) == ({GPU: 0}, {GPU: 8})
+    assert CANARY not in done.stdout + done.stderr
+
+
+@pytest.mark.promise(
+    "The archive of `make support-bundle` holds no secret of the stack file, the environment or a "
+    "pod, and says first what is in it."
+)
+def test_a_bundle_is_whole_and_holds_no_secret(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.tar.gz"
+    done = site.run("support_bundle", BUNDLE=str(path))
+    assert done.returncode == 0, done.stderr
+    contents = json.loads(done.stdout)
+    assert {each["name"]: each["leftOut"] for each in contents["entries"]} == dict.fromkeys(
+        ("versions.json", "stack.yaml", "state.json", "status.json", "who.json", "nodes.json",
+         "pods.json", "events.json"), "",
+    )  # fmt: skip
+    with tarfile.open(fileobj=io.BytesIO(path.read_bytes())) as tar:
+        names = [member.name.rpartition("/")[2] for member in tar.getmembers()]
+        texts = {}
+        for member in tar.getmembers():
+            file = tar.extractfile(member)
+            assert file is not None
+            texts[member.name.rpartition("/")[2]] = file.read().decode()
+    assert names[0] == "contents.json"
+    every = "".join(texts.values()) + done.stdout + done.stderr
+    assert CANARY not in every
+    assert "PRIVATE KEY" not in every
+    assert not [each for each in site.project.secrets if each in every]
+    pods = {each["name"] for each in json.loads(texts["pods.json"])}
+    assert "debug" in pods
+    assert "train" not in pods, "pods of users are left out"
+    assert len(json.loads(texts["nodes.json"])) == 4
+    assert json.loads(texts["who.json"])["command"] == "who"
+    assert json.loads(texts["state.json"])["deployment"]["resources"]
+
+
+def test_a_bundle_of_a_backend_that_fails_repeats_no_password(site: Site, tmp_path: Path) -> None:
+    backend = f"postgres://user:{CANARY}@127.0.0.1:1/state"
+    path = tmp_path / "bundle.tar.gz"
+    done = site.run("support_bundle", BUNDLE=str(path), PULUMI_BACKEND_URL=backend)
+    assert done.returncode == 0, done.stderr
+    left = [each for each in json.loads(done.stdout)["entries"] if each["leftOut"]]
+    assert [each["name"] for each in left] == ["state.json"]
+    assert CANARY not in done.stdout + done.stderr
