@@ -85,7 +85,7 @@ def deferred(stack: Stack, nodes: list[dict[str, Any]]) -> list[str]:
 def shown_next(stack: Stack, lines: list[str]) -> list[str]:
     """Return commands for the user to run next; they work in a shell without `make env`."""
     option = stack_option(stack.name)
-    shown = [f'eval "$(make env{option})" && {line}' for line in lines]
+    shown = [f'(eval "$(make env{option})" && {line})' for line in lines]
     if shutil.which("kubectl"):
         return shown
     return [line for line in shown if "&& kubectl " not in line]
