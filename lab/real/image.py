@@ -23,7 +23,9 @@ from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"
-_PATHS = ("PATH=/usr/bin:/usr/sbin", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu")
+LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
+"""Folder of the image where programs find C libraries."""
+_PATHS = ("PATH=/usr/bin:/usr/sbin", f"LD_LIBRARY_PATH=/{LIBRARIES}")
 #: All image names to which charts and settings refer, each with fields of the original image's
 #: configuration. Sources: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
 #: node-feature-discovery v0.17.3, Dockerfile, "USER", without which the kubelet rejects
@@ -63,7 +65,7 @@ PROBES = ("cuda-samples/sample", ALL_REDUCE)
 SAMPLE = "sample"
 #: Name of the NVIDIA driver's program whose C libraries are added to the image.
 DRIVER_PROGRAM = "nvidia-smi"
-_LIBRARY = re.compile(r"(/\S+) \(0x")
+_LIBRARY = re.compile(r"(=> )?(/\S+) \(0x")
 _FOLDERS = (
     *("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr", "usr/bin", "usr/sbin", "lib64"),
     *("cuda-samples", "opt", "opt/nccl_tests", "opt/nccl_tests/build"),
@@ -162,15 +164,21 @@ def _shell() -> Path:
 
 
 def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
-    """Return the C libraries that some programs load, by path relative to the root."""
+    """Return the C libraries that some programs load, by path relative to the root.
+
+    The image has all of them in `LIBRARIES`, also those from another folder of this machine, such
+    as the folder of a compiler. Only the dynamic loader keeps its path, which the programs name.
+    """
     found: dict[str, Path] = {}
     for program in programs:
         done = subprocess.run(
             ["ldd", str(program)], capture_output=True, text=True, timeout=30, check=False
         )
         # For a statically linked program, ldd lists no libraries.
-        for path in _LIBRARY.findall(done.stdout):
-            found[str(Path(path).relative_to("/"))] = Path(path).resolve()
+        for searched, name in _LIBRARY.findall(done.stdout):
+            path = Path(name)
+            place = LIBRARIES / path.name if searched else path.relative_to("/")
+            found[str(place)] = path.resolve()
     return found
 
 

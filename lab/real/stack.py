@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,12 @@ class Stack:
         content["config"] = {"gpu-cluster:cluster": self.document}
         path.write_text(yaml.safe_dump(content))
 
-    def command(self, name: str) -> str:
+    def command(self, name: str, variables: Mapping[str, str] | None = None) -> str:
         """Run the command behind `make NAME`; return its output.
+
+        Args:
+            name: Name of the command.
+            variables: Environment variables in addition to those of the stack.
 
         Raises:
             RealError: The command failed; the message has the end of its output.
@@ -89,7 +93,7 @@ class Stack:
         done = subprocess.run(
             ["venv/bin/python", "-m", f"commands.{name}"],
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, **(variables or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

@@ -26,12 +26,13 @@ section() {
       END { if (NR > most) print "(" NR - most " more lines)\n" last }'
 }
 
-# Run nvidia-smi, but only if the driver is loaded: nvidia-smi would load it and make its devices.
+# Run a command with nvidia-smi, but only if the driver is loaded: nvidia-smi would load it and make
+# its devices.
 gpus() {
   title=$1
   shift
   if [ -r "${NVIDIA_VERSION:-/proc/driver/nvidia/version}" ]; then
-    section "$title" nvidia-smi "$@"
+    section "$title" "$@"
   else
     printf '\n## %s\n%s\n' "$title" "the driver is not loaded"
   fi
@@ -56,12 +57,13 @@ report() {
     d=${f%/vendor}; echo "$(cat "$d/class") $(cat "$d/device") $(cat "$d/current_link_width" 2>/dev/null)"; done'
   part "driver" . /proc/driver/nvidia/version
   part "modules" '^(nvidia|nouveau|ib_|mlx5_|gdrdrv)' /proc/modules
-  gpus "GPUs" -L
-  gpus "facts of GPUs" \
+  gpus "GPUs" nvidia-smi -L
+  gpus "facts of GPUs" nvidia-smi \
     --query-gpu=name,driver_version,memory.total,mig.mode.current,ecc.mode.current,compute_mode,persistence_mode,pcie.link.gen.current,pcie.link.width.current \
     --format=csv
-  gpus "links" topo -m
-  gpus "fabric" -q -d FABRIC
+  gpus "links" nvidia-smi topo -m
+  # Driver 580 has this section in the whole report, and no `-d FABRIC` for it alone.
+  gpus "fabric" sh -c 'nvidia-smi -q | awk "/^    [^ ]/ { on = /^    Fabric/ } on"'
   section "packages of NVIDIA (dpkg)" dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' \
     '*nvidia*' 'cuda-drivers*' 'libnvidia*' 'datacenter-gpu-manager*'
   section "packages of NVIDIA (rpm)" rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n' '*nvidia*' 'cuda-drivers*' 'kmod-nvidia*'
@@ -115,6 +117,7 @@ redact() {
       short = host; sub(/[.].*/, "", short)
     }
     {
+      gsub(/\033\[[0-9;]*[A-Za-z]/, "") # Colours and underlines, as of `nvidia-smi topo`.
       gsub(/[^[:print:]\t]/, "?")
       mask("gpu", "(GPU|MIG)-" uuid)
       mask("uuid", uuid)

@@ -97,6 +97,55 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     assert of(text, "GPUs") == ["exit status 124"]
 
 
+# Lines of `nvidia-smi` of driver 580.159.04 on a virtual machine with one H200; the values of the
+# section "Fabric" are those of a GPU without a fabric.
+DRIVER_580 = """#!/bin/sh
+case "$*" in
+    -q) printf '    GPU Recovery Action                                : None\\n'
+        printf '    Fabric\\n        State                                          : N/A\\n'
+        printf '    Processes                                          : None\\n' ;;
+    *-d*FABRIC*) echo 'Failed to parse --display/-d flags'; exit 2 ;;
+    'topo -m') printf '\\t\\033[4mGPU0\\tCPU Affinity\\033[0m\\nGPU0\\t X \\t0-15\\n' ;;
+esac
+"""
+
+
+def test_the_fabric_is_read_from_a_driver_that_does_not_show_it_alone(tmp_path: Path) -> None:
+    lines = of(report(tmp_path, nvidia_smi=DRIVER_580), "fabric")
+    assert [line.split() for line in lines] == [
+        ["Fabric"],
+        ["State", ":", "N/A"],
+        ["exit", "status", "0"],
+    ]
+
+
+def test_underlined_headings_are_printed_without_their_escapes(tmp_path: Path) -> None:
+    lines = of(report(tmp_path, nvidia_smi=DRIVER_580), "links")
+    assert lines == ["GPU0\tCPU Affinity", "GPU0\t X \t0-15", "exit status 0"]
+
+
+# Lines of driver 580.159.04 after a program wrote to a wrong address, with
+# another UUID and serial number.
+XID_31 = f"""#!/bin/sh
+cat <<'END'
+[  152.110824] NVRM: GPU at PCI:0000:00:06: {UUID}
+[  152.110834] NVRM: GPU Board Serial Number: 1653422001234
+[  152.110835] NVRM: Xid (PCI:0000:00:06): 31, pid=6791, name=bad, channel 0x0000000a
+END
+"""
+
+
+def test_an_xid_is_reported_without_the_uuid_and_serial_number_that_the_driver_adds(
+    tmp_path: Path,
+) -> None:
+    lines = of(
+        report(tmp_path, nvidia_smi=NVIDIA_SMI, dmesg=XID_31), "kernel messages of the driver"
+    )
+    assert lines[0] == "[  152.110824] NVRM: GPU at PCI:0000:00:06: <gpu-1>"
+    assert lines[1] == "<line left out>"
+    assert "NVRM: Xid (PCI:0000:00:06): 31, pid=6791" in lines[2]
+
+
 def test_nvidia_smi_is_not_run_without_a_loaded_driver(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     text = report(tmp_path, nvidia_smi=f"#!/bin/sh\nrm -f {tmp_path}/version; touch {ran}\n")

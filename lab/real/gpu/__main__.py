@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.desired.resolve import resolve
@@ -41,15 +42,18 @@ MODULES = (*(part.module for part in PARTS[:2]), "plugin", "toolkit", "mock")
 """Modules of the components that run on the node: kubelet, containerd, plugin, toolkit, probe."""
 COMPILE_LIMIT = 300.0
 """Timeout in seconds for compiling the CUDA program."""
-COPY_TEST: Json = {
-    "image": image.IMAGE,
-    "command": ["/cuda-samples/sample", "copy"],
-    "gpus": 1,
-    "pattern": "# Copied, GB/s : {figure}",
-    "minimum": 1,
-    "memoryGi": 1,
-    "timeoutSeconds": 60,
+TESTS: Json = {
+    "copy": {
+        "image": image.IMAGE,
+        "command": ["/cuda-samples/sample", "copy"],
+        "gpus": 1,
+        "pattern": "# Copied, GB/s : {figure}",
+        "minimum": 1,
+        "memoryGi": 1,
+        "timeoutSeconds": 60,
+    }
 }
+"""User-defined tests of the stack, which run only where a step names them."""
 
 
 def main() -> int:
@@ -163,7 +167,7 @@ def gpu_stack(context: str, number: int) -> Json:
     """Return a configuration with which `up` counts and validates this machine's GPUs."""
     document = stack.declared(context)
     document["pools"] = [{"name": "gpus", "nodes": [NODE], "gpusPerNode": number}]
-    document["validation"]["tests"] = {"copy": COPY_TEST}
+    document["validation"]["tests"] = TESTS
     return document
 
 
@@ -177,14 +181,14 @@ def prove(lab: Lab, gpus: HostGpus) -> int:
     ):
         project.document.clear()
         project.document |= gpu_stack(lab.plane.context, number)
-        for name, command, wanted, change in STEPS:
-            change(project.document)
+        for step in STEPS:
+            step.change(project.document)
             project.write()
-            output = project.command(command)
-            say(f"{name}:\n{output.strip()}")
-            text = wanted.format(gpus=number)
+            output = project.command(step.command, step.variables)
+            say(f"{step.name}:\n{output.strip()}")
+            text = step.wanted.format(gpus=number)
             if text not in output:
-                problems.append(f"{name}: wanted {text!r} in the output above")
+                problems.append(f"{step.name}: wanted {text!r} in the output above")
             annotations = lab.node(NODE)["metadata"].get("annotations") or {}
             say(
                 f"offered: {lab.offered(NODE)}; record: {annotations.get('gpu-cluster/validation')}"
@@ -210,13 +214,39 @@ def _same(document: Json) -> None:
     del document
 
 
+@dataclass(frozen=True)
+class Step:
+    """Step of the proof: one command on the stack.
+
+    Attributes:
+        name: What the step shows.
+        command: Name of the command.
+        wanted: Text that the output must contain; `{gpus}` is the number of GPUs.
+        change: Changes the stack's configuration before the command.
+        variables: Environment variables of the command, such as those given to `make`.
+    """
+
+    name: str
+    command: str
+    wanted: str
+    change: Callable[[Json], None] = _same
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+COMPUTED = "{gpus} of {gpus} GPUs computed"
 STEPS = (
-    ("the stack comes up", "up", "{gpus} of {gpus} GPUs computed", _same),
-    ("a second run changes nothing", "up", ", 0 resources changed", _same),
-    ("validated again", "validate", "{gpus} of {gpus}", _same),
-    ("each GPU is shared by two", "up", "{gpus} of {gpus} GPUs computed", _share),
-    ("not shared", "up", "{gpus} of {gpus} GPUs computed", _alone),
-    ("the stack is destroyed", "destroy", "", _same),
+    Step("the stack comes up", "up", COMPUTED),
+    Step("a second run changes nothing", "up", ", 0 resources changed"),
+    Step("validated again", "validate", COMPUTED),
+    Step(
+        "each GPU is measured",
+        "validate",
+        "test copy: ran on 1 of 1 nodes",
+        variables={"TESTS": ",".join(TESTS)},
+    ),
+    Step("each GPU is shared by two", "up", COMPUTED, _share),
+    Step("not shared", "up", COMPUTED, _alone),
+    Step("the stack is destroyed", "destroy", ""),
 )
 
 

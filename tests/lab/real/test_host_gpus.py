@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -52,3 +53,17 @@ def test_the_image_has_the_c_libraries_of_the_drivers_program() -> None:
         names = archive.getnames()
     assert libraries <= {Path(name).name for name in names}
     assert not [name for name in names if Path(name).name == image.DRIVER_PROGRAM]
+
+
+def test_a_library_from_a_folder_of_its_own_is_where_programs_of_the_image_find_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler's own libraries are often in a folder that only this machine's loader searches."""
+    needed = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
+    own = Path(next(line.split()[2] for line in needed.splitlines() if "=>" in line))
+    shutil.copy2(own, tmp_path / own.name)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    layer = image.parts({"probe": Path("/bin/true"), image.SAMPLE: Path("/bin/bash")})
+    with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+        names = [Path(name) for name in archive.getnames() if Path(name).name == own.name]
+    assert names == [image.LIBRARIES / own.name]
