@@ -26,7 +26,7 @@ from tests import error_texts, pictures
 from tests.proofs.docs.pages import blocks, commands, commands_of, dead_links, manuals, pages
 from tests.proofs.docs.settings import of_block, whole_file
 
-LIMIT = 1500
+LIMIT = 3600
 """Time limit of one page, in seconds."""
 LINKED = ("tools", "roots")
 """Folders of this machine's cache that the proof's cache links to."""
@@ -126,7 +126,7 @@ class Reader:
 
 def script_of(path: Path) -> str:
     """Return the script that does what a page says: its settings and its commands in order."""
-    lines = ["set -e", 'exec 3> "$TOLD"']
+    lines = ["set -eo pipefail", 'exec 3> "$TOLD"']
     for block in blocks(path):
         if (file := whole_file(block)) is not None:
             stack, text = file
