@@ -37,7 +37,7 @@ RUN := venv/bin/python -m
 proof = files=$$($(RUN) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
 $(VENV): requirements.lock
-	@echo "venv: installing requirements.lock" >&2
+	@echo "venv: installing requirements.lock (a minute or more without output)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -108,7 +108,7 @@ support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status
 	@$(RUN) commands.support_bundle
 
 .PHONY: down
-down: $(VENV) ## destroy the stack and stop the embedded cluster and its hosts
+down: $(VENV) ## destroy the stack and stop its embedded cluster and hosts; refuses a stack on a real cluster
 	@$(RUN) commands.down
 
 .PHONY: start
@@ -116,7 +116,7 @@ start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.y
 	@$(RUN) commands.start
 
 .PHONY: destroy
-destroy: $(VENV) ## destroy the stack; the embedded cluster keeps running
+destroy: $(VENV) ## destroy the stack (asks at a terminal if its cluster is real); an embedded cluster keeps running
 	@$(RUN) commands.destroy
 
 .PHONY: forget

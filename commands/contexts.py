@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from commands.stack import Stack
+from components.base.stack_option import stack_option
 from components.inspection.extent import Extent
 from components.kubernetes.kubeconfig_contexts import missing_context
-from policies.faults import Fault, FaultError
+from policies.faults import Fault, FaultError, show
+from policies.printable import printable
 
 
 def require_context(stack: Stack) -> None:
@@ -27,6 +30,59 @@ def require_context(stack: Stack) -> None:
         return
     if fault := missing_context(stack.cluster.kubernetes.context, stack.file.name):
         raise FaultError(fault)
+
+
+def require_embedded(stack: Stack) -> None:
+    """Check that the stack runs on an embedded cluster, before a command stops that cluster.
+
+    Args:
+        stack: The stack that a command works on.
+
+    Raises:
+        FaultError: The stack's cluster is a real one. Nothing was changed.
+    """
+    if stack.embedded:
+        return
+    option = stack_option(stack.name)
+    raise FaultError(
+        Fault(
+            f"stack {stack.name}",
+            f"the real cluster of context {show(stack.cluster.kubernetes.context)}",
+            "an embedded cluster, which `make down` stops",
+            f"`make destroy{option}` to destroy this stack, or `EMBEDDED=1 make down{option}` to "
+            "end a rehearsal of it",
+        )
+    )
+
+
+def require_consent(stack: Stack, resources: int) -> None:
+    """Ask a person at a terminal whether the stack on a real cluster is to be destroyed.
+
+    Without a terminal nothing is asked, so that scripts can destroy a stack.
+
+    Args:
+        stack: The stack that is about to be destroyed.
+        resources: Number of resources in its state.
+
+    Raises:
+        FaultError: The answer is not the stack's name. Nothing was changed.
+    """
+    if stack.embedded or not asks():
+        return
+    context = printable(stack.cluster.kubernetes.context)
+    question = f"destroy {resources} resources of the cluster {context}? Type {stack.name}: "
+    try:
+        answer = input(question).strip()
+    except EOFError:
+        answer = ""
+    if answer != stack.name:
+        wanted = f"{stack.name}, the name of the stack"
+        raise FaultError(Fault("the answer", show(answer), wanted, "nothing was destroyed"))
+
+
+def asks() -> bool:
+    """Return True if a person can answer questions."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("JSON") != "1"
 
 
 def require_own_state(stack: Stack) -> None:

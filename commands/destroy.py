@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from commands.contexts import require_context, require_own_state
+from commands.contexts import require_consent, require_context, require_own_state
 from commands.engine import select, settle
 from commands.failure import stop
 from commands.lab import embedded_cluster
@@ -12,6 +12,7 @@ from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
 from commands.watched import Answer, Failed, answering, watched
+from components.base.stack_option import stack_option
 
 
 def destroy(stack: Stack, answer: Answer) -> int:
@@ -28,14 +29,16 @@ def destroy(stack: Stack, answer: Answer) -> int:
             deleted.
 
     Raises:
-        FaultError: No kubeconfig has the stack's context, or the state may be that of the real
-            stack, which ``EMBEDDED=1`` replaces; nothing was changed.
+        FaultError: No kubeconfig has the stack's context, the state may be that of the real stack,
+            which ``EMBEDDED=1`` replaces, or a person did not consent; nothing was changed.
     """
     require_context(stack)
     selected = select(stack)
-    if not (selected.export_stack().deployment or {}).get("resources"):
+    resources = (selected.export_stack().deployment or {}).get("resources")
+    if not resources:
         return 0
     require_own_state(stack)
+    require_consent(stack, len(resources))
     if cluster := embedded_cluster(stack):
         cluster.start()
     try:
@@ -46,13 +49,13 @@ def destroy(stack: Stack, answer: Answer) -> int:
             refresh=settle(selected, stack),
         )
     except Failed as error:
-        resources = left((selected.export_stack().deployment or {}).get("resources", []))
-        answer["left"] = resources
-        for line in resources:
+        remaining = left((selected.export_stack().deployment or {}).get("resources", []))
+        answer["left"] = remaining
+        for line in remaining:
             print(f"left: {line}")
         stop(
-            f"destroy: {len(resources)} left: {error}; fix the cause and run it again, or use "
-            "`make forget HOST=name` for a host that no longer exists"
+            f"destroy: {len(remaining)} left: {error}; fix the cause and run it again, or use "
+            f"`make forget{stack_option(stack.name)} HOST=name` for a host that no longer exists"
         )
     return changed(result.summary)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from commands.contexts import require_embedded
 from commands.destroy import destroy
 from commands.lab import embedded_cluster
 from commands.stack import Stack
@@ -13,10 +14,12 @@ from commands.watched import answering
 def main() -> None:
     """Destroy the stack, then stop the embedded cluster.
 
-    If resources of the stack are left, exit with 1 and keep the cluster and the hosts running.
+    A stack on a real cluster is refused. If resources of the stack are left, exit with 1 and keep
+    the cluster and the hosts running.
     """
     started = time.monotonic()
     stack = Stack.current()
+    require_embedded(stack)
     with answering("down") as answer, stack.held("make down"):
         with stack.unsalted():
             answer["removed"] = destroy(stack, answer)

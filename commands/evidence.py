@@ -19,6 +19,7 @@ from pulumi import automation
 
 from commands import status
 from commands.engine import select
+from commands.files import new_file
 from commands.report import figures_of
 from commands.stack import Stack
 from commands.watched import answering, say
@@ -63,24 +64,25 @@ def days(text: str) -> int:
     raise EvidenceError(Fault("DAYS", printable(text, 40), f"1 to {LONGEST}", cure))
 
 
-def key_text(variable: str, command: str) -> bytes:
-    """Return the content of a key file.
+def named_file(variable: str, limit: int, command: str) -> bytes:
+    """Return the content of a file that an environment variable names.
 
     Args:
-        variable: Environment variable with the path of the file.
-        command: Command that makes such a file, for the error's cure.
+        variable: The environment variable.
+        limit: Maximum number of bytes to read.
+        command: Command that writes such a file, for the error's cure.
 
     Raises:
-        EvidenceError: The file can't be read.
+        EvidenceError: No file is named, or it can't be read.
     """
     path = os.environ.get(variable, "")
     try:
         with Path(path).open("rb") as file:
-            return file.read(envelope.KEY_LIMIT)
+            return file.read(limit)
     except OSError as error:
-        found = f"{printable(path, 200) or 'nothing'}, {error.strerror}"
-        cure = f"make one with `{command}`, and name it in {variable}"
-        raise EvidenceError(Fault(variable, found, "the file of an Ed25519 key", cure)) from None
+        found = f"{printable(path, 200)}, {error.strerror}" if path else "nothing"
+        cure = f"name it in {variable}; `{command}` writes one"
+        raise EvidenceError(Fault(variable, found, "a file that can be read", cure)) from None
 
 
 def require_clean(document: Document) -> None:
@@ -165,12 +167,13 @@ def main() -> None:
     with answering("evidence") as answer:
         try:
             valid = days(os.environ.get("DAYS", ""))
-            signer = envelope.signer(key_text("KEY", envelope.MAKE_KEY))
+            signer = envelope.signer(named_file("KEY", envelope.KEY_LIMIT, envelope.MAKE_KEY))
+            named = os.environ.get("EVIDENCE") or FILE.format(stack=stack.name)
+            path = new_file("EVIDENCE", named)
             digest = hashlib.sha256(stack.file.read_bytes()).hexdigest()
             predicate = made(stack, datetime.now(UTC), valid)
         except FaultError as error:
             sys.exit(str(error))
-        path = Path(os.environ.get("EVIDENCE") or FILE.format(stack=stack.name))
         signed = statement(predicate, stack.file.name, digest)
         replace_text(path, envelope.sign(signed.text(), signer))
         counts = totals(predicate.nodes)

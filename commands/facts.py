@@ -10,7 +10,7 @@ from pathlib import Path
 
 from components.charts.images import sections
 from components.settings.support import PAGE, overdue, page
-from policies.facts import csaf, floors, parts
+from policies.facts import csaf, floors, parts, reference
 from policies.faults import Fault
 from toolchain.pins import CONTAINERD, KUBERNETES_MODULES
 
@@ -69,6 +69,10 @@ def main(today: date | None = None) -> int:
         print(f"facts: parts of the operator's chart: {parts.TABLE.name}")
         (ROOT / PAGE).write_text(page(PROVED, day), encoding="utf-8")
         print(f"facts: ends of support: {PAGE}")
+        for cached in (floors.floors, parts.operator_charts):
+            cached.cache_clear()
+        (ROOT / reference.PAGE).write_text(reference.page(), encoding="utf-8")
+        print(f"facts: all of them: {reference.PAGE}")
     except (OSError, ValueError) as error:
         cure = "give a folder of CSAF 2.0 documents: make facts CSAF=<folder>"
         print(Fault("CSAF", str(error), "NVIDIA's bulletins", cure), file=sys.stderr)

@@ -1,10 +1,14 @@
-"""The files of the project: tracked by git, or new and not ignored."""
+"""The files of the project (tracked by git, or new and not ignored), and files that users name."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
+
+from policies.faults import Fault, FaultError
+from policies.printable import printable
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,3 +32,27 @@ def copy_project(folder: Path) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     (folder / "venv").symlink_to(ROOT / "venv")
+
+
+def new_file(variable: str, path: str) -> Path:
+    """Return the path of a file that a command will write; checked before the command runs.
+
+    Args:
+        variable: Environment variable that names the file, for the error.
+        path: The path.
+
+    Raises:
+        FaultError: The path can't become a file.
+    """
+    made = Path(path)
+    if made.is_dir():
+        problem = "a folder"
+    elif not made.parent.is_dir():
+        problem = "a path whose folder does not exist"
+    elif not os.access(made.parent, os.W_OK):
+        problem = "a path in a folder that you can't write to"
+    else:
+        return made
+    found = f"{printable(path, 200)}, {problem}"
+    cure = f"create the folder, or name another file in {variable}"
+    raise FaultError(Fault(variable, found, "a path where a file can be written", cure))

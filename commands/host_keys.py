@@ -12,6 +12,7 @@ import asyncio
 import copy
 import hashlib
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pydantic_core import PydanticCustomError
 from commands.stack import Stack
 from commands.watched import apart, refusals
 from components.adoption.stack_text import settings_of
+from components.base.stack_option import stack_option
 from components.base.yaml_file import node_of
 from components.change.names import counted, short
 from components.kubernetes.gather import gather
@@ -175,13 +177,26 @@ def line(found: Scanned) -> str:
     return f"{place}: {found.shown}, declared is {fingerprint_of(host.host_key)}"
 
 
+def confirmation(stack: str, hosts: str, code: str) -> str:
+    """Return the command that confirms the keys of a scan.
+
+    Args:
+        stack: Name of the stack.
+        hosts: Value of ``HOSTS`` in the scan; empty if it was not set.
+        code: Code that confirms these keys.
+    """
+    again = f" HOSTS={shlex.quote(hosts)}" if hosts else ""
+    return f"make host-keys{stack_option(stack)}{again} CONFIRM={code}"
+
+
 def main() -> None:
     """Show the keys of new hosts, and write them if CONFIRM has their code; else exit with 1."""
     stack = Stack.named()
     with apart(), refusals():
         try:
             text = stack.file.read_text(encoding="utf-8")
-            names = frozenset(written_out(tuple(os.environ.get("HOSTS", "").split())))
+            chosen_by_user = os.environ.get("HOSTS", "")
+            names = frozenset(written_out(tuple(chosen_by_user.split())))
             found = asyncio.run(scanned(chosen(settings_of(text), names)))
             if not found:
                 print("host-keys: each host has its key; HOSTS=gpu-[1-2] scans these again")
@@ -195,7 +210,7 @@ def main() -> None:
             elif keys:
                 print(
                     f"compare each with `ssh-keygen -lf {PUBLIC_KEY}` on the host's console, then: "
-                    f"make host-keys CONFIRM={code}"
+                    f"{confirmation(stack.name, chosen_by_user, code)}"
                 )
         except (ConfigError, FaultError, InputError, PydanticCustomError) as error:
             sys.exit(f"host-keys: {error}")

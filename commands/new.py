@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from commands.contexts import asks
 from commands.stack import Stack
 from commands.watched import Answer, answering
 from components.adoption.draft import (
@@ -65,11 +66,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         variable = name.replace("-", "_").upper()
         parser.add_argument(f"--{name}", default=os.environ.get(variable, ""), help=text)
     return parser.parse_args(given)
-
-
-def asks() -> bool:
-    """Return True if a person can answer questions."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("JSON") != "1"
 
 
 def answered(options: argparse.Namespace) -> None:
@@ -262,8 +258,11 @@ def next_steps(stack: str, draft: Draft) -> list[str]:
     """Return lines that tell the user what to do next."""
     key = draft.key_files[0] if draft.key_files else "~/.ssh/id_ed25519"
     quoted = key if re.fullmatch(r"[A-Za-z0-9_./~-]+", key) else shlex.quote(key)
+    passphrase = f"~/.gpu-cluster-{stack}.passphrase"
     return [
         f"next: read Pulumi.{stack}.yaml and its comments, then",
+        f"  test -e {passphrase} || (umask 077; head -c 32 /dev/urandom | base64 > {passphrase})",
+        f"  export PULUMI_CONFIG_PASSPHRASE_FILE={passphrase}",
         f'  eval "$(make env STACK={stack})" && pulumi stack init {stack}',
         f"  pulumi config set --secret gpu-cluster:sshPrivateKey < {quoted}",
         f"  make preview STACK={stack}",

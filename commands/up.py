@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import shutil
 import sys
 import time
@@ -22,6 +21,7 @@ from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
 from commands.watched import Answer, Failed, answering, watched
+from components.base.stack_option import stack_option
 from components.inspection.observed_cluster import nodes_by_name
 from components.kubernetes.api import ClusterError
 from components.release.clear import await_deletions
@@ -68,13 +68,14 @@ def measured(tests: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def deferred(nodes: list[dict[str, Any]]) -> list[str]:
+def deferred(stack: Stack, nodes: list[dict[str, Any]]) -> list[str]:
     """Return a line for each node with deferred GPUs: which pods use the GPUs, and what to do."""
+    option = stack_option(stack.name)
     waiting = [node for node in nodes if node["deferred"] and node.get("held")]
     lines = [
         f"deferred: node {node['name']}: {node['deferred']} "
         f"GPU{'s' * (node['deferred'] > 1)}, held by {node['held']}; when these have ended: "
-        f"make validate NODES={node['name']}"
+        f"make validate{option} NODES={node['name']}"
         for node in waiting[:MOST_DEFERRED]
     ]
     more = len(waiting) - MOST_DEFERRED
@@ -83,8 +84,8 @@ def deferred(nodes: list[dict[str, Any]]) -> list[str]:
 
 def shown_next(stack: Stack, lines: list[str]) -> list[str]:
     """Return commands for the user to run next; they work in a shell without `make env`."""
-    chosen = "" if stack.name == "dev" else f" STACK={shlex.quote(stack.name)}"
-    shown = [f'eval "$(make env{chosen})" && {line}' for line in lines]
+    option = stack_option(stack.name)
+    shown = [f'(eval "$(make env{option})" && {line})' for line in lines]
     if shutil.which("kubectl"):
         return shown
     return [line for line in shown if "&& kubectl " not in line]
@@ -139,7 +140,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
     )
     for line in measured(outputs["tests"]):
         print(line)
-    for line in deferred(outputs["nodes"]):
+    for line in deferred(stack, outputs["nodes"]):
         print(line)
     for line in shown_next(stack, outputs["next"]):
         print(f"next: {line}")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from commands import up
+from commands.files import new_file
 from commands.stack import Stack
 from commands.watched import Answer, answering
 from components.change.file import replace_text
@@ -22,6 +23,7 @@ from components.settings.nodes.node_range import expand
 from components.settings.nodes.pool import Pool, gpu_pools
 from components.validation.reports import Case, cases, ctrf, failed, junit
 from components.validation.selection import ALL, ASKED, TESTS
+from policies.faults import FaultError
 
 REPORTS = {"JUNIT": junit, "CTRF": ctrf}
 """The forms of reports, by the environment variable that names the report's file."""
@@ -78,26 +80,38 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
     return ",".join(names)
 
 
+def report_files() -> dict[str, Path]:
+    """Return the files of the reports that JUNIT and CTRF name, by variable.
+
+    Raises:
+        FaultError: A file can't be written there.
+    """
+    named = {variable: os.environ.get(variable, "") for variable in REPORTS}
+    return {variable: new_file(variable, path) for variable, path in named.items() if path}
+
+
 @contextmanager
-def reported(stack: str, answer: Answer) -> Iterator[None]:
-    """Write the reports that JUNIT and CTRF name, also after a failed run.
+def reported(stack: str, answer: Answer, files: Mapping[str, Path]) -> Iterator[None]:
+    """Write the reports of a validation, also after a failed run.
 
     Args:
         stack: Name of the stack.
-        answer: The JSON document of the command; holds the outputs after a run.
+        answer: The JSON document of the command; holds the outputs or the errors after a run.
+        files: The files of the reports, by the variable that named each.
     """
     try:
         yield
     except SystemExit as error:
-        _write(stack, failed(str(error.code)))
+        told = answer.get("messages", ())
+        errors = [message["text"] for message in told if message["severity"] == "error"]
+        _write(stack, files, failed(str(error.code), errors))
         raise
-    _write(stack, cases(answer["outputs"]["nodes"], answer["outputs"]["tests"]))
+    _write(stack, files, cases(answer["outputs"]["nodes"], answer["outputs"]["tests"]))
 
 
-def _write(stack: str, found: Sequence[Case]) -> None:
-    for variable, render in REPORTS.items():
-        if target := os.environ.get(variable):
-            replace_text(Path(target), render(stack, found, datetime.now(UTC)))
+def _write(stack: str, files: Mapping[str, Path], found: Sequence[Case]) -> None:
+    for variable, path in files.items():
+        replace_text(path, REPORTS[variable](stack, found, datetime.now(UTC)))
 
 
 def main() -> None:
@@ -105,17 +119,18 @@ def main() -> None:
     stack = Stack.current()
     cluster = stack.cluster
     try:
+        files = report_files()
         nodes, tests = os.environ.get("NODES", ""), os.environ.get("TESTS", "")
         os.environ[TESTS] = chosen_tests(tests, cluster.validation.tests)
         known = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
         os.environ[ASKED] = chosen(nodes, *known) if nodes.strip() or not tests else ""
-    except ValueError as error:
+    except (FaultError, ValueError) as error:
         sys.exit(str(error))
     with (
         answering("validate") as answer,
         stack.held("make validate"),
         stack.unsalted(),
-        reported(stack.name, answer),
+        reported(stack.name, answer, files),
     ):
         up.run(stack, answer, "validate")
 

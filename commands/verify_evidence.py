@@ -10,9 +10,8 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
-from commands.evidence import counted, key_text
+from commands.evidence import counted, named_file
 from commands.stack import Stack
 from commands.watched import answering, say
 from components.desired.resolve import resolve
@@ -20,22 +19,6 @@ from components.evidence import envelope
 from components.evidence.check import Declared, require_holds, totals
 from components.evidence.statement import LARGEST, EvidenceError, Statement, read
 from policies.faults import Fault, FaultError
-from policies.printable import printable
-
-
-def content(path: str) -> bytes:
-    """Return the content of the evidence file; at most one byte more than its limit.
-
-    Raises:
-        EvidenceError: The file can't be read.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(LARGEST + 1)
-    except OSError as error:
-        found = f"{printable(path, 200) or 'nothing'}, {error.strerror}"
-        cure = "name the file that `make evidence` wrote in FILE"
-        raise EvidenceError(Fault("FILE", found, "a file with evidence", cure)) from None
 
 
 def require_computed(counts: Mapping[str, int]) -> None:
@@ -82,8 +65,8 @@ def main() -> None:
     with answering("verify-evidence") as answer:
         try:
             found = verified(
-                content(os.environ.get("FILE", "")),
-                key_text("PUBLIC", envelope.MAKE_PUBLIC),
+                named_file("FILE", LARGEST + 1, "make evidence"),
+                named_file("PUBLIC", envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
                 stack,
                 datetime.now(UTC),
                 simulated=os.environ.get("SIMULATED") == "1",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .rules import Context, Violation, evaluate
-from .rules.custom import unread
 from .rules.hosts.commands import API_VERSION
+from .rules.unread import Unread, unread
 
 _KUBERNETES = "kubernetes:"
 _REMOTE = "command:remote:"
@@ -60,13 +60,14 @@ def judge(resource_type: str, props: Mapping[str, object], context: Context) -> 
     return evaluate(manifest, context, partial=is_partial(resource_type))
 
 
-def unjudged(resource_type: str, props: Mapping[str, object]) -> list[str]:
-    """Return the paths of a custom resource's fields that may request GPUs but that no rule reads.
+def unjudged(resource_type: str, props: Mapping[str, object], context: Context) -> list[Unread]:
+    """Return the fields of a resource that may request GPUs but that no rule reads.
 
     Args:
         resource_type: Type token, such as `kubernetes:argoproj.io/v1alpha1:Workflow`.
         props: Inputs as plain data with Kubernetes' field names, and `UNKNOWN` for values not known
             yet.
+        context: Facts about the cluster.
     """
     manifest = manifest_of(resource_type, props)
-    return list(unread(manifest)) if manifest else []
+    return list(unread(manifest, context)) if manifest else []

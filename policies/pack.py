@@ -45,6 +45,7 @@ STACK_MANDATORY = "gpu-rules-stack-mandatory"
 STACK_ADVISORY = "gpu-rules-stack-advisory"
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
+_UNREAD = "GPUs may be requested here in a way that no rule reads"
 Judgement = tuple[list[Violation], list[str]]
 """Rule violations, and remarks on parts of a resource that could not be checked."""
 
@@ -100,8 +101,8 @@ def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs)
     context = context_for(settings)
     violations = judge(args.resource_type, props, context)
     remarks = [
-        f"{path}: not checked: GPUs may be requested here in a way that no rule reads"
-        for path in unjudged(args.resource_type, props)
+        f"{left.path}: not checked: {left.reason or _UNREAD}"
+        for left in unjudged(args.resource_type, props, context)
     ]
     if args.resource_type == _RELEASE:
         try:

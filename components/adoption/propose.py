@@ -25,8 +25,8 @@ from components.adoption.pools import (
 )
 from components.base.confidential import is_confidential
 from components.charts.extra_values import merged
-from components.kubernetes.resources import GPU
-from components.platforms.findings import numbers
+from components.kubernetes.resources import DRIVER_LABEL, GPU
+from components.platforms.findings import numbers, value_at
 from policies.faults import Fault
 
 Settings = dict[str, Any]
@@ -38,7 +38,6 @@ OPERATOR = "NVIDIA's GPU Operator"
 KUBESPRAY = "a device plugin of GKE or kubespray"
 PLUGINS = (PLUGIN, KUBESPRAY)
 NFD = "Node Feature Discovery"
-DRIVER = "nvidia.com/cuda.driver-version.full"
 # Name of the Helm chart of each platform.
 CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator"}
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
@@ -129,7 +128,7 @@ def _software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, ...]]:
     faults += [fault for each in known if (fault := handover.refusal(each))]
     release = _release_of(known, observed.releases)
     if release is not None:
-        faults += _unfinished(release, CHARTS[platform])
+        faults += [*_unfinished(release, CHARTS[platform]), *_gpu_cluster(release)]
         return _Software(platform=platform, release=release), tuple(faults)
     if operators and not faults:
         faults.append(handover.no_release(operators[0]))
@@ -187,6 +186,18 @@ def _unfinished(release: ObservedRelease, chart: str) -> Iterator[Fault]:
             f"chart {release.chart}",
             f"chart {chart} as a release of its own",
             "install NVIDIA's chart by itself, with the same values",
+        )
+
+
+def _gpu_cluster(release: ObservedRelease) -> Iterator[Fault]:
+    """Yield a fault if the operator runs a GPUCluster (gpu-operator v26.7.0, values.yaml)."""
+    if value_at(merged(release.defaults, release.values), "gpuCluster", "deployCR") is True:
+        yield Fault(
+            f"{release}: gpuCluster.deployCR",
+            "true: the operator runs a GPUCluster, an experiment of its publisher, and with it "
+            "NVIDIA's DRA driver",
+            "a ClusterPolicy: the DRA driver is managed by a release of its own only",
+            "keep it outside the stack; or remove it, declare `platform: dra` and run `make up`",
         )
 
 
@@ -375,7 +386,9 @@ def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
     """Yield a note that the nodes' hosts stay unchanged until the stack file declares them."""
     nodes = [node for pool in pools for node in pool.nodes]
     engines = sorted({node.engine for node in nodes if node.engine})
-    drivers = sorted({node.reported[DRIVER] for node in nodes if DRIVER in node.reported})
+    drivers = sorted(
+        {node.reported[DRIVER_LABEL] for node in nodes if DRIVER_LABEL in node.reported}
+    )
     found = [*(engine.replace("://", " ") for engine in engines), *(f"driver {d}" for d in drivers)]
     if found:
         yield (

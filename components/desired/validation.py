@@ -82,6 +82,11 @@ class PoolValidation(Advertised):
     pod: Json = field(default_factory=dict)
     private_key: str = field(default="", repr=False)
 
+    @property
+    def stack(self) -> str:
+        """Return the name of the stack, which is a part of the field manager."""
+        return self.manager.removeprefix("gpu-cluster-").removesuffix(f"-{self.pool}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPool(Advertised):

@@ -8,6 +8,7 @@ from datetime import date
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.observed.hardware import place
+from components.kubernetes.resources import DRIVER_LABEL
 from components.platforms.site import Site
 from components.settings.support import ended, supported
 from policies.facts.floors import Software, below, wanted
@@ -17,8 +18,6 @@ from policies.printable import shortened
 Members = Mapping[str, list[Mapping[str, str]]]
 """Labels of each pool's nodes, by pool name."""
 
-DRIVER = "nvidia.com/cuda.driver-version.full"
-"""Driver version label that GPU Feature Discovery sets (k8s-device-plugin v0.20.0, internal/lm)."""
 HOSTNAME = "kubernetes.io/hostname"
 _NAMED = 8
 _CURES = {
@@ -85,7 +84,7 @@ def _nodes(members: Members, inspected: set[str], declared: str, today: date) ->
     """Yield warnings about drivers that labels name, for nodes whose hosts were not inspected."""
     found: dict[str, set[str]] = {}
     for labels in (labels for pool in members.values() for labels in pool):
-        node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER, "")
+        node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER_LABEL, "")
         if node and version and node not in inspected:
             found.setdefault(version, set()).add(node)
     for version, nodes in found.items():

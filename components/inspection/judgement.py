@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from components.base.stack_option import stack_option
 from components.charts.availability import WantedChart
 from components.desired.host import DesiredHost
 from components.desired.resolve import Desired
@@ -17,9 +18,10 @@ from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
 from components.inspection import moves
 from components.inspection.difference import Difference, PodLoss
-from components.inspection.ends import DRIVER, HOSTNAME, outlived
+from components.inspection.ends import HOSTNAME, outlived
 from components.inspection.misfits import misfits
 from components.inspection.observed_cluster import ClusterSeen
+from components.kubernetes.resources import DRIVER_LABEL
 from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
 from components.validation.difference import ValidationDifference, due
@@ -92,7 +94,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += _gone(desired.newcomers, facts, cluster.nodes)
     findings += _chart(desired.chart, cluster.chart)
     findings += map(_cordoned, cluster.unschedulable)
-    findings += _deferred(cluster.deferred)
+    findings += _deferred(cluster.deferred, desired.stack)
     if cluster.surroundings is not None and desired.has_platform:
         findings += validate_cluster(
             desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
@@ -110,10 +112,10 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         problems=_printable(*cluster.problems, *seen.problems, *errors),
         warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
         drivers={
-            labels[HOSTNAME]: labels[DRIVER]
+            labels[HOSTNAME]: labels[DRIVER_LABEL]
             for listed in cluster.members.values()
             for labels in listed
-            if HOSTNAME in labels and DRIVER in labels
+            if HOSTNAME in labels and DRIVER_LABEL in labels
         },
         difference=Difference(
             hosts=differing,
@@ -203,14 +205,15 @@ def _cordoned(node: str) -> Fault:
     )
 
 
-def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
+def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
     """Yield warnings about nodes that can't be validated because pods hold their GPUs."""
+    option = stack_option(stack)
     for node, text in list(held.items())[:NAMED]:
         yield Fault(
             f"node {node}",
             text,
             "each GPU runs a kernel",
-            f"when these have ended, run `make validate NODES={node}`",
+            f"when these have ended, run `make validate{option} NODES={node}`",
             Severity.WARNING,
         )
     if (more := len(held) - NAMED) > 0:
@@ -218,7 +221,7 @@ def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
             f"{more} more nodes",
             "GPUs not validated: held by pods",
             "each GPU runs a kernel",
-            "when these have ended, run `make validate`",
+            f"when these have ended, run `make validate{option}`",
             Severity.WARNING,
         )
 

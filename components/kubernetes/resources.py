@@ -15,6 +15,10 @@ DRA_DRIVER: Final = "gpu.nvidia.com"
 
 The driver's devices are listed in ResourceSlices, not in the status of the Node.
 """
+DRIVER_LABEL: Final = "nvidia.com/cuda.driver-version.full"
+"""Node label with the driver's version, by GPU Feature Discovery (k8s-device-plugin v0.20.0,
+internal/lm).
+"""
 MIG_LABEL: Final = "nvidia.com/mig.config"
 """Node label with the name of a MIG layout from MIG manager's configuration."""
 MIG_STATE: Final = "nvidia.com/mig.config.state"

@@ -75,7 +75,7 @@ def sections(schema: Json) -> dict[str, Section]:
     while waiting:
         section = found[waiting.pop(0)]
         for name, setting in section.model["properties"].items():
-            for ref, ending in _references(setting):
+            for ref, ending in references(setting):
                 if (model := _with_properties(models[ref])) is None:
                     continue
                 if ref not in found:
@@ -91,16 +91,16 @@ def _with_properties(model: Json) -> Json | None:
     return next((option for option in options if "properties" in option), None)
 
 
-def _references(setting: Json, ending: str = "") -> Iterator[tuple[str, str]]:
+def references(setting: Json, ending: str = "") -> Iterator[tuple[str, str]]:
     """Yield the models in a setting, each with the path ending, such as `[]` for list items."""
     if ref := setting.get("$ref"):
         yield ref.rpartition("/")[2], ending
     for option in setting.get("anyOf", ()):
-        yield from _references(option, ending)
+        yield from references(option, ending)
     if isinstance(items := setting.get("items"), dict):
-        yield from _references(items, f"{ending}[]")
+        yield from references(items, f"{ending}[]")
     if isinstance(values := setting.get("additionalProperties"), dict):
-        yield from _references(values, f"{ending}.*")
+        yield from references(values, f"{ending}.*")
 
 
 def _joined(place: str, name: str) -> str:

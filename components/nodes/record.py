@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from components import requests
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
+from components.kubernetes.resources import DRIVER_LABEL
 
 RECORD = "gpu-cluster/validation"
 """Key of the annotation on a validated node that contains the validation record."""
@@ -24,7 +25,7 @@ BOUND = 32 * 1024
 """Maximum number of characters of a record that are parsed; 112 MIG devices need about 6,000."""
 
 _LABELS = {
-    "driver": ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.rev"),
+    "driver": (DRIVER_LABEL, "nvidia.com/cuda.driver.rev"),
     "product": ("nvidia.com/gpu.product",),
     "mig": ("nvidia.com/mig.config", "nvidia.com/mig.strategy"),
 }

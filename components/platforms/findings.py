@@ -31,6 +31,7 @@ class Surroundings:
         managers: DaemonSets that allocate GPUs or discover node features.
         tainting: True if a Node Feature Discovery may taint nodes.
         engines: Container engine and its version, by node.
+        drivers: Driver version that GPU Feature Discovery reports, by node.
         endpoints: Connection error by endpoint; empty text if the endpoint is reachable.
         service_ranges: Address ranges of Services. Empty if unknown: Kubernetes has served them
             since 1.33 (ServiceCIDR).
@@ -45,6 +46,7 @@ class Surroundings:
     managers: tuple[Manager, ...] = ()
     tainting: bool = False
     engines: Mapping[str, str] = field(default_factory=dict)
+    drivers: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, str] = field(default_factory=dict)
     service_ranges: tuple[str, ...] = ()
     address_owner: str = ""

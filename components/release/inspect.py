@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from components.kubernetes.managers import daemon_set
+from components.kubernetes.resources import DRIVER_LABEL
 from components.nodes.causes.read import Reader
 from components.nodes.inspect import simulated
 from components.platforms.findings import Surroundings
@@ -97,6 +98,7 @@ async def surroundings(
     )
     made = ours(namespaces)
     there = {item["metadata"]["name"] for item in namespaces}
+    real = {node["metadata"]["name"]: node for node in nodes if not simulated(node)}
     return Surroundings(
         version=version["gitVersion"],
         groups={
@@ -108,9 +110,13 @@ async def surroundings(
         managers=tuple(filter(None, map(daemon_set, sets))),
         tainting=any(TAINTING in str(master["spec"]) for master in masters),
         engines={
-            node["metadata"]["name"]: node["status"]["nodeInfo"]["containerRuntimeVersion"]
-            for node in nodes
-            if not simulated(node)
+            name: node["status"]["nodeInfo"]["containerRuntimeVersion"]
+            for name, node in real.items()
+        },
+        drivers={
+            name: version
+            for name, node in real.items()
+            if (version := (node["metadata"].get("labels") or {}).get(DRIVER_LABEL))
         },
         endpoints=dict(zip(endpoints, answers, strict=True)),
         service_ranges=services[0],

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from components.inspection.ends import DRIVER
 from components.kubernetes.api import Json
+from components.kubernetes.resources import DRIVER_LABEL
 from components.settings.support import TITLES, end
 from policies.printable import printable
 
@@ -70,7 +70,7 @@ def _versions(node: Json) -> Iterator[tuple[str, str]]:
         yield "kubernetes", kubelet
     if match := _CONTAINERD.match(str(info.get("containerRuntimeVersion") or "")):
         yield "containerd", match[1]
-    if driver := str((node["metadata"].get("labels") or {}).get(DRIVER) or ""):
+    if driver := str((node["metadata"].get("labels") or {}).get(DRIVER_LABEL) or ""):
         yield "driver", driver
     image = str(info.get("osImage") or "")
     for part, pattern in SYSTEMS:

@@ -70,6 +70,7 @@ class AdoptedRelease(Model):
     values: ExtraValues = Field(
         default=FrozenDict(),
         description="a mapping: all values of the release, as `helm get values` prints them",
+        examples=["{gfd: {enabled: true}}"],
     )
 
 
@@ -84,7 +85,12 @@ class AdoptedSettings(Model):
         default=None, description="a mapping with name, namespace, version and values"
     )
     objects: tuple[Manifest, ...] = Field(
-        default=(), max_length=16, description="a list of manifests of DaemonSets"
+        default=(),
+        max_length=16,
+        description="a list of manifests of DaemonSets",
+        examples=[
+            "[{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: nvidia-device-plugin}}]"
+        ],
     )
 
     @model_validator(mode="after")

@@ -49,6 +49,7 @@ class ChartsSettings(Model):
     digests: Annotated[dict[str, Digest], Freeze] = Field(
         default=FrozenDict(),
         description="a mapping of charts to sha256:… of what they must be",
+        examples=[f"{{gpu-operator: sha256:{64 * '0'}}}"],
     )
 
     @model_validator(mode="after")

@@ -78,5 +78,7 @@ class DevicePluginSettings(PluginFiles):
         examples=["{limits: {memory: 100Mi}}"],
     )
     extra_values: ExtraValues = Field(
-        default=FrozenDict(), description="a mapping of the chart's own values"
+        default=FrozenDict(),
+        description="a mapping of the chart's own values",
+        examples=["{priorityClassName: system-node-critical}"],
     )

@@ -42,7 +42,10 @@ class DraSettings(Model):
     selectors: Annotated[dict[PoolName, StrictStr], Freeze] = Field(
         default=FrozenDict({}),
         description="a mapping of pool names to CEL expressions over a device",
+        examples=["{a100: \"device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100'\"}"],
     )
     extra_values: ExtraValues = Field(
-        default=FrozenDict(), description="a mapping of the chart's own values"
+        default=FrozenDict(),
+        description="a mapping of the chart's own values",
+        examples=["{logVerbosity: '4'}"],
     )

@@ -116,9 +116,12 @@ class DriverInstallerSettings(Model):
     ] = Field(
         default=FrozenDict({}),
         description="a mapping of ubuntu and centos to images by digest",
+        examples=[f"{{ubuntu: registry.example.com/driver@sha256:{64 * '0'}}}"],
     )
     base_urls: Annotated[dict[Flavor, Annotated[StrictStr, AfterValidator(_base)]], Freeze] = Field(
-        default=BASE_URLS, description="a mapping of tesla and gtx to addresses"
+        default=BASE_URLS,
+        description="a mapping of tesla and gtx to addresses",
+        examples=["{tesla: https://mirror.example.com/tesla/}"],
     )
     file: Annotated[StrictStr, AfterValidator(_file)] = Field(
         default=FILE, description="a path with {version}", examples=[FILE]

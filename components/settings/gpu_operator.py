@@ -62,7 +62,11 @@ def _share(value: int | str) -> int | str:
     return value
 
 
-_SECONDS = {"description": "a whole number from 0 to 86400, seconds; 0: no limit", "le": 86400}
+_SECONDS = {
+    "description": "a whole number from 0 to 86400, seconds; 0: no limit",
+    "le": 86400,
+    "examples": [600],
+}
 _SELECTOR = {"description": "a label selector such as app=training", "examples": ["app=training"]}
 
 
@@ -226,7 +230,9 @@ class GpuOperatorSettings(Model):
         default=None, description="a mapping with config and configs"
     )
     extra_values: ExtraValues = Field(
-        default=FrozenDict(), description="a mapping of the chart's own values"
+        default=FrozenDict(),
+        description="a mapping of the chart's own values",
+        examples=["{dcgm: {enabled: true}}"],
     )
 
     @model_validator(mode="after")

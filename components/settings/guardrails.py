@@ -108,11 +108,19 @@ class SettledExemption(Model):
         default=(), description="a list of patterns of namespaces", examples=["[team-*]"]
     )
     labels: Annotated[dict[StrictStr, StrictStr], Freeze] = Field(
-        default_factory=dict, description="labels of the object or of its pods"
+        default_factory=dict,
+        description="labels of the object or of its pods",
+        examples=["{app: dcgm}"],
     )
-    images: tuple[StrictStr, ...] = Field(default=(), description="a list of patterns of images")
+    images: tuple[StrictStr, ...] = Field(
+        default=(),
+        description="a list of patterns of images",
+        examples=["[registry.example.com/monitoring/*]"],
+    )
     host_paths: tuple[StrictStr, ...] = Field(
-        default=(), description="a list of patterns of host paths"
+        default=(),
+        description="a list of patterns of host paths",
+        examples=["[/var/lib/kubelet/*]"],
     )
 
 
@@ -143,7 +151,9 @@ class GuardrailsSettings(Model):
         examples=["fail"],
     )
     excluded_namespaces: tuple[DnsLabel, ...] = Field(
-        default=(), description="a list of namespaces that no rule applies to"
+        default=(),
+        description="a list of namespaces that no rule applies to",
+        examples=["[kube-system]"],
     )
     daemon_set_controllers: tuple[StrictStr, ...] = Field(
         default=(),
@@ -169,16 +179,22 @@ class GuardrailsSettings(Model):
         default=(),
         description="a list of namespaces, beside the stack's own, where rules about workloads "
         "don't hold",
+        examples=["[monitoring]"],
     )
     resource_names: tuple[StrictStr, ...] = Field(
         default=(),
         description="a list of GPU resources and DeviceClasses in addition to the well-known ones",
+        examples=["[example.com/gpu]"],
     )
     runtime_classes: tuple[StrictStr, ...] = Field(
-        default=(), description="a list of further RuntimeClasses that pods with GPUs may name"
+        default=(),
+        description="a list of further RuntimeClasses that pods with GPUs may name",
+        examples=["[kata-gpu]"],
     )
     other_claims: tuple[StrictStr, ...] = Field(
-        default=(), description="a list of claims and claim templates (DRA) that have no GPUs"
+        default=(),
+        description="a list of claims and claim templates (DRA) that have no GPUs",
+        examples=["[network-claim]"],
     )
     exemptions: tuple[SettledExemption, ...] = Field(
         default=(),

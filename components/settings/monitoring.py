@@ -78,7 +78,9 @@ class ExporterSettings(Model):
         default=(), description="a list of fields of DCGM to report in addition"
     )
     env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_variables), Freeze] = Field(
-        default=FrozenDict({}), description="a mapping of environment variables to texts"
+        default=FrozenDict({}),
+        description="a mapping of environment variables to texts",
+        examples=['{DCGM_EXPORTER_INTERVAL: "15000"}'],
     )
     resources: Resources | None = Field(
         default=None,

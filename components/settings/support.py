@@ -43,7 +43,15 @@ CLAIMS: Mapping[str, str] = {
     "amzn": r"Amazon Linux (\d+)",
 }
 """Regular expressions that find a version of each software in the documents."""
-SILENT = ("promises.md", "benchmarks.md", "rules.md", "support.md", "settings.md", "errors.md")
+SILENT = (
+    "promises.md",
+    "benchmarks.md",
+    "rules.md",
+    "support.md",
+    "settings.md",
+    "errors.md",
+    "facts.md",
+)
 """Pages that are not searched for versions.
 
 They are generated from the code, report measurements of one day, name the sources of the rules, or

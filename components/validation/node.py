@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from components.base.stack_option import stack_option
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
 from components.nodes import gpu_holders, record, startup_taint
@@ -320,8 +321,8 @@ class NodeCheck:
     @property
     def _when_free(self) -> str:
         return (
-            f"when these pods have ended, run `make validate NODES={self.name}`; with "
-            "validation.busy: defer the stack comes up without these GPUs"
+            f"when these pods have ended, run `make validate{stack_option(self.pool.stack)} "
+            f"NODES={self.name}`; with validation.busy: defer the stack comes up without these GPUs"
         )
 
     @property

@@ -75,14 +75,24 @@ def cases(nodes: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
     return [*(case for node in nodes for case in _gpus(node)), *map(_measured, tests)]
 
 
-def failed(message: str) -> list[Case]:
-    """Return a failed test case for a run that ended without results.
+def failed(message: str, errors: Sequence[str] = ()) -> list[Case]:
+    """Return failed test cases for a run that ended without results.
 
     Args:
         message: Last line of the run's output.
+        errors: The errors that the run printed; each has its own case.
     """
-    text = printable(message, LONGEST)
-    return [Case(node="stack", pool="stack", name="run", status=Status.FAILED, message=text)]
+    texts = {"run": message} | {f"error {n}": text for n, text in enumerate(errors, start=1)}
+    return [
+        Case(
+            node="stack",
+            pool="stack",
+            name=name,
+            status=Status.FAILED,
+            message=printable(text, LONGEST),
+        )
+        for name, text in texts.items()
+    ]
 
 
 def _gpus(node: Mapping[str, Any]) -> Iterator[Case]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from components.base.stack_option import stack_option
 from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
@@ -132,10 +133,11 @@ def _failure(
 ) -> Iterator[Fault]:
     failed = [check for check in checks if check.problem]
     wanted = f"all {pool.gpus} GPUs run a kernel"
+    again = f"make validate{stack_option(pool.stack)}"
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
         parts = (check.problem, reports.get(check.name, ""), closed)
-        cure = check.cure or f"repair the node, then run `make validate NODES={check.name}`"
+        cure = check.cure or f"repair the node, then run `{again} NODES={check.name}`"
         yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, cure)
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:

@@ -8,10 +8,10 @@ from os.path import basename
 
 from ..faults import InputError
 from ..rules import Context, Subject, Violation, evaluate
-from ..rules.custom import unread
 from ..rules.placeholders import with_unknowns
 from ..rules.registry import items
 from ..rules.unknown import mapping, sequence, text
+from ..rules.unread import unread
 from .lines import Lines
 from .parse import documents
 from .problem import Problem, Unjudged, show
@@ -126,7 +126,7 @@ class _Document:
             subjects=tuple(item.subject for item in objects),
             found=tuple(violations),
             problems=tuple(problems),
-            unjudged=tuple(self._unjudged(objects)),
+            unjudged=tuple(self._unjudged(objects, context)),
             objects=tuple(objects) if keep else (),
             index=self.index,
             rendered=self.source.rendered,
@@ -136,12 +136,13 @@ class _Document:
         source, line = self.source, self._line(violation.path)
         return Found.at(violation, source.file, source.part.number, line, source.rendered)
 
-    def _unjudged(self, objects: Iterable[Object]) -> Iterator[Unjudged]:
+    def _unjudged(self, objects: Iterable[Object], context: Context) -> Iterator[Unjudged]:
         for item in objects:
             kind = f"{text(item.manifest.get('kind'))} ({text(item.manifest.get('apiVersion'))})"
-            for path in unread(item.manifest):
-                line = self._line(item.place + path)
-                yield Unjudged(self.source.file, kind, item.place + path, item.subject, line)
+            for left in unread(item.manifest, context):
+                path = item.place + left.path
+                line = self._line(path)
+                yield Unjudged(self.source.file, kind, path, item.subject, line, reason=left.reason)
 
 
 def _holds_manifests(value: object) -> bool:

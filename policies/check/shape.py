@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from ..faults import InputError
+from ..rules.custom import is_custom, pods
 from ..rules.pod_spec import template_path
 from ..rules.unknown import UNKNOWN
 from .problem import show
@@ -74,6 +75,7 @@ _KINDS: Final[Mapping[str, _Shape]] = {
     "Node": {"metadata": _METADATA, "spec": {"taints": [{"key": str, "effect": str}]}},
     "Namespace": {"metadata": _METADATA},
 }
+_OF_A_TEMPLATE: Final = ".template.spec"
 _WANTED: Final[Mapping[object, str]] = {str: "text", bool: "true or false"}
 _CURE: Final = "Correct the manifest: the API server could not decode it."
 
@@ -89,6 +91,21 @@ def mistakes(manifest: Mapping[str, object]) -> Iterator[tuple[str, InputError]]
         yield "items", _error("items", manifest["items"], "a list")
     elif (shape := _shape(version, kind)) is not None:
         yield from _fields(manifest, shape, "")
+    elif is_custom(manifest):
+        yield from _selectors(manifest)
+
+
+def _selectors(manifest: Mapping[str, object]) -> Iterator[tuple[str, InputError]]:
+    """Yield the mistakes in the node selectors of the pod templates in a custom object.
+
+    Only these fields are checked: the schemas of custom kinds take their types from Kubernetes, and
+    an unquoted number or `true` is a common mistake in them.
+    """
+    for pod in pods(manifest):
+        if pod.spec_path.endswith(_OF_A_TEMPLATE) and "nodeSelector" not in pod.inherited:
+            selector = pod.spec.get("nodeSelector")
+            if selector is not None:
+                yield from _fields(selector, _TEXTS, f"{pod.spec_path}.nodeSelector")
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,8 @@ TABLE = Path(__file__).with_name("chart_parts.json")
 
 
 @cache
-def _table() -> dict[str, dict[str, str]]:
+def operator_charts() -> dict[str, dict[str, str]]:
+    """Return the parts of each version of the GPU Operator's chart, by the chart's version."""
     document: dict[str, dict[str, dict[str, str]]] = json.loads(TABLE.read_text(encoding="utf-8"))
     return document["gpu-operator"]
 
@@ -22,4 +23,4 @@ def operator_part(chart: str, path: str) -> str:
         chart: Version of the chart, such as `v26.7.0`.
         path: Section of the chart's values, such as `driver`.
     """
-    return _table().get(chart, {}).get(path, "")
+    return operator_charts().get(chart, {}).get(path, "")

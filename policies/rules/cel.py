@@ -132,7 +132,10 @@ def asked(container: str, name: str) -> str:
 
 def is_gpu(name: str) -> str:
     """Return CEL that is true if a name is that of a GPU resource."""
-    by_class = f"{name}.startsWith({text(BY_CLASS)}) && {name}.matches({text(SOUNDS_LIKE_GPU)})"
+    by_class = (
+        f"{name}.startsWith({text(BY_CLASS)}) && "
+        f"{name}.lowerAscii().matches({text(SOUNDS_LIKE_GPU)})"
+    )
     return f"({name} in variables.gpuResources || {name}.startsWith({text(MIG)}) || ({by_class}))"
 
 

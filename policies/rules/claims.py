@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,11 +29,17 @@ _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
     "ResourceClaimTemplate": ("spec", "spec"),
 }
 KINDS: Final = frozenset(_SPEC)
+_CLASS_BEFORE_REQUESTS: Final = "resourceClassName"
 
+CHANNELS: Final = r"imex\.nvidia\.com|compute-domain-[a-z-]+\.nvidia\.com"
+"""Pattern of the DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between
+nodes: NVIDIA/k8s-dra-driver-gpu deployments/helm/nvidia-dra-driver-gpu/templates.
+"""
 CHOICES: Final = "(has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))"
 """CEL for the alternatives of the request `r` of a claim."""
 OF_GPUS: Final = (
-    f'(x.?deviceClassName.orValue("").matches({cel.text(SOUNDS_LIKE_GPU)}) || '
+    f'((x.?deviceClassName.orValue("").matches({cel.text(SOUNDS_LIKE_GPU)}) && '
+    f'!x.?deviceClassName.orValue("").matches({cel.text(f"^({CHANNELS})$")})) || '
     f'x.?deviceClassName.orValue("") in {cel.parameter("resourceNames")})'
 )
 """CEL that is true if the alternative `x` of a request is for GPUs."""
@@ -88,12 +95,16 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
         # In API version v1beta1, a request has its fields directly, without `exactly`.
         else:
             yield _request(where, index, request)
+    # Until Kubernetes 1.30, a claim named one class and no number of devices.
+    above = path[:-1]
+    if name := text(at(subject.manifest, *above, _CLASS_BEFORE_REQUESTS)):
+        yield _request(".".join(above), 0, {"deviceClassName": name})
 
 
 def _request(path: str, index: int, raw: object) -> DeviceRequest:
     count = at(raw, "count")
-    # A count that is not known counts as 0.
-    given = 1 if count is None else number(count) or 0
+    # The API server makes 1 of a missing count and of 0. A count that is not known counts as 0.
+    given = 1 if count in (None, 0) else number(count) or 0
     every = at(raw, "allocationMode") == "All"
     return DeviceRequest(
         path=path,
@@ -134,8 +145,12 @@ def of_gpus(name: str, context: Context) -> bool:
     """Return whether a DeviceClass has GPUs.
 
     A DeviceClass has GPUs if its name resembles a GPU, if its manifest selects GPUs, or if the
-    cluster's settings list its name.
+    cluster's settings list its name. NVIDIA's classes of channels between nodes have none.
     """
-    return (
-        sounds_like_gpu(name) or name in context.resource_names or name in context.devices.classes
-    )
+    named = sounds_like_gpu(name) and not of_channels(name)
+    return named or name in context.resource_names or name in context.devices.classes
+
+
+def of_channels(name: str) -> bool:
+    """Return whether a DeviceClass has channels between nodes (IMEX, compute domains), not GPUs."""
+    return re.fullmatch(CHANNELS, name) is not None

@@ -51,9 +51,10 @@ _LISTS: Final[Mapping[str, ContainerRole]] = {
 }
 _SINGLE: Final = ("container", "script")
 _OF_CONTAINERS: Final = frozenset({*_LISTS, *_SINGLE, "containerSet", "resources", "overhead"})
+_CLAIMS: Final = "resourceClaims"
 _OF_A_POD: Final[tuple[str, ...]] = (
     *("tolerations", "nodeSelector", "affinity", "runtimeClassName", "nodeName", "hostPID"),
-    *("volumes", "resourceClaims", "activeDeadlineSeconds"),
+    *("volumes", _CLAIMS, "activeDeadlineSeconds"),
 )
 """Pod fields that also apply to pods nested below the mapping with the fields."""
 _TEMPLATES: Final = (
@@ -122,14 +123,29 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
         return
     whole = not custom_kinds.is_completed(manifest)
     joined: set[str] = set()
+    taken: set[str] = set()
+    claiming: list[_Place] = []
     for place in _places(manifest):
         if place.path in joined:
             continue
-        pod = _pod(place) if place.is_pod else _request(place)
+        claims = _claims(place.value, custom_kinds.CLAIMS)
+        pod = _pod(place) if place.is_pod else _request(place, claims)
         if pod:
             joined.add(pod.spec_path)
-            runs = copies([place.value, *(value for _, value in place.above)], manifest)
-            yield replace(pod, copies=runs, whole=whole)
+            taken.add(pod.inherited.get(_CLAIMS, ""))
+            yield replace(pod, copies=_copies(place, manifest), whole=whole)
+        elif _claims(place.value, _CLAIMS):
+            claiming.append(place)
+    # A mapping may claim devices for the pods inside it. If no pod takes the claims, they are for
+    # a pod that the object doesn't describe.
+    for place in claiming:
+        pod = _request(place, _claims(place.value, _CLAIMS)) if place.path not in taken else None
+        if pod:
+            yield replace(pod, copies=_copies(place, manifest), whole=whole)
+
+
+def _copies(place: _Place, manifest: Mapping[str, object]) -> int:
+    return copies([place.value, *(value for _, value in place.above)], manifest)
 
 
 def unread(manifest: Mapping[str, object]) -> Iterator[str]:
@@ -245,17 +261,22 @@ def _pod(place: _Place) -> Pod:
     )
 
 
-def _request(place: _Place) -> Pod | None:
-    """Return a pod for a mapping that requests GPUs outside of containers, or else None."""
-    claims, listed = _claims(place.value), sequence(at(place.value, "resources", "claims"))
+def _request(place: _Place, claims: list[dict[str, object]]) -> Pod | None:
+    """Return a pod for a mapping that requests GPUs outside of containers, or else None.
+
+    Args:
+        place: The mapping.
+        claims: Claims of the mapping for devices, as entries of `resourceClaims`.
+    """
+    listed = sequence(at(place.value, "resources", "claims"))
     if not (place.asked.fields or claims or listed):
         return None
     fields, inherited = _with_fields_above(place)
     spec = {name: fields[name] for name in _OF_A_POD if name in fields}
     if claims:
-        spec = {**spec, "resourceClaims": claims}
-        inherited["resourceClaims"] = place.path
-    elif "resourceClaims" not in spec:
+        spec = {**spec, _CLAIMS: claims}
+        inherited[_CLAIMS] = place.path
+    elif _CLAIMS not in spec:
         listed = ()
     if not (place.asked.fields or claims or listed):
         return None
@@ -288,10 +309,10 @@ def _template(place: _Place) -> _Place | None:
     return None
 
 
-def _claims(value: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return the device claims of a mapping that is not a pod, as entries of `resourceClaims`."""
+def _claims(value: Mapping[str, object], field: str) -> list[dict[str, object]]:
+    """Return the device claims in a field of a mapping, as entries of `resourceClaims`."""
     claims: list[dict[str, object]] = []
-    for index, raw in enumerate(sequence(value.get(custom_kinds.CLAIMS))):
+    for index, raw in enumerate(sequence(value.get(field))):
         claim = mapping(raw)
         made = {key: claim[key] for key in custom_kinds.CLAIM_NAMES if claim.get(key)}
         if not made and (devices := custom_kinds.claimed_devices(claim)):

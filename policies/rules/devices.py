@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from .claims import GROUP, KINDS, devices_path, least_by_class, of_gpus, requests
+from .claims import GROUP, KINDS, devices_path, least_by_class, of_channels, of_gpus, requests
 from .context import ClaimKey, Context, DeviceFacts
 from .resource_names import sounds_like_gpu
 from .rule import Subject
@@ -44,7 +44,7 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
             name: count for name, count in least_by_class(subject).items() if of_gpus(name, known)
         }
         for subject in own
-        # Until Kubernetes 1.30, a claim named its class in another field, which is not read here.
+        # A claim of Kubernetes 1.30 or older has no number of devices, so it counts as not known.
         if subject.kind in KINDS and at(subject.manifest, *devices_path(subject)) is not None
     }
     for subject in own:
@@ -68,4 +68,4 @@ def _for_gpus(subject: Subject) -> bool:
     selectors = sequence(at(subject.manifest, "spec", "selectors"))
     said = [text(at(selector, "cel", "expression")) for selector in selectors]
     said += [subject.name, text(at(subject.manifest, "spec", "extendedResourceName"))]
-    return any(map(sounds_like_gpu, said))
+    return any(map(sounds_like_gpu, said)) and not of_channels(subject.name)

@@ -12,23 +12,45 @@ GPU: Final = "nvidia.com/gpu"
 GPU_SHARED: Final = "nvidia.com/gpu.shared"
 VCUDA_CORE: Final = "tencent.com/vcuda-core"
 VCUDA_MEMORY: Final = "tencent.com/vcuda-memory"
+PASSED_THROUGH: Final = "nvidia.com/pgpu"
+"""A whole GPU for the virtual machine of a Kata container: NVIDIA/k8s-nim-operator
+config/samples/nim/serving/standalone/confidential-computing.
+"""
 HAMI_MEMORY: Final = "nvidia.com/gpumem"
 HAMI_CORES: Final = "nvidia.com/gpucores"
 HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
 MIG: Final = "nvidia.com/mig-"
 
 # Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device, AMD and Intel
-# device plugins.
-OTHER_VENDORS: Final = frozenset(
+# device plugins, kubeflow/arena pkg/serving (Alibaba Cloud), volcano-sh/volcano
+# pkg/scheduler/api/well_known_labels.go, Project-HAMi/volcano-vgpu-device-plugin doc/config.md,
+# grgalex/nvshare README, the agents of Tencent Cloud's qGPU and of AWS's virtual GPUs,
+# koordinator-sh/koordinator apis/extension.
+_OTHER_DEVICES = frozenset(
     {
         *("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "gpu.intel.com/dxg"),
         *("birentech.com/gpu", "metax-tech.com/gpu", "metax-tech.com/sgpu", "mthreads.com/vgpu"),
         *(f"iluvatar.ai/{model}-vgpu" for model in ("BI-V100", "BI-V150", "MR-V100", "MR-V50")),
+        *("aliyun.com/gpu-count", "k8s.amazonaws.com/vgpu", "koordinator.sh/gpu.shared"),
+        *("nvshare.com/gpu", "volcano.sh/gpu-number", "volcano.sh/vgpu-number"),
     }
 )
+_OTHER_PARTS = frozenset(
+    {
+        *("aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "volcano.sh/gpu-memory"),
+        *(f"volcano.sh/vgpu-{part}" for part in ("memory", "memory-percentage", "cores")),
+        *(f"tke.cloud.tencent.com/qgpu-{part}" for part in ("core", "memory")),
+        *("koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory"),
+        "koordinator.sh/gpu-memory-ratio",
+    }
+)
+"""Amounts of a GPU's memory or cores, of which one unit is not a device."""
+OTHER_VENDORS: Final = _OTHER_DEVICES | _OTHER_PARTS
+"""GPU resources that no platform of this program advertises."""
 KNOWN: Final = OTHER_VENDORS | {
     GPU,
     GPU_SHARED,
+    PASSED_THROUGH,
     VCUDA_CORE,
     VCUDA_MEMORY,
     HAMI_MEMORY,
@@ -47,7 +69,7 @@ _HUGE_PAGES = "hugepages-"
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
 BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
-DEVICES = frozenset({GPU, GPU_SHARED}) | OTHER_VENDORS
+DEVICES = frozenset({GPU, GPU_SHARED, PASSED_THROUGH}) | _OTHER_DEVICES
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
     "nvidia.com/gpus": GPU,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.proofs.docs.pages import (
     KINDS,
     MOST_MARKED,
     ROOT,
+    SHELLS,
     blocks,
     commands,
     dead_links,
@@ -53,6 +55,17 @@ def test_the_index_names_each_page() -> None:
         name = str(path.relative_to(index.parent)) if path.is_relative_to(index.parent) else ""
         if name and path != index and "decisions/0" not in name:
             assert f"({name})" in text, name
+
+
+@pytest.mark.promise("Each command block of the how-tos is run by the proof, or says why not.")
+def test_no_command_hides_from_the_proof_in_a_block_of_another_language() -> None:
+    begins = re.compile(
+        r"(make|pulumi|kubectl|openssl|git|python|venv/\S+|export|eval) (?![^\n]*:)"
+    )
+    for path in manuals():
+        for block in blocks(path):
+            hidden = block.language not in SHELLS and begins.match(block.text)
+            assert not hidden, f"{block.page}:{block.line}: a block `sh` is run"
 
 
 PAGE = """# A page

@@ -1,46 +1,46 @@
-"""Pages of the reference that people write name everything that the code has."""
+"""Pages of the reference are those of the code: facts, and what a stack exports."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import ast
+from dataclasses import fields
 
-ROOT = Path(__file__).resolve().parents[2]
-NAME = re.compile(r'"(gpu-cluster/[a-z][a-z-]*\.?)"')
-# The name in the User-Agent of requests, which no object carries.
-NO_OBJECT = {"gpu-cluster/program"}
+import pytest
+
+from components.validation.measurement import Outcome
+from components.validation.node_result import of_node
+from policies.facts import reference
+from tests.components.validation.test_validation import document, node
+from tests.proofs.docs.pages import ROOT
+
+OUTPUTS = ROOT / "docs" / "reference" / "outputs.md"
 
 
-def rows(page: str) -> set[str]:
-    text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
-    return set(re.findall(r"^\| (`[^|]*`) \|", text, re.MULTILINE))
+def rows(heading: str) -> set[str]:
+    """Return the names in the first column of a section of the page of outputs."""
+    section = (
+        OUTPUTS.read_text(encoding="utf-8").partition(f"# {heading}\n")[2].partition("\n## ")[0]
+    )
+    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    return {name.strip(" `|") for cell in cells for name in cell.split(",")}
 
 
-def test_each_label_annotation_and_taint_of_the_code_has_a_row() -> None:
-    written = {
-        name
-        for folder in ("components", "policies")
-        for path in (ROOT / folder).rglob("*.py")
-        for name in NAME.findall(path.read_text(encoding="utf-8"))
+def test_the_committed_page_of_facts_is_that_of_the_tables() -> None:
+    page = ROOT / reference.PAGE
+    assert page.read_text(encoding="utf-8") == reference.page(), "run make facts"
+
+
+@pytest.mark.promise("Each output of a stack, and each key in it, stands on the page of outputs.")
+def test_each_output_has_a_row() -> None:
+    tree = ast.parse((ROOT / "components" / "outputs.py").read_text(encoding="utf-8"))
+    exported = {
+        call.args[0].value
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) == "pulumi.export"
+        and isinstance(call.args[0], ast.Constant)
     }
-    listed = {
-        name.removesuffix("POOL")
-        for row in rows("labels.md")
-        for name in re.findall(r"`([^`]+)`", row)
-        if name.startswith("gpu-cluster/")
-    }
-    assert len(written) > 10
-    assert written - NO_OBJECT == listed
-
-
-def test_each_command_of_a_user_that_can_fail_has_its_exit_codes() -> None:
-    listed = set(re.findall(r"commands\.([a-z_]+)", " ".join(rows("exit-codes.md"))))
-    for name in listed:
-        assert (ROOT / "commands" / f"{name}.py").is_file(), name
-    exiting = {
-        path.stem
-        for path in (ROOT / "commands").glob("*.py")
-        if "def main" in (text := path.read_text(encoding="utf-8")) and "sys.exit(" in text
-    }
-    helpers = {"lint_shell", "preview_secrets", "preview_state", "release", "secret_scan"}
-    assert exiting - helpers <= listed
+    assert len(exported) > 5
+    assert rows("Outputs") == exported
+    assert rows("A node") == of_node(document(), node()).keys()
+    assert rows("A result of a test") == {each.name for each in fields(Outcome)}

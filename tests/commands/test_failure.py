@@ -7,6 +7,7 @@ from pulumi.automation import CommandError, CommandResult
 
 from commands import up
 from commands.failure import annotate, cause, condensed, errors_of, name_of, summary
+from commands.stack import Stack
 from components.inspection.judgement import NAMED, _deferred
 
 
@@ -83,16 +84,18 @@ def test_a_command_has_the_name_of_its_target() -> None:
 def test_who_holds_a_deferred_gpu_is_named_with_what_to_do() -> None:
     node = {"name": "gpu-1", "deferred": 1, "held": "team/train (Running, holds 1)"}
     free = {"name": "gpu-2", "deferred": 0, "held": ""}
-    assert up.deferred([node, free]) == [
+    assert up.deferred(Stack("lab"), [node, free]) == [
         "deferred: node gpu-1: 1 GPU, held by team/train (Running, holds 1); when these have "
-        "ended: make validate NODES=gpu-1"
+        "ended: make validate STACK=lab NODES=gpu-1"
     ]
     many = [{**node, "name": f"gpu-{number}"} for number in range(12)]
-    assert up.deferred(many)[-1] == "deferred: 2 more nodes"
+    assert up.deferred(Stack("dev"), many)[-1] == "deferred: 2 more nodes"
 
 
 def test_a_preview_names_some_holders_and_counts_the_others() -> None:
-    faults = [str(fault) for fault in _deferred({f"gpu-{n}": "1 GPU" for n in range(NAMED + 2)})]
+    faults = [
+        str(fault) for fault in _deferred({f"gpu-{n}": "1 GPU" for n in range(NAMED + 2)}, "lab")
+    ]
     assert len(faults) == NAMED + 1
-    assert "make validate NODES=gpu-0" in faults[0]
+    assert "`make validate STACK=lab NODES=gpu-0`" in faults[0]
     assert faults[-1].startswith("2 more nodes: ")

@@ -144,8 +144,23 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     keys = {host["hostKey"] for host in settings_of(path.read_text())["hosts"]}
     assert keys == {check_host_key(first.export_public_key().decode().strip())}
 
-    code, shown = served(second, HOSTS="gpu-1")
+    code, shown = served(second, HOSTS="gpu-[1-1]")
+    assert "make host-keys HOSTS='gpu-[1-1]' CONFIRM=" in shown
     assert f"{second.get_fingerprint()}, declared is ssh-ed25519 {first.get_fingerprint()}" in shown
+
+
+@pytest.mark.parametrize(
+    ("stack", "hosts", "options"),
+    [
+        ("dev", "", ""),
+        ("lab", "", " STACK=lab"),
+        ("lab", "gpu-1 gpu-2", " STACK=lab HOSTS='gpu-1 gpu-2'"),
+    ],
+)
+def test_the_command_that_confirms_repeats_the_options_of_the_scan(
+    stack: str, hosts: str, options: str
+) -> None:
+    assert host_keys.confirmation(stack, hosts, "0a") == f"make host-keys{options} CONFIRM=0a"
 
 
 def test_a_host_that_does_not_answer_and_one_behind_a_bastion_say_why() -> None:

@@ -94,6 +94,12 @@ def test_a_path_of_a_key_is_quoted_in_the_command_that_is_printed() -> None:
     assert "< '~/.ssh/a b; rm -rf x'" in "\n".join(new.next_steps("lab", draft))
 
 
+def test_the_next_commands_make_a_passphrase_that_a_second_run_keeps() -> None:
+    passphrase, exported, *_ = new.next_steps("lab", new.Draft(settings={}))[1:]
+    assert "test -e ~/.gpu-cluster-lab.passphrase || " in passphrase
+    assert exported == "  export PULUMI_CONFIG_PASSPHRASE_FILE=~/.gpu-cluster-lab.passphrase"
+
+
 def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
     """Fake a user's answers at a terminal; return the list of the questions."""
     asked: list[str] = []

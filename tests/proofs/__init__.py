@@ -55,6 +55,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/evidence",
             "tests/commands/test_evidence.py",
             "tests/lab/test_host_report.py",
+            "tests/ci/test_never_seen.py",
         ),
         "real": ("tests/proofs/real",),
         "rollout": (

@@ -77,6 +77,8 @@ check_wanted() {
         timeout 60 "$engine_program" "$@" --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
             problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
                 "correct runtime.docker, or $config"
+    elif differs; then
+        check_present
     fi
     [ "$data_from" != "$data_to" ] && [ ! -f "$state/moving" ] && [ -d "$root$data_from" ] || return 0
     [ -z "$(ls -A "$root$data_to" 2>/dev/null)" ] ||
@@ -90,6 +92,30 @@ check_wanted() {
         [ "$need" -lt "$free" ] ||
             problem "$((free / 1024)) MiB free for $data_to" "$((need / 1024)) MiB" "free space or grow the disk"
     fi
+}
+
+# Checks the present daemon.json before it changes, for a Docker that can't check a file (before 23):
+# with directives that dockerd refuses, Docker runs on after a reload but starts no more. The change
+# needs a reload or a restart in any case. dockerd writes an event only for a file that it has taken
+# (moby 20.10, daemon/reload.go), and its reason only to the log.
+check_present() {
+    [ -s "$root$config" ] && systemctl is-active --quiet docker || return 0
+    since=$(date +%s)
+    timeout 120 systemctl reload docker >"$scratch/reload" 2>&1 9>&- || return 0
+    again 20 0.5 reloaded_since "$since" ||
+        problem "$config that the running Docker $version refuses: $(refused_since "$since")" "a file that loads" \
+            "correct $config: Docker would not start with it again"
+}
+
+reloaded_since() {
+    [ -n "$(timeout 60 docker events --since "$1" --until "$(($(date +%s) + 1))" --filter event=reload 2>/dev/null 9>&-)" ]
+}
+
+# Prints the last error that dockerd has logged since a time.
+refused_since() {
+    have journalctl || { echo "see its log"; return; }
+    timeout 20 journalctl --unit=docker --since="@$1" --output=cat 2>/dev/null |
+        sed -n 's/^.*level=error msg="\(.*\)"$/\1/p' | tail -n 1 | grep . || echo "see journalctl -u docker"
 }
 
 judge_applied() {

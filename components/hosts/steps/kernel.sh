@@ -63,8 +63,16 @@ kernel_packages() {
     else
         version=${GC_KERNEL_RELEASE%.*}
         kernel_words="$GC_KERNEL_FLAVOR=$version $GC_KERNEL_FLAVOR-devel=$version"
-        kernel_held="$GC_KERNEL_FLAVOR $GC_KERNEL_FLAVOR-core $GC_KERNEL_FLAVOR-modules"
-        kernel_held="$kernel_held $GC_KERNEL_FLAVOR-modules-core $GC_KERNEL_FLAVOR-devel"
+        # Each package that needs one kernel: dnf refuses all updates if it may update such a package
+        # and not the kernel (kernel.spec of RHEL: kernel-modules-extra requires kernel-uname-r).
+        kernel_held=$GC_KERNEL_FLAVOR
+        for part in core modules modules-core modules-extra devel devel-matched; do
+            kernel_held="$kernel_held $GC_KERNEL_FLAVOR-$part"
+        done
+        list_installed "$scratch/installed"
+        kernel_held="$kernel_held $(awk -v name="$GC_KERNEL_FLAVOR-" -v held=" $kernel_held " '
+            index($1, name) == 1 && substr($1, length(name) + 1) ~ /^(modules|uki|devel)-/ && !index(held, " " $1 " ") {
+                print $1 }' "$scratch/installed" | sort -u | paste -s -d ' ' -)"
     fi
 }
 

@@ -10,6 +10,8 @@ apply_packages() {
     release=$(uname -r)
     if [ "$GC_HEADERS" = true ]; then
         headers=$(header_packages "$release")
+        # A pinned kernel keeps its build files; else upgrades of the system bring a next kernel's.
+        [ -n "${GC_KERNEL_RELEASE-}" ] || moving=" kernel-devel kernel-headers ${headers%%=*} "
         list_installed "$scratch/installed"
         first=${headers%% *}
         # Build files that no package installed are used as they are.
@@ -17,9 +19,28 @@ apply_packages() {
             [ -n "$(matching "${first%%=*}" "" "$scratch/installed")" ]; then
             words="$words $headers"
         fi
+        [ -n "${GC_KERNEL_RELEASE-}" ] || words="$words $(next_headers)"
     fi
     # shellcheck disable=SC2086 # a list of words, split on purpose
     install_packages $words
+    moving=
+}
+
+# Prints the metapackages with the build files of the next kernels, beside the installed ones that
+# bring these kernels (linux-image-virtual: linux-headers-virtual). Cloud images have only the latter,
+# and DKMS builds no driver for a kernel without build files. dnf needs none: its build files are
+# installed for each kernel.
+next_headers() {
+    [ "$manager" = apt ] || return 0
+    awk '$1 ~ /^linux-image-/ && $1 !~ /-[0-9]+\.[0-9]+\.[0-9]+/ { sub(/-image-/, "-headers-", $1); print $1 }
+        $1 ~ /^proxmox-(default-kernel|kernel-[0-9]+\.[0-9]+)$/ { sub(/kernel/, "headers", $1); print $1 }' \
+        "$scratch/installed" >"$scratch/next"
+    [ -s "$scratch/next" ] || return 0
+    # shellcheck disable=SC2046 # a list of words, split on purpose
+    list_available $(cat "$scratch/next")
+    while IFS= read -r name; do
+        [ -z "$(matching "$name" "" "$scratch/installed")$(matching "$name" "" "$scratch/plain")" ] || echo "$name"
+    done <"$scratch/next"
 }
 
 # header_packages RELEASE: prints the packages with the build files of that kernel. Distributions

@@ -31,9 +31,8 @@ toolkit_on() {
         # shellcheck disable=SC2086 # a list of words, split on purpose
         install_packages $GC_TOOLKIT_PACKAGES
         # A declared version stays through upgrades of the system; without one, all packages move.
-        # dnf's excludes are in one file, which the phase `prepare` writes.
-        case $manager-$GC_TOOLKIT_PACKAGES in
-            apt-*=*)
+        case $GC_TOOLKIT_PACKAGES in
+            *=*)
                 # shellcheck disable=SC2046 # a list of words, split on purpose
                 hold_packages $(printf '%s\n' "$GC_TOOLKIT_PACKAGES" | sed 's/=[^ ]*//g')
                 ;;

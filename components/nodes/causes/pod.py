@@ -68,17 +68,20 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
     events = newest_first(around.events, str(_meta(pod).get("uid") or ""))
     if status.get("phase") == "Succeeded":
         return None
-    if cause := _disrupted(pod, events) or _rejected(status):
+    if cause := _disrupted(pod, events) or _rejected(status) or _too_late(status):
         return cause
     if _meta(pod).get("deletionTimestamp"):
         return _deleting(pod)
     if not pod["spec"].get("nodeName"):
         return unscheduled(pod, around, events)
     return (
-        containers.waiting(pod)
+        _node(pod, around, "Unknown")
+        or containers.waiting(pod)
+        or _ended_by_probe(pod, events)
         or containers.crash(pod, around.logs)
         or _before_start(pod, events)
         or _unhealthy(pod, events)
+        or _node(pod, around, "False")
     )
 
 
@@ -121,6 +124,31 @@ def _rejected(status: Json) -> Cause | None:
     return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
 
 
+def _too_late(status: Json) -> Cause | None:
+    """Return a cause if the pod ran longer than its `activeDeadlineSeconds`, else None."""
+    if status.get("reason") != "DeadlineExceeded":
+        return None
+    return Cause(
+        kind=Kind.DEADLINE,
+        text=f"ended by the kubelet, DeadlineExceeded: {shown(status.get('message'))}",
+        cure="raise activeDeadlineSeconds, or see the pod's events for what it waited",
+    )
+
+
+def _node(pod: Json, around: Around, ready: str) -> Cause | None:
+    """Return a cause if the condition Ready of the pod's node has the status `ready`, else None."""
+    name = pod["spec"]["nodeName"]
+    for node in around.nodes:
+        if node["metadata"]["name"] != name:
+            continue
+        for condition in (node.get("status") or {}).get("conditions") or []:
+            if condition["type"] == "Ready" and condition["status"] == ready:
+                said = shown(condition.get("message"))
+                text = f"its node {printable(name, 120)} is not ready: {said}"
+                return Cause(kind=Kind.NODE, text=text, cure="see the node's kubelet")
+    return None
+
+
 def _deleting(pod: Json) -> Cause:
     held = _meta(pod).get("finalizers") or []
     names = shortened([printable(str(name), 120) for name in held], 3)
@@ -148,6 +176,27 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
         text=f"{event.reason}: {shown(event.message)}",
         cure=cure_of(event.message, _CURES[kind]),
     )
+
+
+def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return a cause if a probe ended the last run of a container that does not run, else None.
+
+    The kubelet reports an event `Killing` then (pkg/kubelet/kuberuntime/kuberuntime_manager.go).
+    """
+    for status in containers.crashed(pod):
+        pattern = rf"Container {re.escape(status['name'])} failed (liveness|startup) probe"
+        started = str((containers.ended(status) or {}).get("startedAt") or "")
+        killed = (each for each in events if each.reason == "Killing" and each.at >= started)
+        if not any(re.match(pattern, each.message) for each in killed):
+            continue
+        event = newest(events, "Unhealthy")
+        said = f": {shown(event.message)}" if event else ""
+        return Cause(
+            kind=Kind.PROBE,
+            text=f"container {shown(status['name'])} is ended by its probe again and again{said}",
+            cure="see the container's log; correct the probe if the container only needs longer",
+        )
+    return None
 
 
 def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:

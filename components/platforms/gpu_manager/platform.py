@@ -45,10 +45,24 @@ NO_CGROUP_V1 = (1, 35)
 # gpu-manager speaks (tkestack/gpu-manager 8cd842e, pkg/runtime/runtime.go; containerd v2.0,
 # docs/containerd-2.0.md; kubernetes/kubernetes#110618, which cri-o 1.26 follows).
 WITHOUT_V1ALPHA2: Final = {"containerd": (2, 0), "cri-o": (1, 26)}
+# Sockets at which engines speak CRI (kubernetes v1.34 cmd/kubeadm/app/constants/
+# constants_unix.go; K3s and RKE2 have their containerd elsewhere). gpu-manager ends if the socket
+# does not answer (gpu-manager 8cd842e, pkg/runtime/runtime.go).
+SOCKETS: Final = {
+    "containerd": "/var/run/containerd/containerd.sock",
+    "cri-o": "/var/run/crio/crio.sock",
+    "docker": "/var/run/cri-dockerd.sock",
+    "k3s": "/run/k3s/containerd/containerd.sock",
+}
 # gpu-manager looks for a container's cgroup `containerd-<id>.scope` or `cri-o-<id>.scope`; the
 # engines' prefixes are `cri-containerd` and `crio`. Fixed after the newest release (gpu-manager
 # f0669de6, pkg/utils/cgroup/cgroup.go; #164, #184).
 WITHOUT_SCOPES, SCOPES_FIXED = (1, 1, 5), "f0669de6"
+
+# First driver branch with a newer CUDA than the library for shares knows, and the first one with
+# CUDA 12 (vcuda-controller 72e0115, README: CUDA 11.5.1 and before; its issue #34: programs fail
+# with driver 530; gpu-manager #159: with driver 510 memory can't be read, #199: CUDA 12).
+NEWER_CUDA, CUDA_12 = 510, 525
 
 # gpu-manager loads its library for shares only into containers that request less than a card
 # (gpu-manager 8cd842e, pkg/services/allocator/nvidia/allocator.go), so one container of a
@@ -149,7 +163,11 @@ class GpuManager(Platform):
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
-        """Yield faults for an unneeded container toolkit, an image without CRI, a wrong address."""
+        """Yield faults for sections that gpu-manager can't work with.
+
+        These are an unneeded container toolkit, a driver that is too new, an image without CRI and
+        an address outside of the Services' range.
+        """
         manager, runtime = sections.section("gpu_manager"), sections.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
             return
@@ -161,6 +179,10 @@ class GpuManager(Platform):
                 "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
                 "take runtime.toolkit out",
             )
+        version = (sections.driver and sections.driver.version) or ""
+        for each in _newer_cuda("driver.version", version):
+            if each.severity is Severity.ERROR:
+                yield fault(("driver", "version"), each.found, each.wanted, each.cure)
         release = release_of(manager.image)
         if release is not None and release < CRI and runtime.engine is not Engine.DOCKER:
             yield fault(
@@ -175,6 +197,7 @@ class GpuManager(Platform):
     ) -> Iterator[Fault]:
         """Yield faults for nodes that can't run gpu-manager, and for the extender's address."""
         yield from _engines(self.settings, seen, systemd=self.site.runtime.systemd_cgroup)
+        yield from _drivers(seen, hosts)
         yield from _address(self.service_address, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
@@ -204,20 +227,21 @@ def _engines(
     for node, text in seen.engines.items():
         engine, _, version = text.partition("://")
         limit = WITHOUT_V1ALPHA2.get(engine)
-        if engine == "docker":
-            yield Fault(
-                f"node {node}",
-                "the engine docker, whose socket for Kubernetes is another",
-                f"{manager.container_runtime_endpoint}",
-                "write gpuManager.containerRuntimeEndpoint, such as /var/run/cri-dockerd.sock",
-                Severity.WARNING,
-            )
-        elif limit and findings.numbers(version) >= limit:
+        release, socket = release_of(manager.image), manager.container_runtime_endpoint
+        own = "k3s" if "k3s" in version else engine
+        if limit and findings.numbers(version) >= limit:
             yield Fault(
                 f"node {node}",
                 f"{engine} {version}, without the interface v1alpha2 (CRI) that gpu-manager uses",
                 f"{engine} before {limit[0]}.{limit[1]}",
                 "declare another platform: no release of gpu-manager works with this engine",
+            )
+        elif (release is None or release >= CRI) and _of_another(own, socket):
+            yield Fault(
+                f"node {node}",
+                f"{socket}, the socket of another engine than its {engine} {version}",
+                f"the socket at which {own} speaks CRI: gpu-manager ends otherwise",
+                f"write gpuManager.containerRuntimeEndpoint: {SOCKETS[own]}",
             )
         elif limit and systemd and _misses_scopes(manager):
             yield Fault(
@@ -228,6 +252,45 @@ def _engines(
                 'write "systemdCgroup: false" in runtime if the kubelets use cgroupfs, or declare '
                 "such an image",
             )
+
+
+def _of_another(engine: str, socket: str) -> bool:
+    """Return whether a path is the usual socket of another container engine than the given one."""
+    usual = {path.removeprefix("/var"): name for name, path in SOCKETS.items()}
+    return engine in SOCKETS and usual.get(socket.removeprefix("/var"), engine) != engine
+
+
+def _drivers(seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    """Yield faults for drivers whose CUDA gpu-manager's library for shares does not know.
+
+    Args:
+        seen: State of the cluster, as the inspection read it.
+        hosts: Facts by host, for inspected hosts; they count more than labels of their nodes.
+    """
+    versions = {f"node {name}": text for name, text in seen.drivers.items() if name not in hosts}
+    versions |= {
+        f"host {name}": facts.driver
+        for name, facts in hosts.items()
+        if facts.driver and not facts.simulated
+    }
+    for place, version in versions.items():
+        yield from _newer_cuda(place, version)
+
+
+def _newer_cuda(place: str, version: str) -> Iterator[Fault]:
+    """Yield a fault for a driver whose CUDA is too new for gpu-manager's library for shares."""
+    branch = findings.numbers(version)[0]
+    if branch < NEWER_CUDA:
+        return
+    how = "fail" if branch >= CUDA_12 else "can't read its memory"
+    yield Fault(
+        place,
+        f"driver {version}, whose CUDA gpu-manager's library for shares does not know, so that "
+        f"programs on a share of a card {how}",
+        f"a driver with CUDA 11.5 or older, before {NEWER_CUDA}",
+        "declare another platform: no release of gpu-manager knows a newer CUDA",
+        Severity.ERROR if branch >= CUDA_12 else Severity.WARNING,
+    )
 
 
 def _contains(addresses: str, address: str) -> bool:

@@ -121,10 +121,12 @@ class DriverSettings(Model):
     )
     runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
     hold: StrictBool = Field(
-        default=True, description="true or false: upgrades of the system leave the driver alone"
+        default=True,
+        description="true or false: upgrades of the system leave the driver alone",
+        examples=["false"],
     )
     persistence: StrictBool = Field(
-        default=True, description="true or false: the persistence daemon runs"
+        default=True, description="true or false: the persistence daemon runs", examples=["false"]
     )
     fabric_manager: FabricManager = Field(
         default=FabricManager.AUTO, description="auto, on or off", examples=["auto"]
@@ -135,7 +137,9 @@ class DriverSettings(Model):
         examples=["[192.0.2.11, 192.0.2.12]"],
     )
     remove_earlier: StrictBool = Field(
-        default=False, description="true or false: other NVIDIA drivers on the host are removed"
+        default=False,
+        description="true or false: other NVIDIA drivers on the host are removed",
+        examples=["true"],
     )
 
     @model_validator(mode="after")

@@ -38,7 +38,9 @@ class EngineInstall(Model):
         default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     hold: StrictBool = Field(
-        default=True, description="true or false: upgrades of the system leave the engine alone"
+        default=True,
+        description="true or false: upgrades of the system leave the engine alone",
+        examples=["false"],
     )
     sandbox_image: Image | None = Field(
         default=None,

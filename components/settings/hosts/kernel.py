@@ -43,5 +43,7 @@ class KernelSettings(Model):
         default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     hold: StrictBool = Field(
-        default=True, description="true or false: upgrades of the system leave the kernel alone"
+        default=True,
+        description="true or false: upgrades of the system leave the kernel alone",
+        examples=["false"],
     )

@@ -51,7 +51,11 @@ class NetworkChart(Model):
     namespace: DnsLabel = Field(
         default="kube-system", description="a namespace's name", examples=["kube-system"]
     )
-    values: ExtraValues = Field(default={}, description="a mapping with the chart's values")
+    values: ExtraValues = Field(
+        default={},
+        description="a mapping with the chart's values",
+        examples=["{kubeProxyReplacement: true}"],
+    )
 
 
 class Network(Model):
@@ -97,10 +101,14 @@ class Init(Model):
         examples=["{manifest: network/cni.yaml}"],
     )
     pod_subnet: Subnet = Field(
-        default="10.244.0.0/16", description="an address range for pods, or two of them"
+        default="10.244.0.0/16",
+        description="an address range for pods, or two of them",
+        examples=["10.244.0.0/16"],
     )
     service_subnet: Subnet = Field(
-        default="10.96.0.0/12", description="an address range for Services, or two of them"
+        default="10.96.0.0/12",
+        description="an address range for Services, or two of them",
+        examples=["10.96.0.0/12"],
     )
     skip_phases: tuple[Phase, ...] = Field(
         default=(),
@@ -110,15 +118,29 @@ class Init(Model):
     cluster_configuration: Annotated[
         dict[str, Any],
         _without("apiVersion", "kind", "kubernetesVersion", "controlPlaneEndpoint", "networking"),
-    ] = Field(default={}, description="a mapping: more of kubeadm's ClusterConfiguration")
+    ] = Field(
+        default={},
+        description="a mapping: more of kubeadm's ClusterConfiguration",
+        examples=["{imageRepository: registry.example.com/k8s}"],
+    )
     kubelet_configuration: Annotated[
         dict[str, Any], _without("apiVersion", "kind", "cgroupDriver")
-    ] = Field(default={}, description="a mapping: more of the KubeletConfiguration of all nodes")
+    ] = Field(
+        default={},
+        description="a mapping: more of the KubeletConfiguration of all nodes",
+        examples=["{maxPods: 200}"],
+    )
     node_registration: Annotated[dict[str, Any], _without("name", "criSocket", "taints")] = Field(
-        default={}, description="a mapping: more of kubeadm's nodeRegistration, on all nodes"
+        default={},
+        description="a mapping: more of kubeadm's nodeRegistration, on all nodes",
+        examples=["{kubeletExtraArgs: [{name: node-ip, value: 192.0.2.11}]}"],
     )
     timeout_seconds: StrictInt = Field(
-        default=600, ge=60, le=3600, description="a whole number from 60 to 3600, seconds"
+        default=600,
+        ge=60,
+        le=3600,
+        description="a whole number from 60 to 3600, seconds",
+        examples=[600],
     )
     protect: StrictBool = Field(
         default=True,

@@ -30,9 +30,17 @@ class Join(Model):
             AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex", "sha256:…")),
         ],
         ...,
-    ] = Field(min_length=1, description="a list of hashes of the cluster's CA, sha256:…")
+    ] = Field(
+        min_length=1,
+        description="a list of hashes of the cluster's CA, sha256:…",
+        examples=["[sha256:…]"],
+    )
     timeout_seconds: StrictInt = Field(
-        default=300, ge=10, le=3600, description="a whole number from 10 to 3600, seconds"
+        default=300,
+        ge=10,
+        le=3600,
+        description="a whole number from 10 to 3600, seconds",
+        examples=[300],
     )
 
 
@@ -54,7 +62,9 @@ class KubernetesPackagesSettings(Model):
         default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
     hold: StrictBool = Field(
-        default=True, description="true or false: upgrades of the system leave them alone"
+        default=True,
+        description="true or false: upgrades of the system leave them alone",
+        examples=["false"],
     )
     join: Join | None = Field(
         default=None, description="a mapping with endpoint and caCertHashes: workers join"

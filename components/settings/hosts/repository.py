@@ -54,8 +54,13 @@ class Signed(StrEnum):
 class Key(Model):
     """A public key of a repository, and the SHA-256 checksum that the downloaded key must have."""
 
-    url: Url = Field(description="URL or path of the ASCII-armored public key")
-    sha256: Sha256 = Field(description="the sha256 of what url gives")
+    url: Url = Field(
+        description="URL or path of the ASCII-armored public key",
+        examples=["https://mirror.example.org/key.asc"],
+    )
+    sha256: Sha256 = Field(
+        description="the sha256 of what url gives", examples=["64 of 0-9 and a-f"]
+    )
 
 
 class Repository(Model):
@@ -74,14 +79,24 @@ class Repository(Model):
     components: Annotated[
         StrictStr,
         AfterValidator(pattern(r"[a-z0-9-]*( [a-z0-9-]+)*", "words such as main", "main")),
-    ] = Field(default="", description="apt: components, none for a flat repository")
+    ] = Field(
+        default="",
+        description="apt: components, none for a flat repository",
+        examples=["main contrib"],
+    )
     key: Annotated[StrictStr, AfterValidator(_armored)] | None = Field(
-        default=None, description="the armored public key that signs it"
+        default=None,
+        description="the armored public key that signs it",
+        examples=["-----BEGIN PGP PUBLIC KEY BLOCK-----…"],
     )
     key_url: Url | None = Field(
-        default=None, description="URL or path of the ASCII-armored public key"
+        default=None,
+        description="URL or path of the ASCII-armored public key",
+        examples=["https://mirror.example.org/key.asc"],
     )
-    key_sha256: Sha256 | None = Field(default=None, description="the sha256 of what keyUrl gives")
+    key_sha256: Sha256 | None = Field(
+        default=None, description="the sha256 of what keyUrl gives", examples=["64 of 0-9 and a-f"]
+    )
     keys: tuple[Key, ...] = Field(
         default=(), max_length=8, description="a list of url and sha256, for more than one key"
     )

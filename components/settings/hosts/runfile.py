@@ -32,7 +32,9 @@ class Archive(Model):
         description="a list of addresses, or paths on the host, of the same file",
         examples=["[https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run]"],
     )
-    sha256: Sha256 = Field(description="the file's sha256, 64 of 0-9 and a-f")
+    sha256: Sha256 = Field(
+        description="the file's sha256, 64 of 0-9 and a-f", examples=["64 of 0-9 and a-f"]
+    )
 
 
 class Runfile(Archive):
@@ -42,5 +44,7 @@ class Runfile(Archive):
     """
 
     dkms: StrictBool = Field(
-        default=True, description="true or false: build the module for each new kernel"
+        default=True,
+        description="true or false: build the module for each new kernel",
+        examples=["false"],
     )

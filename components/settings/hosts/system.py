@@ -118,6 +118,7 @@ class SystemSettings(Model):
     ] = Field(
         default=FrozenDict({}),
         description='a mapping of kernel settings to texts, such as vm.max_map_count: "262144"',
+        examples=['{vm.max_map_count: "262144"}'],
     )
     firewall: Firewall = Field(
         default=Firewall.LEAVE, description="leave, rules or disable", examples=["leave"]
@@ -135,6 +136,7 @@ class SystemSettings(Model):
     ] = Field(
         default=FrozenDict({}),
         description="a mapping of memlock, nofile, nproc or stack to a whole number, -1 unlimited",
+        examples=["{memlock: -1}"],
     )
 
     @property

@@ -52,7 +52,10 @@ class Pool(Overrides):
         examples=["[gpu-1, gpu-2]"],
     )
     selector: Annotated[dict[LabelKey, LabelValue], Freeze] | None = Field(
-        default=None, min_length=1, description="a mapping of node labels to values"
+        default=None,
+        min_length=1,
+        description="a mapping of node labels to values",
+        examples=["{node.kubernetes.io/instance-type: dgx}"],
     )
     count: StrictInt | None = Field(
         default=None,
@@ -76,11 +79,14 @@ class Pool(Overrides):
         examples=[40960],
     )
     labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
-        default=GPU_LABELS, description="a mapping of label keys to values"
+        default=GPU_LABELS,
+        description="a mapping of label keys to values",
+        examples=['{nvidia.com/gpu: "true", example.com/rack: r3}'],
     )
     taints: Annotated[tuple[Taint, ...], AfterValidator(_distinct_taints)] = Field(
         default=(GPU_TAINT,),
         description="a list of taints, such as nvidia.com/gpu=present:NoSchedule",
+        examples=["[nvidia.com/gpu=present:NoSchedule]"],
     )
     ssh: Reach = Field(
         default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
@@ -94,6 +100,7 @@ class Pool(Overrides):
     mig: Annotated[dict[Profile, MigCount], Freeze] = Field(
         default=FrozenDict(),
         description="a mapping of MIG profiles to devices per GPU, such as 1g.5gb: 7",
+        examples=["{1g.5gb: 7}"],
     )
     unhealthy_devices: Annotated[dict[NodeName, UnhealthyDevices], Freeze] = Field(
         default=FrozenDict(), description="a mapping of node names to GPUs that are left out"

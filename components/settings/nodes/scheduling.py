@@ -37,10 +37,14 @@ class NodeSchedulingSettings(Model):
     """Additional labels and taints of one node; a label here overrides the pool's label."""
 
     labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
-        default=FrozenDict({}), description="a mapping of label keys to values"
+        default=FrozenDict({}),
+        description="a mapping of label keys to values",
+        examples=["{example.com/rack: r3}"],
     )
     taints: tuple[Taint, ...] = Field(
-        default=(), description="a list of taints, such as example.com/reserved:NoSchedule"
+        default=(),
+        description="a list of taints, such as example.com/reserved:NoSchedule",
+        examples=["[example.com/reserved:NoSchedule]"],
     )
 
 
@@ -68,7 +72,9 @@ class PriorityClass(Model):
         description="true or false: evict pods of lower priority",
         examples=["true"],
     )
-    description: StrictStr = Field(default="", description="a text")
+    description: StrictStr = Field(
+        default="", description="a text", examples=["Training that may be preempted."]
+    )
 
 
 class NamespaceLimit(Model):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lab.simulator.hosts import keys, namespaced, plain, processes, rootfs
@@ -111,19 +112,32 @@ def _specs(
     ]
 
 
+RPM = ("rocky", "fedora")
+"""Systems whose hosts have dnf and rpm in place of apt."""
+ROOTS: Mapping[str, Callable[[rootfs.Progress], Path]] = {
+    "debian": rootfs.debian_root,
+    "docker": rootfs.docker_root,
+    "rocky": rootfs.builder_root,
+    "debian13": functools.partial(rootfs.debian_root, suite="trixie"),
+    "fedora": rootfs.dnf5_root,
+}
+
+
 def _lower(mode: str, system: str, progress: rootfs.Progress) -> str:
-    if system == "rocky":
-        if mode != "namespaces":
-            raise HostError("system rocky: an RPM host can only be had in namespaces; use debian")
-        return str(rootfs.builder_root(progress))
-    if mode != "namespaces":
-        return ""
-    root = rootfs.docker_root if system == "docker" else rootfs.debian_root
-    return str(root(progress))
+    if mode == "namespaces":
+        return str(ROOTS[system](progress))
+    if system in RPM:
+        raise HostError(f"system {system}: an RPM host can only be had in namespaces; use debian")
+    return ""
 
 
 def _layers(layer: str, system: str) -> str:
-    return f"{rootfs.rpm_layer()}:{layer}" if system == "rocky" else layer
+    layers = [layer]
+    if system in RPM:
+        layers.insert(0, str(rootfs.rpm_layer()))
+    if system == "fedora":
+        layers.insert(0, str(rootfs.dnf5_layer()))
+    return ":".join(layers)
 
 
 def _start(folder: Path, spec: Spec, running: bool) -> bool:
@@ -156,7 +170,8 @@ def _check_port(spec: Spec) -> None:
         except OSError as error:
             raise HostError(
                 f"host {spec.name}: {spec.address}:{spec.port} can't be bound ({error.strerror}); "
-                "give the host another port or end what listens there"
+                "end what listens there, or give the host another port in both files: the stack "
+                "file, Pulumi.STACK.yaml, and the file of this name in lab/hardware/"
             ) from error
 
 

@@ -68,8 +68,9 @@ class HostSettings:
             hosts or by host name.
         mode: How hosts are simulated, `namespaces` or `plain`; None means namespaces if the machine
             supports them.
-        system: `debian`, `rocky` for an RPM host (only with namespaces), or `docker` for Debian
-            with Docker; for all hosts or by host name.
+        system: `debian`, `rocky` for an RPM host (only with namespaces), `docker` for Debian with
+            Docker, `debian13` for Debian 13, or `fedora` for an RPM host with dnf 5; for all hosts
+            or by host name.
     """
 
     gpus: int | Mapping[str, int] = 8

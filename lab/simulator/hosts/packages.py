@@ -35,6 +35,7 @@ Signature = Literal["good", "none", "other", "broken"]
 """
 
 BUILDER = Path(__file__).with_name("build_repository.sh")
+DESCRIBER = Path(__file__).with_name("describe_repository.sh")
 BUILD_LIMIT = 300
 """Timeout in seconds for building one repository; it takes two seconds, and a key pair once."""
 
@@ -82,12 +83,17 @@ class PackageRepository:
 
 
 def build(
-    form: Format, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
+    form: Format,
+    packages: Sequence[Package],
+    signature: Signature = "good",
+    modules: str = "",
+    release: str = "",
 ) -> PackageRepository:
     """Build a repository that contains exactly `packages`, or return it from the cache.
 
     The metadata is signed, and with `dnf` also each package. `modules` is the text of dnf's
-    `modules.yaml`.
+    `modules.yaml`. `release` has lines `Origin=Ubuntu`: the fields of apt's Release file, by which
+    unattended-upgrades knows the repositories of the distribution.
 
     Raises:
         HostError: The root with the build tools can't be created, or a build tool fails.
@@ -96,6 +102,7 @@ def build(
         packages = (*packages, SHELL)
     parts = _parts(packages)
     digest = hashlib.sha256(f"{form} {signature} {BUILDER.read_text()} {modules}".encode())
+    digest.update(f"{DESCRIBER.read_text()} {release}".encode() if release else b"")
     digest.update(json.dumps([{**part, "files": None} for part in parts]).encode())
     for package in packages:
         digest.update(_spec(package).encode() if form == "dnf" else b"")
@@ -114,7 +121,10 @@ def build(
                 _lay_out(draft, parts, packages)
                 if modules:
                     (draft / "modules.yaml").write_text(modules)
-                _run(root, home, f"{form} {signature} {signer}")
+                _run(root, home, BUILDER, f"{form} {signature} {signer}")
+                if release:
+                    (draft / "release").write_text(release)
+                    _run(root, home, DESCRIBER, signer)
                 (draft / "repository").rename(folder)
                 shutil.rmtree(draft)
     return PackageRepository(folder, (home / "keys" / "ours.asc").read_text())
@@ -238,13 +248,13 @@ def _spec(package: Package) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(root: Path, home: Path, arguments: str) -> None:
-    """Run the build script in the root with the build tools, in its own namespaces.
+def _run(root: Path, home: Path, script: Path, arguments: str) -> None:
+    """Run a script in the root with the build tools, in its own namespaces.
 
     The namespaces end with the script, so that no mount and no gpg-agent remains.
     """
     (root / "mnt/repositories").mkdir(parents=True, exist_ok=True)
-    (home / "build.sh").write_text(BUILDER.read_text())
+    (home / "build.sh").write_text(script.read_text())
     inner = (
         'mount --bind "$2" "$1/mnt/repositories" && mount -t proc proc "$1/proc" && '
         # Use an empty environment, because the folder in the caller's TMPDIR doesn't exist in the

@@ -35,8 +35,10 @@ BUILDER_PACKAGES = (
 )
 """Debian packages for building repositories, and for the file system under an RPM host's layer."""
 DOCKER_PACKAGES = (*PACKAGES, "docker.io", "iptables")
+DNF5_PACKAGES = (*PACKAGES, "dnf5", "rpm")
 FIXTURES = Path(__file__).parent / "fixtures"
 FIXTURES_RPM = Path(__file__).parent / "fixtures_rpm"
+FIXTURES_DNF5 = Path(__file__).parent / "fixtures_dnf5"
 HIDDEN_ON_RPM = (
     *(f"usr/bin/{name}" for name in ("apt", "apt-cache", "apt-get", "apt-mark")),
     *(f"usr/bin/{name}" for name in ("dpkg", "dpkg-query", "createrepo_c", "rpmbuild")),
@@ -65,13 +67,13 @@ def reason_against() -> str | None:
     return "no debootstrap on PATH (package debootstrap), and no apt-get that installs it"
 
 
-def debian_root(progress: Progress) -> Path:
+def debian_root(progress: Progress, suite: str = SUITE) -> Path:
     """Return the read-only Debian root that all simulated hosts share; create it if missing.
 
     Raises:
         HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
-    return _root("debian", PACKAGES, progress)
+    return _root("debian", PACKAGES, progress, suite)
 
 
 def builder_root(progress: Progress) -> Path:
@@ -92,13 +94,22 @@ def docker_root(progress: Progress) -> Path:
     return _root("docker", DOCKER_PACKAGES, progress)
 
 
-def _place(name: str, packages: Sequence[str]) -> Path:
-    key = hashlib.sha256("\n".join((SUITE, *packages)).encode()).hexdigest()[:12]
-    return toolchain.cache_dir() / "roots" / f"{name}-{SUITE}-{key}"
+def dnf5_root(progress: Progress) -> Path:
+    """Return a root of Debian's unstable suite, the only one with dnf 5; create it if missing.
+
+    Raises:
+        HostError: debootstrap is missing and can't be installed, or debootstrap fails.
+    """
+    return _root("dnf5", DNF5_PACKAGES, progress, "sid")
 
 
-def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
-    root = _place(name, packages)
+def _place(name: str, packages: Sequence[str], suite: str = SUITE) -> Path:
+    key = hashlib.sha256("\n".join((suite, *packages)).encode()).hexdigest()[:12]
+    return toolchain.cache_dir() / "roots" / f"{name}-{suite}-{key}"
+
+
+def _root(name: str, packages: Sequence[str], progress: Progress, suite: str = SUITE) -> Path:
+    root = _place(name, packages, suite)
     roots = root.parent
     if root.is_dir():
         return root
@@ -107,8 +118,8 @@ def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
             _sweep(roots)
             _ensure_debootstrap(progress)
             draft = roots / f"draft-{os.getpid()}"
-            progress(f"Debian {SUITE} root ({name}) by debootstrap (once, about 1 min)")
-            _debootstrap(draft, packages)
+            progress(f"Debian {suite} root ({name}) by debootstrap (once, about 1 min)")
+            _debootstrap(draft, packages, suite)
             draft.rename(root)
     return root
 
@@ -128,6 +139,11 @@ def rpm_layer() -> Path:
     copies = {"usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig"}
     stamp = "".join(path.read_text() for path in copies.values())
     return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
+
+
+def dnf5_layer() -> Path:
+    """Return the additional overlay layer of a host with dnf 5, which Fedora also calls dnf."""
+    return _layer("layer-dnf5", FIXTURES_DNF5, "", {}, ())
 
 
 def _layer(
@@ -177,9 +193,10 @@ def _sweep(roots: Path) -> None:
     """
     for draft in roots.glob("draft-*"):
         if draft.is_dir():
-            shutil.rmtree(draft)
+            # What can't be removed now is removed next time: a leftover stops no run.
+            shutil.rmtree(draft, ignore_errors=True)
         else:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
 
 
 def _ensure_debootstrap(progress: Progress) -> None:
@@ -202,10 +219,10 @@ def _ensure_debootstrap(progress: Progress) -> None:
     raise NoDebootstrap(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
 
 
-def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
+def _debootstrap(draft: Path, packages: Sequence[str], suite: str) -> None:
     """Run debootstrap in its own mount namespace, so that no mount remains if it is killed."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
-    command += ["--variant=minbase", f"--include={','.join(packages)}", SUITE, str(draft)]
+    command += ["--variant=minbase", f"--include={','.join(packages)}", suite, str(draft)]
     log = draft.with_suffix(".log")
     with log.open("w") as output:
         done = subprocess.run(
@@ -218,7 +235,7 @@ def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
         )
     if done.returncode != 0:
         raise HostError(
-            f"debootstrap {SUITE} failed with status {done.returncode}; its log: {log}; last "
+            f"debootstrap {suite} failed with status {done.returncode}; its log: {log}; last "
             f"lines: {' / '.join(log.read_text().splitlines()[-3:])}"
         )
     for key in (draft / "etc/ssh").glob("ssh_host_*"):

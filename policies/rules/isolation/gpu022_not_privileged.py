@@ -15,6 +15,7 @@ from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
 from ..unknown import at, sequence, text
+from .privileged import IS_PRIVILEGED, privileged
 
 ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
 
@@ -24,14 +25,7 @@ def _with_gpus(subject: Subject, context: Context) -> bool:
 
 
 def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
-    if at(container.spec, "securityContext", "privileged") is True:
-        yield Finding(
-            path=f"{container.path}.securityContext.privileged",
-            found="true in a pod that requests GPUs",
-            wanted="false",
-            cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
-            "of the node.",
-        )
+    yield from privileged(container, "requests GPUs", "false")
     added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
     for index, capability in enumerate(added):
         if text(capability).upper() in ALL_DEVICES:
@@ -56,7 +50,7 @@ RULE = Rule(
 )
 
 PRIVILEGED: Final = (
-    "(c.?securityContext.?privileged.orValue(false) || "
+    f"({IS_PRIVILEGED} || "
     "c.?securityContext.?capabilities.?add.orValue([])"
     f".exists(a, a.upperAscii() in {cel.texts(ALL_DEVICES)}))"
 )

@@ -10,7 +10,7 @@ from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
 from ..host_paths import mounted
-from ..pod_request import gpu_requests
+from ..pod_request import requests_gpus
 from ..pod_spec import Pod
 from ..pools import candidate_pools, hard_taints, reached
 from ..resource_names import GPU
@@ -26,7 +26,7 @@ def on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
     A pod can be scheduled to GPU nodes if it tolerates their taint, or if a pool has no taint and
     the pod's node selector and affinity don't exclude it.
     """
-    if gpu_requests(subject, context):
+    if requests_gpus(subject, context):
         return True
     if any(not hard_taints(pool) for pool in candidate_pools(pod, context)):
         return True

@@ -13,11 +13,9 @@ from ..pod_spec import Container
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
-from ..unknown import at
 from .gpu022_not_privileged import PRIVILEGED
 from .gpu036_host_paths import NEAR_GPUS, on_gpu_nodes
-
-_ALONE = "c.?securityContext.?privileged.orValue(false)"
+from .privileged import IS_PRIVILEGED, privileged
 
 
 def _near(subject: Subject, context: Context) -> bool:
@@ -31,14 +29,7 @@ def _near(subject: Subject, context: Context) -> bool:
 
 
 def _away(container: Container, _: Context) -> Iterator[Finding]:
-    if at(container.spec, "securityContext", "privileged") is True:
-        yield Finding(
-            path=f"{container.path}.securityContext.privileged",
-            found="true in a pod that can run on GPU nodes",
-            wanted="false, or nodes without GPUs",
-            cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
-            "of its node.",
-        )
+    yield from privileged(container, "can run on GPU nodes", "false, or nodes without GPUs")
 
 
 RULE = Rule(
@@ -58,7 +49,7 @@ RULE = Rule(
 TWIN = pods(
     cel.in_workloads(
         f"{MAY_ASK} || !{NEAR_GPUS} ? [] : "
-        + cel.each_container(_ALONE, '"privileged, near GPUs"', "variables.judged")
+        + cel.each_container(IS_PRIVILEGED, '"privileged, near GPUs"', "variables.judged")
     ),
     ephemeral=True,
     on_update=cel.PLACE_CHANGED,

@@ -8,7 +8,7 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import gpu_requests, requests_gpus
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
@@ -17,15 +17,18 @@ from ..unknown import text
 
 
 def _scheduled(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    if not text(pod.spec.get("nodeName")):
-        return
-    for name in list(gpu_requests(subject, context))[:1]:
+    if text(pod.spec.get("nodeName")) and requests_gpus(subject, context):
         yield Finding(
             path=pod.under("spec.nodeName"),
-            found=f"a fixed node for a pod that requests {name}",
+            found=f"a fixed node for a pod that requests {_first(subject, context)}",
             wanted="no nodeName",
             cure="Use nodeSelector instead: only the scheduler counts the free GPUs.",
         )
+
+
+def _first(subject: Subject, context: Context) -> str:
+    """Return the name of the first GPU resource of a pod; the amounts may all be unknown."""
+    return next(iter(gpu_requests(subject, context)), "GPUs")
 
 
 RULE = Rule(

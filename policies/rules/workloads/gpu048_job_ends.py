@@ -8,7 +8,7 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_object, each_pod
 from ..example import Example
-from ..pod_request import gpu_requests
+from ..pod_request import requests_gpus
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
@@ -21,7 +21,7 @@ _MOST_RETRIES = 10
 
 def _deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     place = _JOBS[subject.kind]
-    if pod.copies is not None or not gpu_requests(subject, context):
+    if pod.copies is not None or not requests_gpus(subject, context):
         return
     job = at(subject.manifest, *place)
     key = "activeDeadlineSeconds"

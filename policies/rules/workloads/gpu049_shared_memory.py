@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
@@ -20,8 +19,6 @@ from ..twin import pods
 from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
 
 _SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
-_CHANNELS = re.compile(r"(imex|compute-domain-[a-z-]+)\.nvidia\.com")
-"""DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between nodes."""
 
 
 def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
@@ -79,9 +76,7 @@ def _of_claims(
     """
     for used in sequence(at(container.spec, "resources", "claims")):
         if at(used, "request") is None:
-            for name, count in claimed.get(text(at(used, "name")), {}).items():
-                if not _CHANNELS.fullmatch(name):
-                    yield Fraction(count)
+            yield from map(Fraction, claimed.get(text(at(used, "name")), {}).values())
 
 
 RULE = Rule(

@@ -247,6 +247,21 @@ def test_an_operator_without_a_release_is_refused_with_the_way() -> None:
     assert "--take-ownership" in reasons(proposal)
 
 
+@pytest.mark.parametrize(("deployed", "refused"), [(True, True), (False, False)])
+def test_an_operator_that_runs_a_gpu_cluster_is_refused_with_the_way(
+    deployed: bool, refused: bool
+) -> None:
+    """A GPUCluster runs the DRA driver; its GPUs are not in the status of nodes."""
+    item = plugin(name="gpu-operator", annotations=RELEASED)
+    workload = parse.workload(item, "Deployment", OPERATOR, owner_of(item, "x", Deliverers()))
+    chart = {"metadata": {"name": "gpu-operator", "version": "v26.7.0"}, "values": {}}
+    values = {"gpuCluster": {"deployCR": deployed}, "clusterPolicy": {"deployCR": not deployed}}
+    made = release(chart=chart, config=values)
+    proposal = propose(cluster(machine("gpu-1"), workloads=(workload,), releases=(made,)), "prod")
+    assert ("GPUCluster" in reasons(proposal)) is refused
+    assert ("platform: dra" in reasons(proposal)) is refused
+
+
 def test_a_cluster_without_gpu_software_gets_the_platform() -> None:
     proposal = propose(cluster(machine("gpu-1")), "prod")
     assert "adopted" not in proposal.settings

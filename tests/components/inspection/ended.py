@@ -7,7 +7,8 @@ from typing import Any
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.inspection.ends import DRIVER, HOSTNAME, outlived
+from components.inspection.ends import HOSTNAME, outlived
+from components.kubernetes.resources import DRIVER_LABEL
 from components.loading.loader import load
 from policies.faults import Severity
 from tests.fixtures.documents import document
@@ -24,7 +25,7 @@ def told(
     **sections: Any,
 ) -> list[str]:
     """Return the warnings about hosts, the Kubernetes version and the drivers in node labels."""
-    labels = [{HOSTNAME: name, DRIVER: driver} for name, driver in (nodes or {}).items()]
+    labels = [{HOSTNAME: name, DRIVER_LABEL: driver} for name, driver in (nodes or {}).items()]
     declared = load(document(**sections))
     found = list(
         outlived(

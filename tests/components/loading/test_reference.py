@@ -70,6 +70,23 @@ def test_every_setting_says_what_it_is() -> None:
             assert meaning.strip(), line
 
 
+@pytest.mark.promise(
+    "Each setting without settings of its own has an example on the page of settings."
+)
+def test_every_setting_without_a_section_has_an_example_that_editors_take(
+    judge: jsonschema.Draft202012Validator,
+) -> None:
+    schema = cluster_schema()
+    for model in (schema, *schema["$defs"].values()):
+        for name, setting in model.get("properties", {}).items():
+            examples = setting.get("examples", ())
+            shown = [*examples, *(each for each in setting.get("anyOf", ()) if "examples" in each)]
+            assert shown or [*reference.references(setting)] or "const" in setting, name
+            checker = judge.evolve(schema={**setting, "$defs": schema["$defs"]})
+            for example in examples:
+                assert [error.message for error in checker.iter_errors(example)] == [], name
+
+
 def test_every_link_of_the_page_has_its_heading() -> None:
     page = SETTINGS.read_text(encoding="utf-8")
     headings = {reference.anchor(line[3:]) for line in page.splitlines() if line.startswith("## ")}

@@ -13,6 +13,7 @@ from pulumi.output import Unknown
 from components.inspection.difference import Difference
 from components.package.provider import PackageProvider
 from tests.components.package.kubeconfig import CANARY, KUBECONFIG
+from tests.fixtures.clusters import HOST_KEY
 from tests.mocks import Recorder, declare, inspected, without_secrets
 
 CLUSTER = "gpucluster:index:GpuCluster"
@@ -98,6 +99,32 @@ def test_an_unknown_kubeconfig_leaves_the_children_declared(preview: bool) -> No
     recorder = declared("GpuCluster", WHOLE, kubeconfig, preview=preview)
     assert {"NodeScheduling", "GpuPlatform", "Validation"} <= types(recorder)
     for resource in recorder.resources:
+        assert CANARY not in str(without_secrets(resource.inputs)), resource.name
+
+
+@pytest.mark.promise("A component of the package keeps each of its secret inputs secret.")
+def test_no_secret_input_stands_in_a_resource_in_plain() -> None:
+    credentials = f'{{"auths": {{"registry.example.com": {{"auth": "{CANARY}"}}}}}}'
+    inputs = {
+        **WHOLE,
+        "pools": [{**EACH["pools"][0], "nodes": ["gpu-1"]}],
+        "hosts": [{**HOST, "role": "gpu-worker", "hostKey": HOST_KEY}],
+    }
+
+    def program() -> None:
+        secrets = {
+            "kubeconfig": pulumi.Output.secret(KUBECONFIG),
+            "privateKey": pulumi.Output.secret(CANARY),
+            "registryCredentials": pulumi.Output.secret(credentials),
+        }
+        PackageProvider().construct("site", CLUSTER, {**inputs, **secrets})
+
+    with inspected(Difference()):
+        recorder = declare(program, preview=False)
+    assert {"HostPreparation", "GpuPlatform", "Validation"} <= types(recorder)
+    held = [resource for resource in recorder.resources if CANARY in str(resource.inputs)]
+    assert len(held) > 3
+    for resource in held:
         assert CANARY not in str(without_secrets(resource.inputs)), resource.name
 
 

@@ -186,6 +186,7 @@ def gpu_manager(seen: findings.Surroundings, **sections: Any) -> list[str]:
                                          seen, {}, {})]  # fmt: skip
 
 
+CONTAINERD = "/var/run/containerd/containerd.sock"
 CGROUPFS = {"runtime": {"systemdCgroup": False}}
 
 
@@ -203,10 +204,36 @@ CGROUPFS = {"runtime": {"systemdCgroup": False}}
     ],
 )
 def test_gpu_manager_is_refused_where_its_interface_is_gone(engine: str, refused: bool) -> None:
-    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **CGROUPFS)
+    socket = "/var/run/crio/crio.sock" if engine.startswith("cri-o") else CONTAINERD
+    declared = {**CGROUPFS, "gpuManager": {"containerRuntimeEndpoint": socket}}
+    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **declared)
     assert [text.partition(" that gpu-manager")[0] for text in found] == refused * [
         f"node gpu-1: found {engine.replace('://', ' ')}, without the interface v1alpha2 (CRI)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "socket", "refused"),
+    [
+        ("containerd://1.7.29", CONTAINERD, False),
+        ("containerd://1.7.29", "/run/containerd/containerd.sock", False),
+        ("containerd://1.7.29", "/var/run/crio/crio.sock", True),
+        ("containerd://1.7.29", "/srv/own.sock", False),
+        ("containerd://1.7.27-k3s1", CONTAINERD, True),
+        ("containerd://1.7.27-k3s1", "/run/k3s/containerd/containerd.sock", False),
+        ("cri-o://1.25.5", CONTAINERD, True),
+        ("docker://24.0.9", CONTAINERD, True),
+        ("docker://24.0.9", "/var/run/cri-dockerd.sock", False),
+    ],
+)
+def test_gpu_manager_is_refused_with_the_socket_of_another_engine(
+    engine: str, socket: str, refused: bool
+) -> None:
+    """It dials this socket to find containers, and ends if nobody answers as Kubernetes does."""
+    declared = {**CGROUPFS, "gpuManager": {"containerRuntimeEndpoint": socket}}
+    found = gpu_manager(replace(SEEN, engines={"gpu-1": engine}), **declared)
+    assert len(found) == refused
+    assert all(f"found {socket}" in text for text in found)
 
 
 def test_gpu_manager_is_refused_where_its_release_misses_the_cgroups_of_containers() -> None:
@@ -217,6 +244,41 @@ def test_gpu_manager_is_refused_where_its_release_misses_the_cgroups_of_containe
     assert gpu_manager(seen, **CGROUPFS) == []
     own = f"registry.example.com/gpu-manager@sha256:{'a' * 64}"
     assert gpu_manager(seen, gpuManager={"image": own}) == []
+
+
+@pytest.mark.promise("gpu-manager is refused on drivers that its library for shares can't use.")
+@pytest.mark.parametrize(
+    ("driver", "severity"),
+    [
+        ("470.256.02", ""),
+        ("495.46", ""),
+        ("510.47.03", "warning "),
+        ("520.61.05", "warning "),
+        ("525.60.13", "error "),
+        ("595.91.07", "error "),
+    ],
+)
+def test_a_driver_that_the_library_for_shares_does_not_know_is_refused(
+    driver: str, severity: str
+) -> None:
+    facts = HostFacts(cgroup=1, driver=driver)
+    labelled = replace(SEEN, drivers={"gpu-2": driver})
+    texts = [
+        f"{fault.severity.value} {fault}"
+        for seen, hosts in ((SEEN, {"gpu-1": facts}), (labelled, {}))
+        for fault in judged(load(ways.declared("x", "gpu-manager", **CGROUPFS)), seen, {}, hosts)
+    ]
+    wanted = [f"{severity}{place}: found driver {driver}" for place in ("host gpu-1", "node gpu-2")]
+    assert [text.partition(",")[0] for text in texts] == (wanted if severity else [])
+    assert all("CUDA 11.5" in text for text in texts)
+
+
+def test_a_driver_is_named_once_for_a_node_whose_host_was_inspected() -> None:
+    seen = replace(SEEN, drivers={"gpu-1": "595.91.07"})
+    facts = HostFacts(cgroup=1, driver="595.91.07")
+    declared = load(ways.declared("x", "gpu-manager", **CGROUPFS))
+    assert len(judged(declared, seen, {}, {"gpu-1": facts})) == 1
+    assert judged(declared, SEEN, {}, {"gpu-1": replace(facts, simulated=True)}) == []
 
 
 @pytest.mark.promise("A Service's declared address is compared with the cluster before a change.")
@@ -289,7 +351,8 @@ def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
     (text,) = faults_of("dra", engines=engines)
     assert text.startswith("node gpu-1: found containerd 1.6.38; wanted: 1.7 or later")
     assert faults_of("device-plugin", engines=engines) == []
-    assert faults_of("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
+    (text,) = faults_of("gpu-manager", engines={"gpu-1": "docker://26.1.0"})
+    assert text.endswith("containerRuntimeEndpoint: /var/run/cri-dockerd.sock")
 
 
 def test_guests_need_their_licence_server_and_registry() -> None:

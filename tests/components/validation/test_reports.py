@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from commands.validate import reported
+from commands.validate import report_files, reported
 from components.validation.measurement import Outcome, plain
 from components.validation.reports import Case, Status, cases, ctrf, failed, junit
+from policies.faults import FaultError
 
 NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
 UUIDS = [f"GPU-{number:08d}" for number in range(8)]
@@ -186,12 +187,31 @@ def test_the_reports_of_a_failed_run_name_its_failure(
 ) -> None:
     monkeypatch.setenv("JUNIT", str(tmp_path / "junit.xml"))
     monkeypatch.setenv("CTRF", str(tmp_path / "ctrf.json"))
-    with pytest.raises(SystemExit), reported("dev", {}):
-        raise SystemExit("validate: failed after 3 s: node gpu-1: no GPU")
-    (failure,) = parsed((tmp_path / "junit.xml").read_text()).iter("failure")
-    assert "node gpu-1: no GPU" in str(failure.get("message"))
+    messages = [
+        {"severity": "error", "text": "node gpu-1: no GPU\nnode gpu-2: no GPU"},
+        {"severity": "info", "text": "node gpu-3 is ready"},
+    ]
+    with pytest.raises(SystemExit), reported("dev", {"messages": messages}, report_files()):
+        raise SystemExit("validate: failed after 3 s: node gpu-1: no GPU; more above")
+    failures = list(parsed((tmp_path / "junit.xml").read_text()).iter("failure"))
+    assert len(failures) == 2
+    assert "node gpu-1: no GPU; more above" in str(failures[0].get("message"))
+    assert "node gpu-2: no GPU" in str(failures[1].get("message"))
     document = json.loads((tmp_path / "ctrf.json").read_text())
-    assert document["results"]["summary"]["failed"] == 1
+    assert document["results"]["summary"]["failed"] == 2
+
+
+@pytest.mark.promise(
+    "A report or evidence file that can't be written is refused before the command runs."
+)
+@pytest.mark.parametrize("path", [".", "none/junit.xml"])
+def test_a_report_that_cannot_be_written_is_refused_before_the_run(
+    path: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUNIT", path)
+    with pytest.raises(FaultError, match=f"JUNIT: found {path}, a "):
+        report_files()
 
 
 def test_a_run_with_results_writes_only_the_reports_that_were_asked_for(
@@ -199,7 +219,7 @@ def test_a_run_with_results_writes_only_the_reports_that_were_asked_for(
 ) -> None:
     monkeypatch.setenv("JUNIT", str(tmp_path / "junit.xml"))
     monkeypatch.setenv("CTRF", "")
-    with reported("dev", {"outputs": {"nodes": [node()], "tests": []}}):
+    with reported("dev", {"outputs": {"nodes": [node()], "tests": []}}, report_files()):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
 

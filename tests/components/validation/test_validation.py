@@ -59,6 +59,16 @@ def documented(given: Cluster) -> PoolValidation:
     return resolve(given, "test").validation.pools[0]
 
 
+def test_a_request_names_its_stack_for_the_command_that_validates_again() -> None:
+    pool = {"name": "a100-x", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}
+    given = cluster(pools=[{**pool, "unhealthyDevices": {"gpu-2": {"index": [0]}}}])
+    pools = resolve(given, "team-a").validation.pools
+    assert [(each.pool, each.stack) for each in pools] == [
+        ("a100-x", "team-a"),
+        ("a100-x-x7", "team-a"),
+    ]
+
+
 def node(name: str = "gpu-1", allocatable: int = 8, **parts: Any) -> Json:
     capacity = parts.get("capacity", allocatable)
     status = {"allocatable": {GPU: str(allocatable)}, "capacity": {GPU: str(capacity)}}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from policies.rules import RULES
 from tests.policies.check.running import ONLY, ROOT, check
 from tests.policies.check.samples import BAD, GOOD
 
@@ -163,6 +164,17 @@ def test_standard_input_is_read_like_a_file() -> None:
     done = _piped(rendered, "-")
     assert (done.returncode, done.stderr) == (1, "")
     assert "<stdin>:19: mandatory GPU001" in done.stdout
+
+
+def test_a_clone_has_the_whole_command_without_an_installation() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "policies", "export", "gatekeeper", "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert all(rule in done.stdout for rule in RULES)
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
@@ -422,5 +434,7 @@ def test_what_stays_unjudged_is_listed_and_fails_a_run_that_asks_for_it(tmp_path
     (listed,) = json.loads(check(str(tmp_path), "--format", "json").output)["unjudged"]
     assert (listed["path"], listed["line"]) == ("spec.workers.gpuCards", 6)
     assert "::warning" in check(str(tmp_path), "--format", "github").output
+    _write(tmp_path, c=GOOD.replace("nvidia.com/gpu:", "example.com/gpu:"))
+    assert "add the name to resourceNames" in check(str(tmp_path / "c.yaml")).output
     both = ("--fail-on", "advisory", "--fail-on", "unjudged")
     assert check(str(tmp_path / "b.yaml"), *both).code == 0

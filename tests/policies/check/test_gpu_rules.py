@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from policies.check.parse import documents
 from policies.command import VERSION, main
 from policies.rules import RULES
+from tests.policies.check.running import ROOT
 from tests.policies.check.samples import BAD
 
 FILE = ".gpu-rules.yaml"
@@ -42,6 +45,13 @@ def test_list_names_every_rule_with_the_level_of_the_settings(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(RULES)
     assert lines[0].split()[1] == "off"
+
+
+@pytest.mark.promise("A copy of this repository has the command gpu-rules as python -m policies.")
+def test_a_copy_of_the_repository_has_the_command_without_an_installation() -> None:
+    command = [sys.executable, "-m", "policies", "explain", "GPU004"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"### GPU004: {RULES['GPU004'].title}\n")
 
 
 @pytest.mark.parametrize("id_", RULES)

@@ -81,6 +81,21 @@ def test_a_broken_document_leaves_the_others_to_be_judged(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize(("value", "read"), [("8", False), ("true", False), ("'8'", True)])
+def test_a_pod_template_of_a_custom_kind_selects_nodes_by_texts(
+    tmp_path: Path, value: str, read: bool
+) -> None:
+    # GoogleCloudPlatform/kubernetes-engine-samples ai-ml/verl-on-gke/ray-cluster-auto.yaml
+    (tmp_path / "ray.yaml").write_text(
+        "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\nspec:\n"
+        "  headGroupSpec:\n    template:\n      spec:\n        containers: [{image: 'a:1'}]\n"
+        f"        nodeSelector: {{count: {value}}}\n"
+    )
+    done = check(str(tmp_path))
+    assert done.code == (0 if read else 2)
+    assert ("ray.yaml:9: unreadable" in done.output) == (not read)
+
+
 def _judge_text(text: str) -> None:
     for part in split(text):
         for judged in judge(Source("f", part), CONTEXT):

@@ -263,6 +263,38 @@ def test_a_device_class_tells_its_resource_and_its_claims() -> None:
     assert ids(claim) == []
 
 
+def test_channels_between_nodes_are_no_gpus() -> None:
+    # NVIDIA/k8s-dra-driver-gpu demo/specs/imex
+    for name in ("imex.nvidia.com", "compute-domain-default-channel.nvidia.com"):
+        many = template("a", *[{"deviceClassName": name, "count": 8}] * 4, namespace="team")
+        team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+        selector = {"cel": {"expression": "device.driver == 'compute-domain.nvidia.com'"}}
+        device_class = {
+            **DEVICE_CLASS,
+            "metadata": {"name": name},
+            "spec": {"selectors": [selector]},
+        }
+        assert not {"GPU029", "GPU065"} & set(ids(device_class, team, many))
+
+
+def test_a_count_of_0_is_1_as_for_the_api_server() -> None:
+    few = template("a", *[{"deviceClassName": "gpu.nvidia.com", "count": 0}] * 8)
+    many = template("a", *[{"deviceClassName": "gpu.nvidia.com", "count": 0}] * 9)
+    assert (ids(few), ids(many)) == ([], ["GPU065"])
+
+
+def test_a_claim_of_an_older_kubernetes_is_one_for_gpus() -> None:
+    # NVIDIA/k8s-dra-driver-gpu demo/specs/selectors/claims.yaml
+    old = {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "rdma-nic"},
+        "spec": {"resourceClassName": "gpu.nvidia.com"},
+    }
+    assert ids(old) == ["GPU077"]
+    assert ids({**old, "spec": {"resourceClassName": "nic.example.com"}}) == []
+
+
 def test_a_cap_counts_all_requests_of_a_claim_and_all_claims_of_a_pod() -> None:
     many = template("a", *[{"deviceClassName": "gpu.nvidia.com", "count": 8}] * 4)
     assert ids(many) == ["GPU065"]

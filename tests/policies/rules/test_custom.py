@@ -315,6 +315,18 @@ def test_a_claim_of_a_service_is_one_for_gpus() -> None:
     assert evaluate(manifest, TAINTED) == []
 
 
+def test_claims_of_a_mapping_count_once_although_it_has_no_containers() -> None:
+    # defilantech/LLMKube api/v1alpha1: a Model names the claims, and the pods are made from it
+    claims = "resourceClaims: [{name: gpu, resourceClaimTemplateName: %s}]"
+    for template, rules in (("one-gpu", ["GPU004"]), ("nic", [])):
+        spec = f"hardware: {{gpu: {{{claims % template}}}}}"
+        model = custom("Model", "inference.llmkube.dev/v1alpha1", spec)
+        assert [v.rule.id for v in evaluate(model, TAINTED)] == rules
+    inside = "workers: [{containers: [{image: a, resources: {claims: [{name: gpu}]}}]}]"
+    group = custom("Group", "example.com/v1", f"{claims % 'one-gpu'}, {inside}")
+    assert [pod.loose for pod in pods(group)] == [False]
+
+
 def test_a_device_of_a_virtual_machine_is_one_that_the_settings_name() -> None:
     name = "nvidia.com/GA102GL_A10"
     domain = f"domain: {{devices: {{gpus: [{{deviceName: {name}}}]}}}}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context
+from policies.rules import UNKNOWN, Context, evaluate
 from tests.policies.rules.cases import (
     CONTEXT,
     POOL,
@@ -97,6 +97,18 @@ def test_a_host_path_that_is_not_known_is_not_judged() -> None:
     assert paths("GPU036", on_host(UNKNOWN, gpus())) == []
     assert paths("GPU036", pod(gpus(), volumes=UNKNOWN)) == []
     assert paths("GPU036", on_host("/", container(), tolerations=[UNKNOWN])) == []
+
+
+@pytest.mark.parametrize("amount", [UNKNOWN, "${GPUS}", "one"])
+def test_a_pod_with_gpus_of_an_unknown_number_is_one_with_gpus(amount: Any) -> None:
+    def rules(number: Any) -> set[str]:
+        elsewhere = {"tolerations": [], "nodeSelector": {"gpu": "t4"}, "nodeName": "gpu-1"}
+        spec = on_host("/dev", gpus(number), **elsewhere)["spec"]
+        job = resource("Job", "batch/v1", spec={"template": {"spec": spec}})
+        return {violation.rule.id for violation in evaluate(job, CONTEXT)}
+
+    assert {"GPU016", "GPU036", "GPU048"} <= rules(amount)
+    assert not {"GPU016", "GPU036", "GPU048"} & rules(0)
 
 
 def capable(*names: Any) -> dict[str, Any]:

@@ -303,11 +303,14 @@ def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
 
 def test_what_no_rule_reads_is_told_as_advice() -> None:
     unread = {"spec": {"workers": {"gpuCards": 2}}}
+    unknown = {"spec": {"containers": [{"resources": {"limits": {"example.com/gpu": 1}}}]}}
     messages = reported(arguments(unread, type_="example.com/v1:Train"))
     assert messages[pack.MANDATORY] == []
     assert [advice.partition(":")[0] for advice in messages[pack.ADVISORY]] == [
         "spec.workers.gpuCards"
     ]
+    (advice,) = reported(arguments(unknown, {"rules": {"GPU050": "off"}}))[pack.ADVISORY]
+    assert "resourceNames" in advice
 
 
 GUARDED = CLUSTER | {

@@ -60,6 +60,7 @@ class Proof:
         self.refusals: dict[str, dict[str, bool]] = {"real part": {}, "fake": {}}
         self.left = 0
         self.situations: dict[str, bool] = {}
+        self.upgraded: dict[str, bool] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count each test once: by the result of its call, or by a setup that failed."""
@@ -72,6 +73,8 @@ class Proof:
             name = str(said["situation"])
             passed = report.outcome == "passed"
             self.situations[name] = self.situations.get(name, True) and passed
+        if "upgraded" in said and report.outcome != "skipped":
+            self.upgraded[str(said["upgraded"])] = report.outcome == "passed"
         if "refusal_by" in said:
             self.refusals[str(said["refusal_by"])][report.nodeid] = report.outcome == "passed"
         if "host_fault" in report.keywords:
@@ -88,6 +91,17 @@ class Proof:
             f"({corrected} verdicts corrected)"
         )
 
+    def of_upgrades(self) -> str:
+        """Return the count of systems after their own upgrade, each with all its cases."""
+        cases = [(name.partition(",")[0], right) for name, right in self.upgraded.items()]
+        wrong = {system for system, right in cases if not right}
+        systems = {system for system, _ in cases}
+        archives = sum("archive" in name for name, right in self.upgraded.items() if right)
+        return (
+            f"{len(systems - wrong)} of {len(systems)} systems right after their own upgrade and "
+            f"boot ({archives} real archive)"
+        )
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print a table of the faults that tests have injected, with the results."""
         width = max((len(name) for name, _, _ in self.faults.values()), default=0)
@@ -99,12 +113,13 @@ class Proof:
         """Print the summary line with the totals after pytest's own summary."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         real, fakes = self.refusals.values()
-        if reporter is None or not (self.cases or self.faults or real or fakes or self.situations):
+        counted = (self.cases, self.faults, real, fakes, self.situations, self.upgraded)
+        if reporter is None or not any(counted):
             return
         healed = sum(healed for _, _, healed in self.faults.values())
         reporter.write_line(
             f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
-            f"{self.of_the_world()}, "
+            f"{self.of_the_world()}, {self.of_upgrades()}, "
             f"{sum(real.values())} of {len(real)} refusals by real parts, "
             f"{sum(fakes.values())} of {len(fakes)} by fakes with a source, "
             f"{healed} of {len(self.faults)} faults healed, {self.left} files left"

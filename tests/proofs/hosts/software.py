@@ -18,7 +18,10 @@ from tests.proofs.hosts.machine import Declared, Running, free_port
 
 LIMIT = 300
 """Seconds that one command may run; package managers are slow on a busy machine."""
-FORMATS: dict[str, Format] = {"debian": "apt", "ubuntu": "apt", "rocky": "dnf"}
+FORMATS: dict[str, Format] = {
+    **dict.fromkeys(("debian", "debian13", "ubuntu"), "apt"),
+    **dict.fromkeys(("rocky", "fedora"), "dnf"),
+}
 UBUNTU = 'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
 """Content of /etc/os-release that makes scripts treat a simulated Debian host as Ubuntu."""
 VOLATILE = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "boot/grub")
@@ -45,10 +48,14 @@ def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def serving(
-    system: str, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
+    system: str,
+    packages: Sequence[Package],
+    signature: Signature = "good",
+    modules: str = "",
+    release: str = "",
 ) -> Iterator[dict[str, Any]]:
     """Serve a package repository over HTTP on loopback and yield its section `repository`."""
-    built = build(FORMATS[system], packages, signature, modules)
+    built = build(FORMATS[system], packages, signature, modules, release)
     with served(built.folder) as url:
         yield repository(url, built.key, system)
 
@@ -123,7 +130,7 @@ def installed(host: Running, system: str) -> dict[str, str]:
 
 def held(host: Running, system: str) -> set[str]:
     """Return the packages that are held: an upgrade of the whole system leaves them unchanged."""
-    if system != "rocky":
+    if FORMATS[system] == "apt":
         return set(host.run("apt-mark showhold").output.split())
     lines = host.read("/etc/dnf/dnf.conf").splitlines()
     return {word for line in lines if line.startswith("excludepkgs=") for word in line[12:].split()}

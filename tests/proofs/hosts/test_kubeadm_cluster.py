@@ -239,7 +239,7 @@ def test_destroying_needs_declared_consent_and_leaves_the_hosts_as_before(site: 
 
     site.project.edit(consent)
     assert "16 of 16 GPUs" in last(site, "up")
-    last(site, "down")
+    last(site, "destroy")
     assert not site.kubeconfig.exists()
     for name, host in site.hosts.items():
         left = differences(site.before[name], software.lasting(host))

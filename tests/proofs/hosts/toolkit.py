@@ -12,11 +12,11 @@ import toolchain
 from components.settings.hosts.repository import Repository
 from components.settings.hosts.runtime import RuntimeSettings, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
-from lab.simulator.hosts.packages import Format, Package, Signature, build, served
+from lab.simulator.hosts.packages import Package, Signature, build, served
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, start
+from tests.proofs.hosts.software import FORMATS
 
-FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
 VERSION = "1.20.0"
 KEPT = "/usr/local/lib/nvidia-ctk"
 RECORDS = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "upper")
@@ -72,5 +72,10 @@ def serving(system: str, signature: Signature = "good", at: str = "") -> Iterato
 def bare(cluster: str, system: str) -> Running:
     """Start a host with containerd and without the toolkit."""
     host = start(cluster, "gpu-1", mode="namespaces", system=system)[0]
-    host.run(f"mv /usr/bin/nvidia-ctk {KEPT}; rm /usr/bin/nvidia-container-runtime")
+    take_away(host)
     return host
+
+
+def take_away(host: Running) -> None:
+    """Take the toolkit off the host, so that its package can bring it."""
+    host.run(f"mv /usr/bin/nvidia-ctk {KEPT}; rm /usr/bin/nvidia-container-runtime")

@@ -99,11 +99,11 @@ class Stack:
         }
 
     def down(self) -> None:
-        """Run `make down`.
+        """Run `make destroy`.
 
         Check that the hosts then have the same files as before the first `up`.
         """
-        done = self.project.command("down")
+        done = self.project.command("destroy")
         assert done.returncode == 0, done.stdout
         assert not self.kubeconfig.exists()
         for name, host in self.hosts.items():

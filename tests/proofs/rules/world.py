@@ -30,6 +30,8 @@ from policies.rules.asking import may_ask
 from policies.rules.claims import of_gpus, requests
 from policies.rules.pod_claims import gpu_claims
 from policies.rules.pod_spec import Pod
+from policies.rules.resource_names import is_gpu, sounds_like_gpu
+from policies.rules.unread import NO_GPUS
 
 TABLE: Final = Path(__file__).with_name("world.tsv")
 CLEAN, UNJUDGED, UNREADABLE = "clean", "unjudged", "unreadable"
@@ -130,7 +132,15 @@ def _asks(subject: Subject, pod: Pod, context: Context) -> bool:
     """Return whether a pod requests what may be a GPU; a claim for other devices is none."""
     claims = any(gpu_claims(subject, context))
     spec = {key: value for key, value in pod.spec.items() if key != "resourceClaims"}
+    named = {name for container in pod.containers for name in container.resource_names}
+    if named and not any(_is_of_gpus(name, context) for name in named):
+        return claims
     return claims or may_ask(replace(pod, spec=spec), context)
+
+
+def _is_of_gpus(name: str, context: Context) -> bool:
+    """Return whether a resource may be a GPU; GPU032 takes further accelerators for GPUs, too."""
+    return (is_gpu(name, context) or sounds_like_gpu(name)) and not name.startswith(NO_GPUS)
 
 
 def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:

@@ -130,6 +130,11 @@ choose_written() {
         has_word "nvidia=$write_runtime" "$flag_runtimes" ||
             by_unit "--add-runtime=$(echo "$flag_runtimes" | head -n 1)" "the runtime nvidia"
         write_runtime=
+        # Docker 20.10 checks a default runtime of the file against the file's own runtimes (moby
+        # 20.10, daemon/config/config.go, Validate).
+        case $version-$write_default in
+            20.*-nvidia) by_unit "--add-runtime=nvidia=$GC_RUNTIME_PATH" "runtime.defaultRuntime: nvidia" ;;
+        esac
     fi
     if [ -n "$flag_mirrors" ]; then
         printf '%s\n' "$GC_DOCKER_MIRRORS" | tr -d '"' | while IFS= read -r mirror; do

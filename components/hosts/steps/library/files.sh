@@ -131,10 +131,13 @@ forget() {
 # release PATH: leaves the file as it is, and no longer manages it.
 release() {
     rm -f -- "$state/kept$1"
-    for name in absent written; do
-        [ -f "$state/$name" ] || continue
-        awk -v path="$1" '{ line = $0; sub(/^[0-9a-f]+  /, "", line) } line != path' \
-            "$state/$name" >"$state/draft" && mv -- "$state/draft" "$state/$name" ||
-            fail "can't write $state/$name"
-    done
+    drop_path absent "$1"
+    drop_path written "$1"
+}
+
+# drop_path NAME PATH: removes the lines of a path from a file of the state.
+drop_path() {
+    [ -f "$state/$1" ] || return 0
+    awk -v path="$2" '{ line = $0; sub(/^[0-9a-f]+  /, "", line) } line != path' \
+        "$state/$1" >"$state/draft" && mv -- "$state/draft" "$state/$1" || fail "can't write $state/$1"
 }

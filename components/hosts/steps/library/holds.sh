@@ -42,40 +42,59 @@ list_held() {
 }
 
 # write_excludes ADD REMOVE: changes `excludepkgs` in [main] of dnf's configuration file, which
-# holds packages without the versionlock plugin. Words and lines of others stay unchanged.
+# holds packages without the versionlock plugin. Words and lines of others stay unchanged, and others
+# may change them, such as another phase with holds: the probe looks for the words of the holds.
 write_excludes() {
     [ -f "$root$dnf_conf" ] && cat -- "$root$dnf_conf" >"$scratch/old.conf" || : >"$scratch/old.conf"
     awk -v add="$1" -v remove="$2" '
-        function ours() { if (add != "" && !done) print "excludepkgs=" add; done = 1 }
-        /^\[/ { if (main) ours(); main = ($0 == "[main]"); seen = seen || main }
-        main && !done && /^(excludepkgs|exclude)[ \t]*=/ {
-            done = 1
-            head = $0; sub(/=.*/, "=", head)
-            rest = $0; sub(/^[^=]*=/, "", rest)
-            if (add != "") { print $0 (rest == "" ? "" : " ") add; next }
-            count = split(rest, words, /[ ,]+/); out = ""
-            for (n = 1; n <= count; n++)
-                if (words[n] != remove && words[n] != "") out = out (out == "" ? "" : " ") words[n]
-            if (out != "") print head out
+        function ours() { if (add != "" && !done) print "excludepkgs=" add eol; done = 1 }
+        { line = $0; eol = sub(/\r$/, "", line) ? "\r" : "" }
+        # A list that goes on in the next lines needs the line of its key.
+        empty != "" { if (line ~ /^[ \t]+[^ \t]/) print empty; empty = "" }
+        line ~ /^\[/ { if (main) ours(); main = (line ~ /^\[main\][ \t]*$/); seen = seen || main }
+        main && line ~ /^(excludepkgs|exclude)[ \t]*=/ {
+            head = line; sub(/=.*/, "=", head)
+            rest = substr(line, length(head) + 1)
+            if (add != "" && !done) {
+                done = 1
+                line = line (rest ~ /^[ \t]*$/ ? "" : " ") add
+            } else if (remove != "") {
+                words = " " rest " "
+                gsub(/[,\t]/, " ", words)
+                at = index(words, " " remove " ")
+                if (at == 1) rest = substr(rest, length(remove) + 2)
+                else if (at) rest = substr(rest, 1, at - 2) substr(rest, at + length(remove))
+                line = head rest
+                if (at && rest == "") { empty = line eol; next }
+            }
+            print line eol
             next
         }
         { print }
         END { if (!done && add != "") { if (!seen) print "[main]"; ours() } }' \
         "$scratch/old.conf" >"$scratch/new.conf" || fail "can't read $dnf_conf"
-    if kept "$dnf_conf" && cmp -s "$scratch/new.conf" "$state/kept$dnf_conf"; then
-        forget "$dnf_conf"
-    elif was_absent "$dnf_conf" && [ "$(cat "$scratch/new.conf")" = "[main]" ]; then
+    place "$dnf_conf" "$scratch/new.conf"
+    # The last line of the earlier file may have no end, and the file may have had no section.
+    earlier=
+    ! kept "$dnf_conf" || earlier=$(cat "$state/kept$dnf_conf")
+    left=$(cat "$scratch/new.conf")
+    if { kept "$dnf_conf" && [ "$left" = "$earlier" ]; } || [ "$left" = "${earlier:+$earlier
+}[main]" ]; then
         forget "$dnf_conf"
     else
-        place "$dnf_conf" "$scratch/new.conf"
+        drop_path written "$dnf_conf"
     fi
 }
 
 # --- found later: the probe has this part too ---
 
+# excluded_names FILE: prints what the section main excludes. A list may go on in lines that begin
+# with a blank.
 excluded_names() {
-    awk '/^\[/ { main = ($0 == "[main]") } main && /^(excludepkgs|exclude)[ \t]*=/ {
-        sub(/^[^=]*=/, ""); gsub(/[ ,]+/, "\n"); print }' "$1"
+    awk '{ sub(/\r$/, "") }
+        /^\[/ { main = ($0 ~ /^\[main\][ \t]*$/); list = 0 }
+        !(list && /^[ \t]+[^ \t]/) { list = main && sub(/^(excludepkgs|exclude)[ \t]*=/, "") }
+        list { gsub(/[ \t,]+/, "\n"); print }' "$1" | sed '/^$/d'
 }
 
 # Called by the probe: lists the held packages.

@@ -437,6 +437,57 @@ def test_gates_finalizers_and_probes_are_named() -> None:
     assert (unready.kind, "Readiness" in unready.text) == (Kind.PROBE, True)
 
 
+def test_a_pod_that_ran_out_of_its_time_says_so() -> None:
+    message = "Pod was active on the node longer than the specified deadline"
+    ended = pod(node="gpu-1", phase="Failed", reason="DeadlineExceeded", message=message)
+    found = known(cause_of(ended))
+    assert found.kind is Kind.DEADLINE
+    assert message in found.text
+    assert "activeDeadlineSeconds" in found.cure
+
+
+KILLED = event("Killing", "Container main failed liveness probe, will be restarted")
+UNHEALTHY = event("Unhealthy", "Liveness probe failed: no answer")
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_a_container_that_a_probe_ends_again_and_again_names_the_probe(code: int) -> None:
+    """A kubelet ends such a container; its exit code and its log don't say why."""
+    end = {"terminated": {"exitCode": code, "startedAt": "2026-01-01T00:00:00Z"}}
+    given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
+    found = known(cause_of(given, Around(events=(KILLED, UNHEALTHY))))
+    assert (found.kind, "no answer" in found.text) == (Kind.PROBE, True)
+
+
+def test_a_probe_that_ended_an_earlier_run_of_a_container_is_out_of_date() -> None:
+    end = {"terminated": {"exitCode": 3, "startedAt": "2026-01-01T00:00:02Z"}}
+    given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
+    assert known(cause_of(given, Around(events=(KILLED, UNHEALTHY)))).kind is Kind.CRASH
+
+
+def lost(status: str, message: str) -> Json:
+    condition = {"type": "Ready", "status": status, "message": message}
+    return {"metadata": {"name": "gpu-1"}, "spec": {}, "status": {"conditions": [condition]}}
+
+
+def test_a_node_whose_kubelet_reports_no_more_is_the_cause() -> None:
+    message = "Kubelet stopped posting node status."
+    around = Around(nodes=(lost("Unknown", message),))
+    running = [{"name": "main", "ready": True, "state": {"running": {}}}]
+    for statuses in ([], running):
+        found = known(cause_of(pod(node="gpu-1", containerStatuses=statuses), around))
+        assert found.kind is Kind.NODE
+        assert found.text == f"its node gpu-1 is not ready: {message}"
+    assert cause_of(pod(node="gpu-2", containerStatuses=running), around) is None
+
+
+def test_what_a_kubelet_says_of_a_pod_counts_more_than_that_its_node_is_not_ready() -> None:
+    around = Around(nodes=(lost("False", "cni plugin not initialized"),))
+    assert known(cause_of(pod(node="gpu-1"), around)).kind is Kind.NODE
+    broken = waits("ErrImagePull", "not found")
+    assert known(cause_of(pod(node="gpu-1", containerStatuses=broken), around)).kind is Kind.IMAGE
+
+
 EXCEEDED = (
     'Error creating: pods "train-x" is forbidden: exceeded quota: gpus, requested: '
     "requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=4, limited: "

@@ -157,6 +157,15 @@ def test_an_image_from_before_cri_is_refused_without_docker() -> None:
     assert cluster(gpuManager=old, runtime={"engine": "docker"}).gpu_manager.image == old["image"]
 
 
+def test_a_declared_driver_that_the_library_for_shares_does_not_know_is_refused() -> None:
+    driver = {"source": "preinstalled", "version": "470.256.02"}
+    assert cluster(driver=driver).driver.version == "470.256.02"
+    with pytest.raises(ConfigError) as raised:
+        cluster(driver={**driver, "version": "595.91.07"})
+    assert [fault.place for fault in raised.value.faults] == ["driver.version"]
+    assert "CUDA 11.5" in str(raised.value)
+
+
 def test_a_declared_address_is_known_before_the_first_run() -> None:
     """The first run's validation calls the extender, so the scheduler needs its address before."""
     declared = cluster(gpuManager={"extenderAddress": "10.96.0.200"})

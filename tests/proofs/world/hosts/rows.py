@@ -52,6 +52,7 @@ class Situation(BaseModel):
         containerd: Releases of containerd that read the files.
         lists: Runtimes, besides nvidia, that CRI must list.
         keeps: Values that the running configuration must keep.
+        theirs: Packages that others have excluded from dnf.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,6 +77,7 @@ class Situation(BaseModel):
     containerd: tuple[Literal[1, 2], ...] = ()
     lists: tuple[str, ...] = ()
     keeps: Mapping[str, str | int] = {}
+    theirs: tuple[str, ...] = ()
 
     def place(self, root: Path) -> None:
         """Write the host's files and symbolic links below a folder."""

@@ -57,7 +57,7 @@ def test_settings_of_the_world_are_merged_whole_or_refused(
     if row.wanted == "named":
         assert done.status == 1, done
         assert all(word in done.errors for word in row.says), done.errors
-        assert host.read(CONFIG) == row.daemon
+        assert (host.read(CONFIG) if host.exists(CONFIG) else None) == row.daemon
         assert host.run("systemctl is-active docker").output == "active\n"
         return
     assert done.errors == "", done.errors

@@ -1,0 +1,65 @@
+"""The page of all facts as Markdown; pure functions."""
+
+from __future__ import annotations
+
+from .floors import floors
+from .parts import operator_charts
+
+PAGE = "docs/reference/facts.md"
+"""Path of the page, relative to the project."""
+_HEAD = """\
+# Facts
+
+What this program knows of other makers' software, with its source. Rules, previews, the inspection
+and the list of images judge by it. Written by `make facts`. Until when each version gets fixes:
+[support](../support.md).
+"""
+_FLOORS = """\
+## Security floors
+
+A version below `fixed in` has a known weakness: what is declared or runs below it is named with the
+bulletin. A row with a branch holds for this branch of the driver. Source: NVIDIA's security
+bulletins (NVIDIA/product-security, CSAF 2.0).
+
+| part | branch | fixed in | bulletin | of | weaknesses | affected, in the bulletin's words |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+_PARTS = """\
+## Parts of the GPU Operator
+
+What each version of the chart `gpu-operator` installs by itself. Source: the charts' own values.
+"""
+
+
+def page() -> str:
+    """Return the page of all facts."""
+    return "\n".join((_HEAD, _FLOORS + _floor_rows(), _PARTS, _part_rows()))
+
+
+def _floor_rows() -> str:
+    rows = (
+        _row(
+            each.part,
+            each.branch,
+            each.fixed,
+            each.bulletin,
+            each.date,
+            ", ".join(each.cves),
+            each.affected.replace("|", "\\|"),
+        )
+        for each in floors()
+    )
+    return "".join(rows)
+
+
+def _part_rows() -> str:
+    charts = operator_charts()
+    paths = dict.fromkeys(path for parts in charts.values() for path in parts)
+    head = _row("part", *charts) + _row(*["---"] * (len(charts) + 1))
+    return head + "".join(
+        _row(path, *(parts.get(path, "") for parts in charts.values())) for path in paths
+    )
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |\n"

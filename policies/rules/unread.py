@@ -1,0 +1,88 @@
+"""List the parts of an object that may request GPUs but that no rule reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from . import custom
+from .context import Context
+from .pod_spec import Container
+from .resource_names import is_extended, is_gpu, meant, sounds_like_gpu
+from .rule import Subject
+from .unknown import at, mapping, text
+
+_DEVICE_CLASS: Final = "device-class"
+"""Suffix of annotations for which a controller adds a claim to pods: kserve/kserve
+pkg/constants, exp-dra-device-class.
+"""
+NO_GPUS: Final = ("habana.ai/",)
+"""Domains of accelerators that are no GPUs, although GPU032 and GPU063 take them for such."""
+_NETWORK: Final = re.compile(
+    r"rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_.])(nics?|ib|bf|sfs?|vfs?)([-_.]|$)"
+)
+"""Pattern of the names of network devices, which Mellanox/network-operator and
+NVIDIA/doca-platform advertise under nvidia.com, too.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A field that may request GPUs but that no rule reads.
+
+    Attributes:
+        path: Path of the field in the manifest.
+        reason: Why no rule reads it, and what to do; empty if the form of the request is the cause.
+    """
+
+    path: str
+    reason: str = ""
+
+
+def unread(manifest: Mapping[str, object], context: Context) -> Iterator[Unread]:
+    """Yield the fields of an object that may request GPUs but that no rule reads.
+
+    That is a request in a form that no rule reads, such as an annotation, or a request for a
+    resource whose name resembles a GPU's but that neither the rules nor the settings know.
+    """
+    yield from map(Unread, custom.unread(manifest))
+    for key, value in mapping(at(manifest, "metadata", "annotations")).items():
+        if key.endswith(_DEVICE_CLASS) and sounds_like_gpu(text(value)):
+            yield Unread(f"metadata.annotations[{key}]")
+    named: dict[str, str] = {}
+    for subject in Subject.all_of(manifest, context.namespace):
+        for container in subject.pod.resource_containers if subject.pod else ():
+            named |= _unknown_names(container, context)
+    for path, name in named.items():
+        yield Unread(
+            path,
+            f"{name[:80]} may be a GPU of a vendor that the rules don't know; if it is one, add "
+            "the name to resourceNames",
+        )
+
+
+def _unknown_names(container: Container, context: Context) -> dict[str, str]:
+    """Return the names of the requested resources that may be GPUs, by the path of the request."""
+    return {
+        resource.path: name
+        for name in sorted(container.asked_names)
+        if _may_be_a_gpu(name, context) and (resource := container.effective(name))
+    }
+
+
+def _may_be_a_gpu(name: str, context: Context) -> bool:
+    """Return whether a resource may be a GPU, although no rule counts it.
+
+    GPU014 reports a name that resembles a known one, so such a name is not listed again.
+    """
+    local = name.rpartition("/")[2].lower()
+    return (
+        is_extended(name)
+        and not name.startswith(NO_GPUS)
+        and sounds_like_gpu(name)
+        and not is_gpu(name, context)
+        and meant(name, context) is None
+        and ("gpu" in local or _NETWORK.search(local) is None)
+    )

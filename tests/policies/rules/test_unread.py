@@ -1,0 +1,99 @@
+"""Requests that may be for GPUs but that no rule reads are listed with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.rules import Context, evaluate
+from policies.rules.unread import unread
+from tests.policies.rules.cases import container, pod, resource, workload
+
+
+def listed(manifest: dict[str, Any], context: Context | None = None) -> list[str]:
+    return [left.path for left in unread(manifest, context or Context())]
+
+
+def broken(manifest: dict[str, Any], context: Context | None = None) -> set[str]:
+    return {violation.rule.id for violation in evaluate(manifest, context or Context())}
+
+
+@pytest.mark.promise(
+    "A resource that may be a GPU of an unknown vendor is listed as not checked, with the cure."
+)
+def test_a_resource_that_may_be_a_gpu_is_listed_with_its_path_and_cure() -> None:
+    (left,) = unread(pod(container({"example.com/gpu": 1, "cpu": 1})), Context())
+    assert left.path == "spec.containers[0].resources.limits[example.com/gpu]"
+    assert "example.com/gpu" in left.reason
+    assert "resourceNames" in left.reason
+
+
+def test_an_annotation_with_a_device_class_for_gpus_is_listed() -> None:
+    # kserve/kserve docs/samples/llmisvc/managed-dra
+    key = "serving.kserve.io/exp-dra-device-class"
+    for name, paths in (("gpu.nvidia.com", [f"metadata.annotations[{key}]"]), ("a.b", [])):
+        service = resource("LLMInferenceService", "serving.kserve.io/v1alpha2", spec={})
+        service["metadata"]["annotations"] = {key: name}
+        assert listed(service) == paths
+
+
+def test_such_resources_are_listed_wherever_they_are_requested() -> None:
+    job = workload("Job", container({}), pod_spec={"initContainers": [container({"a.b/gpu": 1})]})
+    assert listed(job) == ["spec.template.spec.initContainers[0].resources.limits[a.b/gpu]"]
+    machine = resource(
+        "VirtualMachineInstance",
+        "kubevirt.io/v1",
+        spec={"domain": {"devices": {"gpus": [{"deviceName": "nvidia.com/GA102GL_A10"}]}}},
+    )
+    (path,) = listed(machine)
+    assert path.startswith("spec.domain.devices.gpus")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nvidia.com/gpu",
+        "aliyun.com/gpu-mem",
+        "nvidia.com/hostdev",
+        "nvidia.com/mlnxnics",
+        "nvidia.com/rdma_shared_device_a",
+        "nvidia.com/sriov_resource_a",
+        "nvidia.com/bf_sf",
+        "rdma/hca",
+        "habana.ai/gaudi",
+        "nvidia.com/gpus",
+        "requests.example.com/gpu",
+    ],
+)
+def test_known_names_and_names_of_other_devices_are_not_listed(name: str) -> None:
+    assert listed(pod(container({name: 1}))) == []
+
+
+def test_a_request_for_none_and_a_name_in_the_settings_are_not_listed() -> None:
+    assert listed(pod(container({"example.com/gpu": 0}))) == []
+    settings = Context(resource_names=frozenset({"example.com/gpu"}))
+    assert listed(pod(container({"example.com/gpu": 1})), settings) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aliyun.com/gpu-mem",
+        "koordinator.sh/gpu-core",
+        "nvshare.com/gpu",
+        "tke.cloud.tencent.com/qgpu-core",
+        "volcano.sh/vgpu-number",
+        "volcano.sh/vgpu-memory",
+    ],
+)
+def test_shares_of_gpus_by_other_schedulers_are_gpus(name: str) -> None:
+    assert "GPU016" in broken(pod(container({name: 1}), nodeName="gpu-1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "several"), [("volcano.sh/vgpu-number", True), ("aliyun.com/gpu-mem", False)]
+)
+def test_only_whole_devices_count_for_the_maximum(name: str, several: bool) -> None:
+    capped = Context(max_gpus_per_container=4)
+    assert ("GPU028" in broken(pod(container({name: 5})), capped)) == several
