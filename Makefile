@@ -219,7 +219,6 @@ test-reach: $(VENV) ## prove the components in programs of other people; the las
 
 .PHONY: test-change
 test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts
-	@rm -f lab/benchmarks/results/B9.json
 	@$(RUN) lab.benchmarks B9
 	@$(call proof,change,-m '' --numprocesses 2 --dist loadfile)
 

@@ -175,7 +175,7 @@ def own_secrets(environment: Mapping[str, str]) -> frozenset[str]:
 
     A variable is one of these if its name says so (`is_confidential`), or ends in `_KEY`.
     """
-    found = set()
+    found: set[str] = set()
     for name, value in environment.items():
         if not is_confidential(name) and not name.removesuffix("_FILE").endswith("_KEY"):
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -47,10 +48,22 @@ def opened(text: str) -> tuple[str | None, str]:
     return enclosed.kubeconfig, enclosed.request
 
 
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return pydantic's parser of a class, made once.
+
+    To make one takes more than a millisecond, and thousands of nodes have records to parse.
+    """
+    return _made(kind)
+
+
+@cache
+def _made(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 def write(request: Any) -> str:
     """Return a request as JSON; equal requests give equal text."""
-    adapter: TypeAdapter[Any] = TypeAdapter(type(request))
-    return adapter.dump_json(request, exclude_defaults=True).decode()
+    return _adapter(type(request)).dump_json(request, exclude_defaults=True).decode()
 
 
 def read(kind: type[T], text: str) -> T:
@@ -64,9 +77,10 @@ def read(kind: type[T], text: str) -> T:
         FaultError: The text is not a request of this class.
     """
     try:
-        return TypeAdapter(kind).validate_json(text)
+        made: T = _adapter(kind).validate_json(text)
     except ValidationError as error:
         raise FaultError(*_faults(kind, error)) from None
+    return made
 
 
 def kept(kind: type[T], text: str | None, bound: int) -> T | None:
@@ -80,9 +94,10 @@ def kept(kind: type[T], text: str | None, bound: int) -> T | None:
     if text is None or len(text) > bound:
         return None
     try:
-        return TypeAdapter(kind).validate_json(text, strict=True, extra="forbid")
+        made: T = _adapter(kind).validate_json(text, strict=True, extra="forbid")
     except ValidationError:
         return None
+    return made
 
 
 def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:

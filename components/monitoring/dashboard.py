@@ -77,9 +77,9 @@ def _panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
         monitored: Data of the platform.
     """
     if monitored.resource:
-        name, unit = monitored.resource
+        name, each = monitored.resource
         nodes = f'resource="{name}",node=~"${{pool:raw}}",node=~"$node"'
-        yield _count("GPUs advertised", f"sum(kube_node_status_allocatable{{{nodes}}}) / {unit}")
+        yield _count("GPUs advertised", f"sum(kube_node_status_allocatable{{{nodes}}}) / {each}")
     yield _count("GPUs held by pods", f"count(DCGM_FI_DEV_GPU_UTIL{HELD})")
     idle = f"max_over_time(DCGM_FI_DEV_GPU_UTIL{HELD}[1h]) == 0"
     yield _count("Held, but idle for an hour", f"count({idle})", (1, WARN))

@@ -90,7 +90,7 @@ class Description:
 
     def _accepts(self, own: Json, described: Json) -> bool:
         if "enum" in own:
-            return set(own["enum"]) <= set(described.get("enum", own["enum"]))
+            return not described.get("enum") or set(own["enum"]) <= set(described["enum"])
         if own["type"] != described.get("type"):
             return False
         if own["type"] == "array":

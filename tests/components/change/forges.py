@@ -202,7 +202,7 @@ class Fake:
         except (jsonschema.ValidationError, ValueError) as error:
             self.refused.append(f"{method} {split.path}: {error}")
             return 400, {}, '{"message": "Bad Request"}'
-        step = self.script.pop(0) if self.script else "pass"
+        step: Any = self.script.pop(0) if self.script else "pass"
         if step == "deleted":
             self.comments.clear()
         elif step != "pass":

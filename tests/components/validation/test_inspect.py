@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
+from components import requests
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes import record
 from components.nodes.gpu_holders import SINGLE
@@ -84,3 +86,20 @@ def test_nothing_is_requested_where_all_gpus_were_validated() -> None:
     client = Listing()
     seen = asyncio.run(observe_pool(client, [*World.of(base()).nodes.values()], pool, []))  # type: ignore[arg-type]
     assert (client.requests, seen.findings, seen.deferred) == (0, (), {})
+
+
+def test_the_parser_of_a_record_is_made_once_and_not_for_each_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[type] = []
+
+    class Counted(TypeAdapter[Any]):
+        def __init__(self, kind: type) -> None:
+            made.append(kind)
+            super().__init__(kind)
+
+    monkeypatch.setattr(requests, "TypeAdapter", Counted)
+    requests._made.cache_clear()
+    _, world = cluster(50, "device-plugin")
+    assert all(record.decode(node) for node in world.nodes.values())
+    assert made.count(record.ValidationRecord) == 1
