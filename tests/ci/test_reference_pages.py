@@ -7,13 +7,20 @@ from dataclasses import fields
 
 import pytest
 
+from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.validation.measurement import Outcome
 from components.validation.node_result import of_node
 from policies.facts import reference
-from tests.components.validation.test_validation import document, node
 from tests.proofs.docs.pages import ROOT
 
 OUTPUTS = ROOT / "docs" / "reference" / "outputs.md"
+STACK = {
+    "version": "v1",
+    "kubernetes": {"context": "c"},
+    "platform": "device-plugin",
+    "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+}
 
 
 def rows(heading: str) -> set[str]:
@@ -42,5 +49,15 @@ def test_each_output_has_a_row() -> None:
     }
     assert len(exported) > 5
     assert rows("Outputs") == exported
-    assert rows("A node") == of_node(document(), node()).keys()
+    pool = resolve(load(STACK), "test").validation.pools[0]
+    gpus = {"nvidia.com/gpu": "8"}
+    live = {
+        "metadata": {"name": "gpu-1", "labels": {}, "annotations": {}},
+        "status": {
+            "allocatable": gpus,
+            "capacity": gpus,
+            "nodeInfo": {"bootID": "b1", "kernelVersion": "6.8"},
+        },
+    }
+    assert rows("A node") == of_node(pool, live).keys()
     assert rows("A result of a test") == {each.name for each in fields(Outcome)}

@@ -17,7 +17,7 @@ from components.adoption.observed import ObservedCluster
 from components.adoption.propose import propose
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.settings.cluster import Cluster
-from tests.components.adoption.test_draft import (
+from tests.components.adoption.drafts import (
     CASES,
     CLUSTERS,
     Case,
