@@ -260,7 +260,8 @@ def together(asked: str, starting: str, sidecars: str, none: str = "0") -> str:
 def request(name: str, starting: str, sidecars: str) -> str:
     """Return CEL for the pod's effective request of a resource.
 
-    That is what the containers request together (`together`), plus the overhead.
+    That is what the containers request together (`together`), plus the overhead of a resource that
+    a container lists, even with 0.
 
     Args:
         name: CEL of the resource's name.
@@ -268,7 +269,8 @@ def request(name: str, starting: str, sidecars: str) -> str:
         sidecars: CEL for the same list, with 0 for init containers that are not sidecars.
     """
     overhead = amount(f'variables.overhead[?{name}].orValue("0")')
-    return f"{together(asked('c', name), starting, sidecars)} + {overhead}"
+    listed = f"variables.containers.exists(c, {name} in {limits('c')})"
+    return f"{together(asked('c', name), starting, sidecars)} + ({listed} ? {overhead} : 0)"
 
 
 def size(quantity: str) -> str:

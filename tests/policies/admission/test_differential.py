@@ -139,14 +139,14 @@ def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None
     add()
 
 
-def workload(kind: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+def workload(kind: str, namespace: str, spec: dict[str, Any], **fields: Any) -> dict[str, Any]:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": spec}
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
         "metadata": {"name": "a", "namespace": namespace},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **fields},
     }
 
 
@@ -210,6 +210,17 @@ DIFFERED = {
         "DaemonSet",
         "infrastructure",
         {"containers": [container({GPU: 0})], "overhead": {GPU: 2, "cpu": "100m"}},
+    ),
+    "overhead of a resource that no container lists": workload(
+        "Deployment",
+        "plugin",
+        {
+            "containers": [container({CORE: 1, SHARED: 1})],
+            "overhead": {GPU: 2, "cpu": "100m"},
+            "tolerations": [{"operator": "Exists"}],
+        },
+        replicas=8,
+        strategy={"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "50%"}},
     ),
     "a limit of cores with zeros before it": annotated("0000000050"),
     "a limit of cores of ten digits": annotated("0000000500"),
