@@ -13,7 +13,10 @@ from tests.proofs.e2e.project import Json, Project, started
 LANGUAGE, PART = "language", "part"
 """Properties by which a proof says what it showed."""
 REFUSALS = "tests/components/package/test_provider.py::test_a_wrong_input_is_refused_by_its_path"
-EVIDENCE = "tests/commands/test_evidence.py::test_evidence_is_checked_without_a_network"
+EVIDENCE = (
+    "tests/proofs/reach/test_evidence.py::"
+    "test_evidence_of_a_deployed_stack_is_made_twice_and_verified"
+)
 FORGERIES = "tests/components/evidence/test_forgeries.py::test_a_forgery_is_refused_by_its_reason"
 
 _outcomes: dict[str, str] = {}
