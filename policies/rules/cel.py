@@ -89,15 +89,19 @@ def named(condition: str, container: str = "c") -> str:
 def asks_for(condition: str, container: str = "c") -> str:
     """Return CEL that is true if a container requests more than 0 of a resource `n`.
 
+    A limit counts only without a request. The two are equal for extended resources, but not for
+    those of DeviceClasses, whose names the API server takes for its own.
+
     Args:
         condition: CEL that selects a resource by its name `n`.
         container: CEL of the container.
     """
-    either = (
-        f"{listed}.exists(n, {condition} && {positive(f'{listed}[n]')})"
-        for listed in (limits(container), requests(container))
+    limited, requested = limits(container), requests(container)
+    alone = f"!(n in {requested}) && {positive(f'{limited}[n]')}"
+    return (
+        f"({limited}.exists(n, {condition} && {alone}) || "
+        f"{requested}.exists(n, {condition} && {positive(f'{requested}[n]')}))"
     )
-    return f"({' || '.join(either)})"
 
 
 def amount(quantity: str) -> str:

@@ -118,12 +118,11 @@ class Container:
         """Return the resources of which the container requests more than 0 or an unknown amount.
 
         An amount of 0 requests nothing: a LimitRange with the default 0 adds this amount to
-        containers that name no GPUs.
+        containers that name no GPUs. A limit counts only without a request.
         """
         return frozenset(
             name
-            for listed in (self.requests, self.limits)
-            for name, resource in listed.items()
+            for name, resource in {**self.limits, **self.requests}.items()
             if resource.quantity is None or resource.quantity.milli != 0
         )
 

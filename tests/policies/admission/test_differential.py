@@ -222,6 +222,19 @@ DIFFERED = {
         replicas=8,
         strategy={"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "50%"}},
     ),
+    "a limit of devices by class without a request": pod(
+        "plugin",
+        {
+            "containers": [
+                {
+                    "name": "a",
+                    "image": "cuda",
+                    "resources": {"limits": {BY_CLASS: 1}, "requests": {BY_CLASS: 0}},
+                }
+            ],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    ),
     "a limit of cores with zeros before it": annotated("0000000050"),
     "a limit of cores of ten digits": annotated("0000000500"),
     "no devices, by a Secret in base64": secret(data={VARIABLE: "bm9uZQ=="}),
