@@ -39,7 +39,7 @@ def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
     os.utime(project.root / "requirements.lock", (0, 0))
     done = project.command("up")
     lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
-    assert lines[-1].endswith("&& pulumi preview"), done.stdout
+    assert lines[-1].endswith("&& pulumi preview)"), done.stdout
     assert len(lines) == (3 if shutil.which("kubectl") else 1)
     assert project.pulumi("stack", "init", "another").returncode == 0
     shell = {name: value for name, value in project.environment.items() if name != "STACK"}
