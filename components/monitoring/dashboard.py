@@ -142,8 +142,8 @@ def _placed(panels: Sequence[Panel]) -> Iterator[Json]:
 
 def _panel(number: int, panel: Panel, place: dict[str, int]) -> Json:
     is_table = panel.kind == "table"
-    steps = [{"color": OK, "value": None}]
-    steps += [{"color": color, "value": value} for value, color in panel.thresholds]  # type: ignore[dict-item]
+    levels = ((None, OK), *panel.thresholds)
+    steps = [{"color": color, "value": value} for value, color in levels]
     defaults: Json = {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}}
     if panel.kind == "timeseries" and panel.thresholds:
         defaults["custom"] = {"thresholdsStyle": {"mode": "line"}}

@@ -13,13 +13,13 @@ from ..rules.cel import (
     asked,
     asks_for,
     claim_name,
+    effective,
     is_device,
     is_gpu,
     limits,
     parameter,
     positive,
     request,
-    requests,
     resources,
     size,
     together,
@@ -41,7 +41,7 @@ def _requests() -> dict[str, str]:
     return variables
 
 
-_MEMORY = size(f'{requests("c")}[?"memory"].orValue({limits("c")}[?"memory"].orValue("0"))')
+_MEMORY = size(effective('"memory"'))
 _LABELS = 'variables.facts[p + ".labels"].split(",")'
 _TERMS = (
     "variables.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"

@@ -277,6 +277,14 @@ def request(name: str, starting: str, sidecars: str) -> str:
     return f"{together(asked('c', name), starting, sidecars)} + ({listed} ? {overhead} : 0)"
 
 
+def effective(name: str) -> str:
+    """Return CEL for the amount of a resource that the container `c` requests, as a quantity.
+
+    A limit without a request is also the request (`Container.effective`).
+    """
+    return f'{REQUESTS}[?{name}].orValue({LIMITS}[?{name}].orValue("0"))'
+
+
 def size(quantity: str) -> str:
     """Return CEL for a quantity such as 1Gi as a number, which need not be whole."""
     return f"quantity({quantity}).asApproximateFloat()"

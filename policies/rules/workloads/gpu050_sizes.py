@@ -141,7 +141,7 @@ _CPU = (
     f"({_named_cel('cpu', *_OWN)} || {_named_cel('cpu', *_WHOLE)} || "
     f"(size({_POD_LIMITS}) > 0 && {_by_a_container_cel('cpu')}))"
 )
-_OWN_REQUEST = f'{cel.REQUESTS}[?"memory"].orValue({cel.LIMITS}[?"memory"].orValue("0"))'
+_OWN_REQUEST = cel.effective('"memory"')
 _OWN_MEMORY = (
     f'("memory" in {cel.LIMITS} && '
     f'quantity({_OWN_REQUEST}).compareTo(quantity({cel.LIMITS}["memory"])) == 0)'

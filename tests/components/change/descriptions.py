@@ -26,12 +26,12 @@ class Description:
     def differences(self, operation: Operation) -> Iterator[str]:
         """Yield how the facts about an operation differ from the description."""
         path = f"{self.prefix}{operation.path}"
+        where = f"{operation.method} {path}"
         described = self.document["paths"].get(path, {}).get(operation.method.lower())
         if (described is not None) != operation.described:
-            yield f"{operation.method} {path}: {'' if described else 'not '}described"
+            yield f"{where}: {'' if described else 'not '}described"
         if described is None:
             return
-        where = f"{operation.method} {path}"
         listed = {int(status) for status in described["responses"] if status.isdigit()}
         if listed != set(operation.answers):
             yield f"{where}: the answers are {sorted(listed)}"
@@ -44,18 +44,16 @@ class Description:
         for name, schema in operation.query.items():
             if not self._fits(schema, schemas.get(("query", name))):
                 yield f"{where}: query parameter {name} is {schemas.get(('query', name))}"
-        missing = {name for each in found if each.get("required") and each["in"] == "query"
-                   for name in [each["name"]]} - set(operation.query)  # fmt: skip
-        if missing:
+        needed = {each["name"] for each in found if each.get("required") and each["in"] == "query"}
+        if missing := needed - set(operation.query):
             yield f"{where}: needs {sorted(missing)}"
         yield from (f"{where}: {text}" for text in self._body(operation, described))
 
     def _body(self, operation: Operation, described: Json) -> Iterator[str]:
-        content = self.resolved(described.get("requestBody") or {}).get("content", {})
-        schema = content.get("application/json", {}).get("schema")
+        body = self.resolved(described.get("requestBody") or {})
+        schema = body.get("content", {}).get("application/json", {}).get("schema")
         if operation.body is None:
-            required = self.resolved(described.get("requestBody") or {}).get("required")
-            if schema is not None and required:
+            if schema is not None and body.get("required"):
                 yield "needs a body"
             return
         if schema is None:

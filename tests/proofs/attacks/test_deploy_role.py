@@ -20,10 +20,7 @@ from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.guard import own_name
 from tests.proofs.attacks.allowed import allows
 from tests.proofs.e2e.project import Project, started
-
-ROLES = Path(__file__).resolve().parents[3] / "policies" / "roles"
-RBAC = "rbac.authorization.k8s.io"
-USER = "system:serviceaccount:default:default"
+from tests.proofs.e2e.reader import ROLES, USER, bind, write_kubeconfig
 
 
 @dataclass
@@ -49,41 +46,14 @@ def role() -> dict[str, Any]:
     return dict(yaml.safe_load((ROLES / "deploy.yaml").read_text()))
 
 
-def grant(project: Project) -> dict[str, Any]:
-    """Bind the role to a new service account.
-
-    Return this account's credentials for a kubeconfig.
-    """
-    declared = role()
-    name = declared["metadata"]["name"]
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
-    }
-    for resource, body in (("clusterroles", declared), ("clusterrolebindings", binding)):
-        project.request("POST", resource, base=f"/apis/{RBAC}", body=body)
-    token = project.request(
-        "POST",
-        "namespaces/default/serviceaccounts/default/token",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )
-    return {"token": token["status"]["token"]}
-
-
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
     project = Project.make(tmp_path, own_name("role"))
     project.environment[AUDIT] = "1"
     with started(project):
-        document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
-        user = grant(project)
-        for each in document["users"]:
-            each["user"] = user
+        bind(project, role())
         path = tmp_path / "kubeconfig"
-        path.write_text(yaml.safe_dump(document))
+        write_kubeconfig(project, path)
         yield Deployment(project, path)
 
 

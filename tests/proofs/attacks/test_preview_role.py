@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,12 +20,7 @@ import yaml
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
-
-FILE = Path(__file__).resolve().parents[3] / "policies" / "roles" / "preview.yaml"
-RBAC = "rbac.authorization.k8s.io"
-USER = "system:serviceaccount:default:default"
-SUBJECT = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
-RELEASE = "nvidia-device-plugin"
+from tests.proofs.e2e.reader import PLUGIN, USER, reading_user
 
 
 @dataclass
@@ -74,41 +68,15 @@ class Previewing:
         return httpx.get(f"{server}/api/v1/{path}", headers=headers, verify=False).status_code  # noqa: S501
 
 
-def bind(project: Project, declared: dict[str, Any]) -> None:
-    """Create a role and a binding of this role to the previewing user."""
-    kind, meta = declared["kind"], declared["metadata"]
-    place = f"namespaces/{meta['namespace']}/" if kind == "Role" else ""
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": meta,
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": meta["name"]},
-        "subjects": [SUBJECT],
-    }
-    for resource, body in ((f"{kind.lower()}s", declared), (f"{kind.lower()}bindings", binding)):
-        project.request("POST", f"{place}{resource}", base=f"/apis/{RBAC}", body=body)
-
-
 @pytest.fixture
 def previewing(tmp_path: Path) -> Iterator[Previewing]:
     project = Project.make(tmp_path, own_name("prole"))
     project.environment[AUDIT] = "1"
     with started(project):
         project.up()
-        for declared in yaml.safe_load_all(FILE.read_text()):
-            if declared["metadata"].get("namespace", RELEASE) == RELEASE:
-                bind(project, declared)
-        token = project.request(
-            "POST",
-            "namespaces/default/serviceaccounts/default/token",
-            body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-        )
-        document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
-        for each in document["users"]:
-            each["user"] = {"token": token["status"]["token"]}
         path = tmp_path / "kubeconfig"
-        path.write_text(yaml.safe_dump(document))
-        yield Previewing(project, path)
+        with reading_user(project, path):
+            yield Previewing(project, path)
 
 
 @pytest.mark.full
@@ -117,7 +85,7 @@ def test_a_stack_is_previewed_with_the_preview_roles_alone(previewing: Previewin
     text = previewing.preview()
     assert "could not inspect everything" not in text
     assert previewing.refused() == set()
-    assert previewing.status(f"namespaces/{RELEASE}/secrets") == 200
+    assert previewing.status(f"namespaces/{PLUGIN}/secrets") == 200
     for path in ("secrets", "namespaces/kube-system/secrets", "namespaces/default/secrets"):
         assert previewing.status(path) == 403
 

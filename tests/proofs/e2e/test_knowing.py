@@ -23,12 +23,11 @@ from commands.probe_key import PLACE, authorized_line, make
 from components.hosts.observed.probe import probe
 from components.kubernetes.resources import GPU
 from tests.proofs.e2e.project import LIMIT, Project, figures
-from tests.proofs.e2e.reader import reading_user
+from tests.proofs.e2e.reader import PLUGIN, reading_user
 
 pytestmark = pytest.mark.full
 
 CANARY = "canary-f00d5a1ad"
-PLUGIN = "nvidia-device-plugin"
 MERGE = "application/merge-patch+json"
 LABEL = "nvidia.com/gpu"
 

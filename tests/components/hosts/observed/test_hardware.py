@@ -183,55 +183,36 @@ def test_the_table_shows_them_and_advice_never_stops_a_run() -> None:
     assert any("RDMA devices" in warning for warning in result.warnings)
 
 
+ONE_GPU = (
+    "memory=00000000:00:06.0, Enabled",
+    "rows=00000000:00:06.0, No, No",
+    "os=ubuntu",
+    "os_version=24.04",
+    "nvidia_devices=1",
+    "nvswitches=0",
+    "gpu=0000:00:06.0 16 16 32.0 32.0 -1 - -",
+    "open_modules=yes",
+    "governor=-",
+    "numa=0",
+    "driver=580.159.04",
+    "containerd=",
+    "secure_boot=",
+    "cgroup=2",
+)
+"""The probe's lines of virtual machines with one H100 or H200, driver 580.159.04, Ubuntu 24.04."""
+
+
 def test_what_a_host_with_one_h100_printed_is_read_without_a_warning() -> None:
-    """The probe's lines of a virtual machine with one H100, driver 580.159.04, Ubuntu 24.04."""
-    facts = parse(
-        [
-            "memory=00000000:00:06.0, Enabled",
-            "rows=00000000:00:06.0, No, No",
-            "os=ubuntu",
-            "os_version=24.04",
-            "nvidia_devices=1",
-            "nvswitches=0",
-            "gpu=0000:00:06.0 16 16 32.0 32.0 -1 - -",
-            "open_modules=yes",
-            "governor=-",
-            "numa=0",
-            "driver=580.159.04",
-            "containerd=",
-            "secure_boot=",
-            "cgroup=2",
-        ]
-    )
+    facts = parse(ONE_GPU)
     assert (facts.driver, facts.containerd, facts.nvidia_devices) == ("580.159.04", None, 1)
     assert hardware.cells(facts) == ("x16 32.0 GT/s", "1 of 1", "-", "-")
     assert hardware.warnings({"gpu-1": facts}) == []
 
 
 def test_what_a_host_with_one_h200_printed_is_read_without_a_warning() -> None:
-    """The probe's lines of a virtual machine with one H200, driver 580.159.04, Ubuntu 24.04."""
     uuid = "GPU-11111111-2222-3333-4444-555555555555"
     facts = parse(
-        [
-            "installed=",
-            "memory=00000000:00:06.0, Enabled",
-            "rows=00000000:00:06.0, No, No",
-            "os=ubuntu",
-            "os_version=24.04",
-            "os_name=Ubuntu 24.04.3 LTS",
-            "nvidia_devices=1",
-            "nvswitches=0",
-            "gpu=0000:00:06.0 16 16 32.0 32.0 -1 - -",
-            f"uuid={uuid}",
-            "open_modules=yes",
-            "governor=-",
-            "numa=0",
-            "driver=580.159.04",
-            "containerd=",
-            "secure_boot=",
-            "cgroup=2",
-            "foreign=",
-        ]
+        ["installed=", *ONE_GPU, "os_name=Ubuntu 24.04.3 LTS", f"uuid={uuid}", "foreign="]
     )
     assert (facts.driver, facts.nvidia_devices, facts.uuids) == ("580.159.04", 1, (uuid,))
     assert hardware.cells(facts) == ("x16 32.0 GT/s", "1 of 1", "-", "-")
