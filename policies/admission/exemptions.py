@@ -55,15 +55,19 @@ VARIABLES: Final[Mapping[str, str]] = {
     # object's creation time, or on an update the time in a new entry of managedFields. A user can
     # empty managedFields or write entries with other times. The API server then adds its own entry
     # to these, or there is no new entry (k8s.io/apimachinery v0.34.4
-    # pkg/util/managedfields/internal/fieldmanager.go Update). The latest time counts. Without a new
-    # entry the current day is not known, and no exemption applies. `dyn` is needed because the
-    # times are strings here, but the type check takes them for timestamps.
-    "stamps": "dyn(object).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue() && "
-    "!(m in dyn(oldObject).metadata.?managedFields.orValue([]))).map(m, string(m.time))",
+    # pkg/util/managedfields/internal/fieldmanager.go Update). The latest time counts, also of the
+    # old entries: times are whole seconds, so a second update within a second may leave the API
+    # server's entry as it was. Without a new entry the current day is not known, and no exemption
+    # applies. An update that only removes fields gets no entry from the API server, so there a
+    # user's entry counts; the pods made from it are checked by their creation time. `dyn` is
+    # needed because the times are strings here, but the type check takes them for timestamps.
+    "before": "dyn(oldObject).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue())",
+    "stamps": "dyn(object).metadata.?managedFields.orValue([])"
+    ".filter(m, m.?time.hasValue() && !(m in variables.before)).map(m, string(m.time))",
     "today": 'request.operation != "UPDATE" ? '
     "string(dyn(object).metadata.creationTimestamp).substring(0, 10) : "
     f"size(variables.stamps) == 0 ? {text(_UNKNOWN_DAY)} : "
-    "variables.stamps.max().substring(0, 10)",
+    "(variables.stamps + variables.before.map(m, string(m.time))).max().substring(0, 10)",
     "holding": f"variables.exemptions.filter(e, {_HOLDS})",
     SETTLED: "[]",
     "lifted": f"variables.holding.map(e, e.substring(0, 6)) + variables.{SETTLED}",

@@ -341,7 +341,8 @@ def dated(lodging: httpx.Client) -> Iterator[httpx.Client]:
         "operations": ["CREATE", "UPDATE"],
         "resources": ["deployments"],
     }
-    variables = [{"name": name, "expression": VARIABLES[name]} for name in ("stamps", "today")]
+    names = ("before", "stamps", "today")
+    variables = [{"name": name, "expression": VARIABLES[name]} for name in names]
     said = {"expression": "false", "messageExpression": f'"{TODAY_SEEN}" + variables.today'}
     policy = {
         "apiVersion": group,
@@ -406,6 +407,26 @@ def test_what_a_user_writes_into_managed_fields_moves_no_date(
         before = day()
         seen = day_seen(edit(dated, made, forge, subresource="?fieldManager=forger", user=TENANT))
         assert seen in (before, day(), UNKNOWN_DAY)
+
+
+@pytest.mark.promise("No user can move the date by which exemptions end.")
+def test_a_second_update_within_a_second_moves_no_date(dated: httpx.Client) -> None:
+    made = deployment("twice")
+    create(dated, made, dry=False)
+
+    def forge(live: Json) -> None:
+        # The API server leaves its own entry as it is: with the same fields, in the same second.
+        entries = live["metadata"]["managedFields"]
+        invented = entry(f"manager-{live['metadata']['resourceVersion']}")
+        invented["fieldsV1"] = {"f:spec": {"f:replicas": {}}}
+        live["metadata"]["managedFields"] = [*entries, invented]
+        _image(live)
+
+    # Of so many updates, some fall into one second.
+    for _ in range(20):
+        before = day()
+        seen = day_seen(edit(dated, made, forge, subresource="?fieldManager=forger", user=TENANT))
+        assert seen in (before, day())
 
 
 @pytest.mark.promise("No user can move the date by which exemptions end.")
