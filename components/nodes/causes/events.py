@@ -19,6 +19,7 @@ class Event:
         kind: Kind of the object.
         name: Name of the object.
         uid: UID of the object.
+        part: Part of the object, such as `spec.containers{main}`.
     """
 
     at: str
@@ -27,6 +28,7 @@ class Event:
     kind: str
     name: str
     uid: str = ""
+    part: str = ""
 
 
 def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
@@ -44,6 +46,7 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
             kind=str(_object(item).get("kind") or ""),
             name=str(_object(item).get("name") or ""),
             uid=str(_object(item).get("uid") or ""),
+            part=str(_object(item).get("fieldPath") or ""),
         )
         for item in items
         if not uid or _object(item).get("uid") in (None, "", uid)

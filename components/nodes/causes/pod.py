@@ -179,17 +179,13 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
 
 
 def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
-    """Return a cause if a probe ended the last run of a container that does not run, else None.
-
-    The kubelet reports an event `Killing` then (pkg/kubelet/kuberuntime/kuberuntime_manager.go).
-    """
+    """Return a cause if a probe ended the last run of a container that does not run, else None."""
     for status in containers.crashed(pod):
-        pattern = rf"Container {re.escape(status['name'])} failed (liveness|startup) probe"
-        started = str((containers.ended(status) or {}).get("startedAt") or "")
-        killed = (each for each in events if each.reason == "Killing" and each.at >= started)
-        if not any(re.match(pattern, each.message) for each in killed):
+        probe = _ending_probe(status, events)
+        if not probe:
             continue
-        event = newest(events, "Unhealthy")
+        failures = (each for each in events if each.message.lower().startswith(f"{probe} probe "))
+        event = newest(failures, "Unhealthy")
         said = f": {shown(event.message)}" if event else ""
         return Cause(
             kind=Kind.PROBE,
@@ -197,6 +193,26 @@ def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
             cure="see the container's log; correct the probe if the container only needs longer",
         )
     return None
+
+
+def _ending_probe(status: Json, events: Sequence[Event]) -> str:
+    """Return which probe ended the last run of a container, `liveness` or `startup`, or "".
+
+    The kubelet reports an event `Killing` then (pkg/kubelet/kuberuntime/kuberuntime_manager.go).
+    After 25 such events of a pod it reports only one in five minutes (k8s.io/client-go v0.36.3,
+    tools/record/events_cache.go). So if no event reports the start of the last run, the newest
+    event about an earlier run counts.
+    """
+    name = str(status["name"])
+    started = str((containers.ended(status) or {}).get("startedAt") or "")
+    part = f"spec.containers{{{name}}}"
+    start = newest((each for each in events if each.part == part), "Started")
+    pattern = rf"Container {re.escape(name)} failed (liveness|startup) probe"
+    for each in events:
+        killed = re.match(pattern, each.message) if each.reason == "Killing" else None
+        if killed and (each.at >= started or start is None or start.at < started):
+            return killed[1]
+    return ""
 
 
 def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:

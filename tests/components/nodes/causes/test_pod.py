@@ -459,10 +459,33 @@ def test_a_container_that_a_probe_ends_again_and_again_names_the_probe(code: int
     assert (found.kind, "no answer" in found.text) == (Kind.PROBE, True)
 
 
+def started(at: str, container: str = "main") -> Json:
+    part = f"spec.containers{{{container}}}"
+    return event("Started", "Container started", f"2026-01-01T00:00:{at}Z", fieldPath=part)
+
+
 def test_a_probe_that_ended_an_earlier_run_of_a_container_is_out_of_date() -> None:
     end = {"terminated": {"exitCode": 3, "startedAt": "2026-01-01T00:00:02Z"}}
     given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
-    assert known(cause_of(given, Around(events=(KILLED, UNHEALTHY)))).kind is Kind.CRASH
+    around = Around(events=(KILLED, UNHEALTHY, started("02")))
+    assert known(cause_of(given, around)).kind is Kind.CRASH
+
+
+@pytest.mark.parametrize("other", [(), (started("02", "other"),)], ids=["alone", "beside another"])
+def test_a_probe_is_named_after_a_kubelet_stopped_reporting_events(other: tuple[Json, ...]) -> None:
+    """A kubelet reports 25 events of a pod, then one in five minutes."""
+    end = {"terminated": {"exitCode": 137, "startedAt": "2026-01-01T00:00:02Z"}}
+    given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
+    found = known(cause_of(given, Around(events=(KILLED, UNHEALTHY, started("00"), *other))))
+    assert (found.kind, "no answer" in found.text) == (Kind.PROBE, True)
+
+
+def test_the_failure_of_the_probe_that_ended_a_container_is_named_not_another_probe_s() -> None:
+    end = {"terminated": {"exitCode": 137, "startedAt": "2026-01-01T00:00:00Z"}}
+    given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
+    ready = event("Unhealthy", "Readiness probe failed: refused", "2026-01-01T00:00:03Z")
+    found = known(cause_of(given, Around(events=(KILLED, UNHEALTHY, ready))))
+    assert found.text.endswith("Liveness probe failed: no answer")
 
 
 def lost(status: str, message: str) -> Json:
