@@ -27,6 +27,7 @@ from commands.files import copy_project
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
+from components.kubernetes.labels import LABELS
 from components.kubernetes.resources import GPU
 from components.loading.stack_file import load_stack_file
 from components.nodes import applied, record
@@ -170,8 +171,9 @@ def fill(server: ApiServer, file: Path) -> None:
     """Create all nodes and pods of the stack that a stack file declares."""
     desired = resolve(load_stack_file(file), STACK)
     (pool,), (part,) = desired.scheduling.pools, desired.validation.pools
-    for space in (PLUGIN, *(f"team-{number}" for number in range(10))):
-        make_namespace(server.client, space)
+    make_namespace(server.client, PLUGIN, LABELS)
+    for number in range(10):
+        make_namespace(server.client, f"team-{number}")
     names = [f"gpu-{number}" for number in range(1, NODES + 1)]
     nodes = (
         ("/api/v1/nodes", node(name, pool, part, held=number < HELD))
