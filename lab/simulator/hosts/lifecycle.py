@@ -22,8 +22,10 @@ from lab.simulator.hosts.model import (
     hosts_dir,
 )
 
-START_LIMIT = 20.0
-"""Seconds until a started host must send its SSH banner."""
+START_LIMIT = 180.0
+"""Seconds until a started host must send its SSH banner; on a busy machine it takes a minute."""
+BANNER_LIMIT = 20.0
+"""Seconds that one attempt waits for the banner: sshd starts a process for each connection."""
 LOCK_LIMIT = 1000.0
 """Seconds to wait for the lock of another run, which may be creating the Debian root."""
 
@@ -177,8 +179,8 @@ def _check_port(spec: Spec) -> None:
 
 def _banner(spec: Spec) -> bool:
     try:
-        with socket.create_connection((spec.address, spec.port), timeout=2) as connection:
-            connection.settimeout(2)
+        address = (spec.address, spec.port)
+        with socket.create_connection(address, timeout=BANNER_LIMIT) as connection:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

@@ -13,6 +13,8 @@ from pathlib import Path
 from lab.simulator.hosts import processes, rootfs
 from lab.simulator.hosts.model import Spec, cluster_dir
 
+TRIAL_LIMIT = 60
+"""Seconds that a trial mount may take; on a busy machine it takes seconds."""
 BOOT = Path(__file__).with_name("boot.sh")
 UNSHARE = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL"]
 BOOTS = """while :; do
@@ -58,11 +60,11 @@ def reason_against(cluster: str) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=TRIAL_LIMIT,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "a trial overlay mount in new namespaces did not end within 10 s"
+        return f"a trial overlay mount in new namespaces did not end within {TRIAL_LIMIT} s"
     finally:
         shutil.rmtree(trial, ignore_errors=True)
     if tried.returncode != 0:

@@ -18,7 +18,7 @@ from lab.simulator.hosts.model import HostError
 from toolchain.processes import send
 
 _LOCK = "start.lock"
-_START_LIMIT = 20.0
+_START_LIMIT = 180.0
 _PROC = Path("/proc/self/environ")
 
 MARK = "GPU_CLUSTER_SIMULATED_HOST"
@@ -118,7 +118,7 @@ def _recorded(folder: Path) -> list[int]:
     return [pid] if str(folder) in shown.stdout else []
 
 
-def end(*folders: Path, limit: float = 10.0) -> None:
+def end(*folders: Path, limit: float = 60.0) -> None:
     """Kill every process of the hosts in `folders` and wait until all have ended.
 
     SIGKILL is sent without SIGTERM: a host's state is in files that are written atomically, and the

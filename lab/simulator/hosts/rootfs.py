@@ -2,22 +2,25 @@
 
 Both are created once in `roots/` of the cache, with a hash of their contents in the name, and
 become visible by one rename, so an incomplete root is never used. The Debian root is created by
-`debootstrap`, which requires root rights.
+`debootstrap`, which requires root rights. Layers that nothing has used for weeks are removed when a
+new one is created.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import toolchain
 from lab.simulator.hosts.locks import locked
-from lab.simulator.hosts.model import HostError
+from lab.simulator.hosts.model import HostError, Spec
 
 SUITE = "bookworm"
 PACKAGES: tuple[str, ...] = (
@@ -50,6 +53,9 @@ HIDDEN_ON_RPM = (
 )
 DEBOOTSTRAP_LIMIT = 900
 """Timeout in seconds of one debootstrap run; it takes 40 s on 2 cores and a near mirror."""
+DAY = 24 * 60 * 60
+KEPT = 14 * DAY
+"""Seconds after its last use in which a layer is kept, because older commits may use it again."""
 
 Progress = Callable[[str], None]
 
@@ -159,10 +165,13 @@ def _layer(
         digest.update(f"{path.relative_to(fixtures)}\0".encode() + path.read_bytes())
     roots = toolchain.cache_dir() / "roots"
     layer = roots / f"{name}-{digest.hexdigest()[:12]}"
-    if layer.is_dir():
+    # A layer of this age can't be swept, so no lock is needed. An older one is renewed under it.
+    if layer.is_dir() and _age(layer) < DAY:
         return layer
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
-        if not layer.is_dir():
+        if layer.is_dir():
+            os.utime(layer)
+        else:
             _sweep(roots)
             draft = roots / f"draft-{os.getpid()}"
             sources = {str(path.relative_to(fixtures)): path for path in files} | dict(copies)
@@ -186,17 +195,40 @@ def _stamp(path: Path) -> str:
     return f"{status.st_size}-{status.st_mtime_ns}"
 
 
+def _age(layer: Path) -> float:
+    """Return the seconds since a layer was made or last renewed by a run that used it."""
+    return time.time() - layer.stat().st_mtime
+
+
 def _sweep(roots: Path) -> None:
-    """Remove incomplete folders that a killed run left.
+    """Remove layers that nothing uses any more, and incomplete folders that a killed run left.
 
     The caller must hold the lock of the roots.
     """
+    old = [layer for layer in roots.glob("layer-*") if _age(layer) > KEPT]
+    used = _used() if old else ""
+    for layer in old:
+        if layer.name not in used:
+            # A run that is killed here leaves a draft, not an incomplete layer.
+            with contextlib.suppress(OSError):  # A leftover stops no run.
+                layer.rename(roots / f"draft-{layer.name}")
     for draft in roots.glob("draft-*"):
         if draft.is_dir():
             # What can't be removed now is removed next time: a leftover stops no run.
             shutil.rmtree(draft, ignore_errors=True)
         else:
             draft.unlink(missing_ok=True)
+
+
+def _used() -> str:
+    """Return a text with the names of all layers that a host has or that are mounted."""
+    clusters = toolchain.cache_dir() / "embedded"
+    specs = [Spec.load(folder) for folder in clusters.glob("*/hosts/*")]
+    mounts = []
+    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+        with contextlib.suppress(OSError):  # The process has ended.
+            mounts.append(path.read_text(errors="replace"))
+    return "\n".join([*(spec.layer for spec in specs if spec), *mounts])
 
 
 def _ensure_debootstrap(progress: Progress) -> None:
