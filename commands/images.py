@@ -123,17 +123,24 @@ def checks(images: tuple[Image, ...], program: str | None) -> list[Check]:
 
 
 def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
-    """Return a comment line for each chart: how to verify the archive of the chart."""
+    """Return a comment line for each chart: the command that fetches its vendor's archive.
+
+    Helm takes no `--repo` with an OCI registry (Helm documentation, "Use OCI-based registries").
+    """
     result = []
     for chart in releases:
-        how = "its makers publish no digest; note the archive's own when you copy it"
-        if chart.digest and chart.source.startswith("https://"):
-            archive = f"{chart.name}-{chart.version}.tgz"
-            how = (
-                f"helm pull {chart.name} --repo {chart.source} --version {chart.version} && "
-                f"echo '{chart.digest.removeprefix('sha256:')}  {archive}' | sha256sum --check"
-            )
-        result.append(f"# check chart {chart.name} {chart.version}: {how}")
+        archive = f"{chart.name}-{chart.version}.tgz"
+        published, sum_of = "", f"sha256sum {archive}"
+        if chart.digest:
+            known = chart.digest.removeprefix("sha256:")
+            sum_of = f"echo '{known}  {archive}' | sha256sum --check"
+        else:
+            published = " (its makers publish no digest: note the one that is printed)"
+        place = f"{chart.name} --repo {chart.upstream}"
+        if chart.upstream.startswith("oci://"):
+            place = f"{chart.upstream}/{chart.name}"
+        pull = f"helm pull {place} --version {chart.version}"
+        result.append(f"# check chart {chart.name} {chart.version}{published}: {pull} && {sum_of}")
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.charts.digests import digest
+from components.charts.digests import chart_digest, digest
 from components.charts.images import PAUSE, UnknownImages
 from components.platforms.base import Platform
 from components.platforms.site import Site
@@ -39,13 +39,15 @@ class Chart:
     Attributes:
         name: Name of the chart.
         version: Version of the chart.
-        source: Location that the chart is fetched from.
-        digest: SHA-256 of the archive as its vendor publishes it; empty if it is unknown.
+        source: Location that the stack fetches the chart from.
+        upstream: Chart repository of the vendor.
+        digest: SHA-256 of the archive in `upstream`; empty if it is unknown.
     """
 
     name: str
     version: str
     source: str
+    upstream: str
     digest: str = ""
 
 
@@ -102,7 +104,13 @@ def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
         return ()
     name, version = platform.chart, platform.installation.version
     source = ChartSource(settings, name, platform.repository, version)
-    return (Chart(name, version, source.location, source.digest),)
+    # In a registry `charts.digests` has the digest of a manifest, which is not that of the archive.
+    by_registry = settings.oci or (
+        platform.repository.startswith("oci://") and not settings.directory
+    )
+    declared = "" if by_registry else settings.digests.get(name, "")
+    archive = declared or chart_digest(name, version)
+    return (Chart(name, version, source.location, platform.repository, archive),)
 
 
 def _image(site: Site, upstream: str) -> Image:

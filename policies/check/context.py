@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..faults import Fault, FaultError, InputError
 from ..parameters import PROPERTIES, RULE_FOLDER, context_by
-from ..rules import Context
+from ..rules import Context, Severity
 from ..rules.discovery import RuleError
 from ..rules.registry import add_rules
 from .parse import documents
@@ -49,8 +49,11 @@ def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
         ContextError: The stack file is missing or has faults, or `find` is None.
     """
     if find is None:
-        found, wanted = "a checker without a project", "the checker of the project with the stack"
-        cure = f"give pools and platform in {FILE}, or run the checker in that project"
+        found, wanted = "a checker that reads no stack files", "the checker of the stack's project"
+        cure = (
+            "in the project run `python -m components.guardrails.check`, or give pools and "
+            f"platform in {FILE}"
+        )
         raise ContextError(Fault(f"--stack {name}", found, wanted, cure))
     return find(name, folder)
 
@@ -133,6 +136,10 @@ def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
     settings, place = _settings(document)
     if not isinstance(settings, dict):
         raise _refused(path, f"no mapping {place or 'of settings'}")
+    # Read as kubectl reads YAML, a plain `off` is false. A stack file takes it for the text.
+    if isinstance(rules := settings.get("rules"), dict):
+        off = Severity.OFF.value
+        settings["rules"] = {rule: off if it is False else it for rule, it in rules.items()}
     schema = {"type": "object", "properties": PROPERTIES, "additionalProperties": False}
     wrong = sorted(Draft7Validator(schema).iter_errors(settings), key=str)
     if wrong:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from commands.images import chart_checks
+from components.charts.digests import chart_digest
 from components.charts.images import UnknownImages
 from components.charts.value_table import table
 from components.loading.loader import load
@@ -166,6 +168,35 @@ def test_charts_come_from_where_the_stack_says(monkeypatch: pytest.MonkeyPatch) 
         "./charts/nvidia-device-plugin",
         "oci://r.example.com/charts/nvidia-device-plugin",
     ]
+
+
+@pytest.mark.parametrize("section", [{}, {"directory": "charts"}, {"oci": "oci://r.example.com/c"}])
+def test_the_vendor_s_archive_is_pulled_and_checked_wherever_the_stack_takes_it_from(
+    section: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPU_CHARTS", raising=False)
+    declared = cluster("device-plugin", charts=section)
+    (line,) = chart_checks(charts(platform_of(declared), declared.charts))
+    name = "nvidia-device-plugin"
+    pull = f"helm pull {name} --repo https://nvidia.github.io/k8s-device-plugin --version 0.20.0"
+    known = chart_digest(name, "0.20.0").removeprefix("sha256:")
+    assert line.endswith(f": {pull} && echo '{known}  {name}-0.20.0.tgz' | sha256sum --check")
+
+
+def test_a_declared_digest_of_a_manifest_is_not_one_of_an_archive() -> None:
+    digests = {"gpu-operator": f"sha256:{64 * '1'}"}
+    own = {"oci": "oci://r.example.com/c", "digests": digests}
+    for section, sums in ((own, "sha256sum gpu-op"), ({"digests": digests}, f"echo '{64 * '1'}")):
+        declared = cluster("gpu-operator", charts=section)
+        (line,) = chart_checks(charts(platform_of(declared), declared.charts))
+        assert sums in line
+
+
+def test_a_chart_of_a_registry_is_pulled_without_a_repository() -> None:
+    declared = cluster("dra")
+    (line,) = chart_checks(charts(platform_of(declared), declared.charts))
+    assert ": helm pull oci://registry.k8s.io/dra-driver-nvidia/charts/" in line
+    assert "--repo" not in line
 
 
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import json
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -159,5 +161,17 @@ def test_a_stack_that_nobody_can_read_is_told(shipped: Path) -> None:
     done = _python(shipped, "-m", f"{NAME}.check", "good.yaml", "--stack", "prod")
     assert done.returncode == 2
     assert "--stack prod" in done.stderr
-    assert "cure: give pools and platform in .gpu-rules.yaml" in done.stderr
+    assert "give pools and platform in .gpu-rules.yaml" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_command_that_the_refusal_names_reads_the_stack(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD)
+    given = (str(tmp_path / "good.yaml"), "--stack", "dev", "--format", "json")
+    refused = _python(ROOT, "-m", "policies.check", *given)
+    assert refused.returncode == 2
+    named = re.search(r"`python (.+?)`", refused.stderr)
+    assert named, refused.stderr
+    done = _python(ROOT, *shlex.split(named[1]), *given)
+    # Only the stack file declares the taint that GPU004 reads.
+    assert "GPU004" in {each["rule"] for each in json.loads(done.stdout)["violations"]}

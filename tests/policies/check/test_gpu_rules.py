@@ -37,14 +37,15 @@ def test_check_judges_manifests(folder: Path, capsys: pytest.CaptureFixture[str]
 def test_list_names_every_rule_with_the_level_of_the_settings(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / FILE).write_text("rules: {GPU001: off, GPU004: 'off'}")
+    (folder / FILE).write_text("rules: {GPU001: on, GPU004: 'off'}")
     assert main(["list"]) == 2
-    assert "GPU001: False is not of type 'string'" in capsys.readouterr().err
-    (folder / FILE).write_text("rules: {GPU001: 'off'}")
-    assert main(["list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(RULES)
-    assert lines[0].split()[1] == "off"
+    assert "GPU001: True is not of type 'string'" in capsys.readouterr().err
+    for off in ("off", "'off'"):
+        (folder / FILE).write_text(f"rules: {{GPU001: {off}}}")
+        assert main(["list"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines] == list(RULES)
+        assert lines[0].split()[1] == "off"
 
 
 @pytest.mark.promise("A copy of this repository has the command gpu-rules as python -m policies.")
