@@ -14,6 +14,7 @@ from pulumi import automation
 from pydantic import TypeAdapter, ValidationError
 
 from commands.engine import select
+from commands.files import new_file
 from commands.preview import previewed
 from commands.stack import Stack
 from commands.watched import refusals
@@ -28,7 +29,7 @@ from components.report.page import Report, page
 from components.report.software import software_of
 from components.validation.measurement import Outcome
 from components.validation.tests import KEPT
-from policies.faults import Fault
+from policies.faults import Fault, FaultError
 from policies.printable import printable
 
 FILE = "report-{stack}.html"
@@ -113,7 +114,10 @@ def _document(stack: Stack) -> Document:
 def main() -> None:
     """Write the report, also if the preview failed; exit with 1 if that is impossible."""
     stack = Stack.current()
-    path = Path(os.environ.get("REPORT") or FILE.format(stack=stack.name))
+    try:
+        path = new_file("REPORT", os.environ.get("REPORT") or FILE.format(stack=stack.name))
+    except FaultError as error:
+        sys.exit(str(error))
     with redirect_stdout(sys.stderr), refusals():
         try:
             text = page(made(stack, _document(stack), date.today()))

@@ -30,7 +30,7 @@ from typing import Any
 
 from commands import status, who
 from commands.environment import variables
-from commands.files import ROOT
+from commands.files import ROOT, new_file
 from commands.preview_state import PROVIDER_KEYS, pulumi
 from commands.reading import reading
 from commands.stack import Stack
@@ -394,10 +394,14 @@ def lines(contents: Contents) -> Iterator[str]:
 def main() -> None:
     """Print the archive's list of contents; write the archive unless LIST=1 is set."""
     stack = Stack.named()
+    only_list = os.environ.get("LIST") == "1"
     path = Path(os.environ.get("BUNDLE") or FILE.format(stack=stack.name))
+    try:
+        path = path if only_list else new_file("BUNDLE", str(path))
+    except FaultError as error:
+        sys.exit(str(error))
     with apart() as output:
         found = list(collected(parts(stack), own_secrets(os.environ)))
-        only_list = os.environ.get("LIST") == "1"
         contents = Contents(
             stack=stack.name,
             file="" if only_list else str(path),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import asyncssh
 
+from components.base.stack_option import stack_option
 from components.desired.host import DesiredHost
 from components.kubernetes.api import JSON_PATCH, Client, Json, Refused
 from components.kubernetes.gather import gather
@@ -72,7 +73,7 @@ def unready(nodes: Sequence[Json], handed: Handed) -> list[Fault]:
             f"node {node['metadata']['name']}",
             "the start-up taint" if startup_taint.has_startup_taint(node) else "a cordon of a run",
             "a node without an unfinished change, because no later run would finish it",
-            "run `make up` first",
+            f"run `make up{stack_option(handed.stack)}` first",
         )
         for node in nodes
         if is_handed(node, handed)

@@ -319,7 +319,8 @@ def outage_lines(cluster: ClusterChange) -> Iterator[str]:
             if wave is not None:
                 yield f"wave {wave}: {listed(names)}{at_a_time(len(names), cluster.at_once)}"
         if None in waves and outage is Outage.MIG_LAYOUT:
-            yield f"without pods, so changed first and together: {listed(waves[None])}"
+            order = "" if len(waves[None]) == 1 else ", one and then the others together"
+            yield f"without pods, so changed first{order}: {listed(waves[None])}"
 
 
 def at_a_time(number: int, at_once: int) -> str:

@@ -223,11 +223,7 @@ def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
     """Return the nodes that the run takes out of use temporarily, by name."""
     found: dict[str, NodeChange] = {}
     rolled = plan.waves(difference.rollout)
-    kernels = {
-        change.host.node
-        for change in difference.rollout.nodes
-        if any(word.startswith("kernel ") for word in change.what)
-    }
+    booting = {change.host.node for change in difference.rollout.nodes if change.boot}
     for number, names in enumerate(rolled, 1):
         for name in names:
             found[name] = NodeChange(
@@ -235,7 +231,7 @@ def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
                 outage=Outage.ROLLOUT,
                 wave=number,
                 drained=True,
-                rebooted=name in kernels and desired.rollout.boots,
+                rebooted=name in booting and desired.rollout.boots,
             )
     for name in _rebooted(desired, difference):
         made = found.get(name, NodeChange(node=name, outage=Outage.REBOOT, drained=True))
@@ -370,11 +366,12 @@ def _rollout_waves(desired: Desired, difference: Difference) -> list[Wave]:
 
 
 def _layout_waves(desired: Desired, difference: Difference) -> list[Wave]:
-    """Return the waves of MIG changes: nodes without pods, one node with pods, the other nodes."""
+    """Return the waves of MIG changes: a node without pods, all of these, then nodes with pods."""
     layouts = difference.layouts
     idle = [name for name in layouts.names if not layouts.view(name).evicts]
     busy = [name for name in layouts.names if layouts.view(name).evicts]
-    return [(idle, CONCURRENCY), (busy[:1], 1), (busy[1:], desired.rollout.max_unavailable)]
+    at_once = desired.rollout.max_unavailable
+    return [(idle[:1], 1), (idle[1:], CONCURRENCY), (busy[:1], 1), (busy[1:], at_once)]
 
 
 def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, int]) -> int:

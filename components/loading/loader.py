@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -31,6 +32,7 @@ _loaded: WeakValueDictionary[int, Cluster] = WeakValueDictionary()
 """What `load` returned, by identity: a changed copy is another object, and not checked yet."""
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
+_FORMAT = "v1, the newest version of the format that this release of the program knows"
 
 
 def load(document: Mapping[str, Any]) -> Cluster:
@@ -45,6 +47,10 @@ def load(document: Mapping[str, Any]) -> Cluster:
     """
     if not isinstance(document, Mapping):
         raise ConfigError([fault((), show(document), _WANTED, "see Pulumi.dev.yaml")])
+    if is_newer(document.get("version")):
+        # The other sections may be right in the newer format, so nothing is said about them.
+        cure = "use a newer release of this program, or the stack file as this release reads it"
+        raise ConfigError([fault(("version",), show(document["version"]), _FORMAT, cure)])
     document = with_derived_defaults(document)
     faults = list(in_addresses(document))
     cluster = None
@@ -57,6 +63,11 @@ def load(document: Mapping[str, Any]) -> Cluster:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
     _loaded[id(cluster)] = cluster
     return cluster
+
+
+def is_newer(version: object) -> bool:
+    """Return True if a later release of the program may have this version of the format."""
+    return isinstance(version, str) and bool(re.fullmatch(r"v([2-9]|[1-9][0-9]{1,3})", version))
 
 
 def is_loaded(settings: object) -> bool:

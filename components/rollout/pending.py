@@ -13,7 +13,9 @@ from components.host_facts import HostFacts
 from components.hosts import disruption
 from components.hosts.phases import preparation_disrupts as of_preparation
 from components.hosts.phases import runtime_disrupts as of_runtime
+from components.hosts.steps.driver import driver_of
 from components.rollout.plan import UNENDED, Change
+from components.settings.hosts.driver import DriverSource
 
 
 def disruptive_settings(host: DesiredHost) -> dict[str, str]:
@@ -51,8 +53,29 @@ def changes(
         if host.node in cordoned and not what:
             what = (UNENDED,)
         if what:
-            found.append(Change(host, what, first=not seen.disrupts and not seen.error))
+            first = not seen.disrupts and not seen.error
+            found.append(Change(host, what, first, _boot(host, seen, what)))
     return tuple(found)
+
+
+def _boot(host: DesiredHost, seen: HostFacts, what: tuple[str, ...]) -> str:
+    """Return what makes a reboot of a changed host necessary, as far as its facts show it.
+
+    A driver from packages is loaded by a reboot (`driver.sh`, driver_load); a runfile's installer
+    unloads the old one. A rollout reboots a host that has a reboot pending, or fails.
+    """
+    driver = host.sections.driver
+    if any(word.startswith("kernel ") for word in what):
+        return "another kernel"
+    if (
+        driver_of(host)
+        and driver.source is DriverSource.PACKAGE
+        and not seen.driver_container
+        and driver.version
+        and seen.driver not in (None, driver.version)
+    ):
+        return f"driver {seen.driver} loaded, which packages of {driver.version} do not unload"
+    return f"a reboot pending ({'; '.join(seen.reboot)})" if seen.reboot else ""
 
 
 def _changed(phase: str, before: str | None, after: str) -> tuple[str, ...]:

@@ -33,11 +33,13 @@ class Change:
         host: The host.
         what: Changed settings, as text from `components.hosts.disruption.changes`.
         first: Whether nothing was ever applied on the host.
+        boot: What the host shows that it must reboot for. Empty: the inspection shows nothing such.
     """
 
     host: DesiredHost
     what: tuple[str, ...]
     first: bool = False
+    boot: str = ""
 
     @property
     def kubelet(self) -> tuple[str, str] | None:
@@ -103,9 +105,10 @@ class Plan:
 
     def refusal(self, change: Change) -> str:
         """Return the reasons why a host's change must not be started; empty if it may start."""
-        if not self.may_boot and any(word.startswith("kernel ") for word in change.what):
+        if not self.may_boot and change.boot:
             return (
-                "found another kernel, but no permission to reboot; declare reboot.when: required"
+                f"found {printable(change.boot)}, but no permission to reboot; "
+                "declare reboot.when: required"
             )
         upgraded = self.upgraded
         if upgraded and change.host.name == upgraded.host and upgraded.refusal(self.server):

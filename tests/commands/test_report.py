@@ -56,6 +56,22 @@ def test_a_file_that_is_no_document_of_the_stack_gives_no_page(
     assert not (folder / "page.html").exists()
 
 
+def test_a_page_that_can_not_be_written_is_refused_before_anything_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(report, "_document", read)
+    for path, problem in (
+        (folder, "a folder"),
+        (folder / "none" / "page.html", "a path whose folder does not exist"),
+    ):
+        monkeypatch.setenv("REPORT", str(path))
+        with pytest.raises(SystemExit, match=f"REPORT: found .*, {problem}; wanted"):
+            report.main()
+
+
 @pytest.mark.usefixtures("folder")
 def test_nodes_in_maintenance_are_listed_with_their_pool() -> None:
     assert report.resting(stacks.Stack.current()) == {"gpu-2": "a100"}

@@ -169,6 +169,22 @@ def test_the_contents_are_listed_before_anything_is_written(
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_an_archive_that_can_not_be_written_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: Stack) -> tuple[Part, ...]:
+        raise AssertionError
+
+    monkeypatch.setattr(support_bundle, "parts", read)
+    for path, problem in (
+        (tmp_path, "a folder"),
+        (tmp_path / "none" / "bundle.tar.gz", "a path whose folder does not exist"),
+    ):
+        monkeypatch.setenv("BUNDLE", str(path))
+        with pytest.raises(SystemExit, match=f"BUNDLE: found .*, {problem}; wanted"):
+            support_bundle.main()
+
+
 def test_a_secret_without_a_mark_is_left_out_if_its_key_says_so() -> None:
     document = {
         "aws:secretKey": CANARY,

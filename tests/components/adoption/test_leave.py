@@ -63,7 +63,8 @@ def test_a_node_of_another_stack_or_pool_is_left_alone() -> None:
 
 def test_a_node_in_the_middle_of_a_change_is_refused() -> None:
     assert unready([node()], HANDED) == []
-    assert len(unready([node(taints=[TAINT])], HANDED)) == 1
+    (fault,) = unready([node(taints=[TAINT])], HANDED)
+    assert fault.cure == "run `make up STACK=prod` first"
     assert unready([node(stack="test", taints=[TAINT])], HANDED) == []
 
 

@@ -120,7 +120,10 @@ OPERATOR = _base(
 )
 MIG = _pool(OPERATOR, mig={"1g.5gb": 7})
 PACKAGED = _base(driver={"source": "package", "version": "580.95.05"})
-NEWER = {"source": "package", "version": "595.91.07"}
+NEWER = {
+    "driver": {"source": "package", "version": "595.91.07"},
+    "reboot": {"when": "required"},
+}
 LABELS = {"nvidia.com/gpu": "true"}
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 
@@ -227,16 +230,18 @@ EDITS: dict[str, Edit] = {
     ),
     "no taint": Edit(base(), _pool(taints=[])),
     # Drivers, kernels, engines.
-    "the loaded driver goes down": Edit(base(), PACKAGED, _pods(*TRAINING)),
+    "the loaded driver goes down": Edit(
+        base(), {**PACKAGED, "reboot": {"when": "required"}}, _pods(*TRAINING)
+    ),
     "the driver goes up": Edit(
         PACKAGED,
-        _base(driver=NEWER),
+        _base(**NEWER),
         _pods(*TRAINING),
     ),
     "the driver goes up, two nodes at once": Edit(
         PACKAGED,
         _base(
-            driver=NEWER,
+            **NEWER,
             rollout={"maxUnavailable": 2, "evict": ["unmanaged", "empty-dir"]},
         ),
     ),
@@ -311,7 +316,7 @@ EDITS: dict[str, Edit] = {
     ),
     "a node cordoned by others, and another driver": Edit(
         PACKAGED,
-        _base(driver=NEWER),
+        _base(**NEWER),
         _on("gpu-1", lambda node: node["spec"].update(unschedulable=True)),
     ),
     "hostile names": Edit(

@@ -192,7 +192,7 @@ def test_python_names_of_keys_are_refused_in_documents() -> None:
 
 
 MISTAKES: dict[str, Any] = {
-    "version": "v2",
+    "version": 1,
     "kubernetes": {"context": ""},
     "platform": "device-plugins",
     "driver": {"version": "newest"},
@@ -219,9 +219,23 @@ def test_a_mistake_in_one_part_does_not_hide_a_contradiction_between_others() ->
 
 
 def test_problems_stand_in_the_order_of_the_document() -> None:
-    value = {"platform": "x", **document(), "version": "v2"}
+    value = {"platform": "x", **document(), "version": "v0"}
     value = {"zebra": 1, **value, "platform": "x"}
     assert [problem.place for problem in refused(value)] == ["zebra", "platform", "version"]
+
+
+@pytest.mark.parametrize("version", ["v2", "v10"])
+def test_a_newer_format_is_refused_by_its_version_alone(version: str) -> None:
+    (problem,) = refused(document(version=version, sectionOfTheFuture={}))
+    assert problem.place == "version"
+    assert problem.found == f'"{version}"'
+    assert "a newer release of this program" in problem.cure
+
+
+@pytest.mark.parametrize("version", ["v0", "v01", "1", 2, "V2"])
+def test_what_is_no_later_version_gets_the_version_to_write(version: Any) -> None:
+    (problem,) = refused(document(version=version))
+    assert problem.cure in ('write "v1"', "write v1, for example")
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 5])

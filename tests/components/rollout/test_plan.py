@@ -19,11 +19,7 @@ from components.settings.cluster import Cluster
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY, cluster
 
-DRIVER = {
-    "source": "package",
-    "version": "580.95.05",
-    "repository": {"apt": {"url": "https://example.com/a", "path": "./", "key": "a"}},
-}
+DRIVER = {"source": "package"}
 
 
 def made(**more: Any) -> Cluster:
@@ -49,6 +45,18 @@ def applied(declared: Cluster, **more: HostFacts) -> dict[str, HostFacts]:
 
 def view(**more: Any) -> View:
     return View(**more)
+
+
+def of_kernel(release: str) -> str:
+    """Return the settings of a host with this kernel whose change disrupts pods."""
+    declared = made(kernel={"release": release})
+    return of_preparation(desired_host(declared, declared.hosts[0]))
+
+
+def of_driver(version: str) -> str:
+    """Return the settings of a host with this driver whose change disrupts pods."""
+    declared = made(driver={**DRIVER, "version": version})
+    return of_preparation(desired_host(declared, declared.hosts[0]))
 
 
 def test_a_script_and_the_plan_have_the_same_lines() -> None:
@@ -180,12 +188,46 @@ def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
     ]
 
 
-def test_a_kernel_without_leave_to_boot_is_refused_before_anything_is_touched() -> None:
-    (host, *_) = made().hosts
-    change = Change(host, ("kernel 6.1.0-1 kernel → 6.1.0-2 kernel",))
-    assert list(blockers(plan([change], {}, may_boot=True))) == []
-    (text,) = blockers(plan([change], {}, may_boot=False))
-    assert "declare reboot.when: required" in text
+@pytest.mark.parametrize(
+    ("declared", "seen", "told"),
+    [
+        (
+            {"kernel": {"release": "6.1.0-2-amd64"}},
+            HostFacts(disrupts={"prepare": of_kernel("6.1.0-1-amd64")}),
+            "another kernel",
+        ),
+        (
+            {"driver": {**DRIVER, "version": "595.91.07"}},
+            HostFacts(disrupts={"prepare": of_driver("580.95.05")}, driver="580.95.05"),
+            "driver 580.95.05 loaded, which packages of 595.91.07 do not unload",
+        ),
+        (
+            {"kubernetesPackages": {"version": "1.34.4"}},
+            HostFacts(reboot=("driver 580.95.05 is loaded, 595.91.07 is installed",)),
+            "a reboot pending (driver 580.95.05 is loaded, 595.91.07 is installed)",
+        ),
+    ],
+)
+def test_a_change_that_needs_a_boot_without_leave_is_refused_before_anything_is_touched(
+    declared: dict[str, Any], seen: HostFacts, told: str
+) -> None:
+    after = made(**declared)
+    (change,) = changes(resolve(after, "dev").hosts[:1], {"gpu-1": seen})
+    views = {"gpu-1": view(evicts={"team-a/Job train": 1})}
+    assert list(blockers(plan([change], views, may_boot=True))) == []
+    assert list(blockers(plan([change], views, may_boot=False))) == [
+        f"rollout: host gpu-1: found {told}, but no permission to reboot; "
+        "declare reboot.when: required"
+    ]
+
+
+def test_a_driver_change_that_needs_no_boot_is_not_refused() -> None:
+    hosts = resolve(made(driver={**DRIVER, "version": "595.91.07"}), "dev").hosts[:1]
+    for seen in (
+        HostFacts(disrupts={"prepare": of_driver("580.95.05")}),
+        HostFacts(disrupts={"prepare": of_driver("580.95.05")}, driver="595.91.07"),
+    ):
+        assert list(blockers(plan(changes(hosts, {"gpu-1": seen}), {}, may_boot=False))) == []
 
 
 @pytest.mark.parametrize(
