@@ -1,5 +1,6 @@
 """Program of `make who`: which pods hold which GPUs, and how many are free; it only reads.
 
+If the cluster serves utilization as a custom metric, pods whose GPUs don't compute are marked idle.
 The rights of a preview are enough. JSON=1 prints the whole as data, VERBOSE=1 one line per pod.
 """
 
@@ -23,6 +24,7 @@ from components.desired.resolve import Desired, resolve
 from components.kubernetes.api import connect
 from components.nodes.usage import Holder, Listed, NodeUsage, Usage, total, usage
 from components.nodes.usage import listed as listed_objects
+from components.nodes.utilization import holders, measured, merge, namespaces
 from policies.faults import FaultError
 from policies.printable import printable
 
@@ -30,20 +32,24 @@ MOST = 60
 """Maximum number of rows of a table; further rows are only counted."""
 SINGLE = 40
 """Maximum number of holders with a line each; else those of one namespace on a node share one."""
-WAITING = 5
-"""Maximum number of waiting pods that are named; further pods are only counted."""
+NAMED = 5
+"""Maximum number of waiting and of idle pods that are named; further pods are only counted."""
+REASONS = 3
+"""Maximum number of reasons for missing utilization that are printed."""
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 """Units of an age with their seconds, the longest first."""
 
 
-async def observed(context: str) -> Listed:
-    """Read what `held` needs from the cluster that a context of the kubeconfig names.
+async def observed(desired: Desired) -> Usage:
+    """Read from a stack's cluster who holds its GPUs, and how busy these are.
 
     Raises:
         ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
     """
-    async with connect(context) as client:
-        return await listed_objects(client)
+    async with connect(desired.context) as client:
+        shown = held(desired, await listed_objects(client))
+        found = await measured(client, namespaces(shown))
+    return merge(shown, found, datetime.now(UTC))
 
 
 def held(desired: Desired, found: Listed) -> Usage:
@@ -144,6 +150,10 @@ def _each(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
             words.append(f"ResourceClaim, {users}")
         if holder.state not in ("Running", "allocated"):
             words.append(printable(holder.state, LONGEST))
+        if holder.idle:
+            words.append("idle")
+        elif holder.utilization:
+            words.append(f"{holder.utilization.percent:.3g} %")
         yield f"{_name(holder)}: {', '.join(words)}"
 
 
@@ -159,7 +169,9 @@ def _together(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
         oldest = min((each.created for each in own if each.created), default="")
         held = amounts(total(each.amounts for each in own))
         pods = counted(len(own), "pod")
-        yield f"{printable(space, LONGEST)}: {pods}, {held}, oldest {age(oldest, now)}"
+        text = f"{printable(space, LONGEST)}: {pods}, {held}, oldest {age(oldest, now)}"
+        idle = sum(each.idle for each in own)
+        yield f"{text}, {idle} idle" if idle else text
 
 
 def _name(holder: Holder) -> str:
@@ -167,13 +179,12 @@ def _name(holder: Holder) -> str:
 
 
 def last_lines(shown: Usage) -> Iterator[str]:
-    """Yield what could not be read, the pods that wait for GPUs, and the line with the totals."""
+    """Yield what could not be read, pods that wait or are idle, and the line with the totals."""
     for why in shown.uninspected:
         yield f"not inspected: {printable(why)}; GPUs that these use are missing here"
     if shown.waiting:
-        names = [f"{_name(each)} ({amounts(each.amounts)})" for each in shown.waiting[:WAITING]]
-        rest = and_more(len(shown.waiting), WAITING)
-        yield f"waiting for GPUs: {', '.join(names)}{rest}"
+        yield f"waiting for GPUs: {_named(shown.waiting)}"
+    yield from _utilization(shown)
     for resource, number in total(node.gpus for node in shown.nodes).items():
         free = sum(node.free.get(resource, 0) for node in shown.nodes)
         closed = sum(node.free.get(resource, 0) for node in shown.nodes if node.closed)
@@ -181,6 +192,27 @@ def last_lines(shown: Usage) -> Iterator[str]:
         yield f"{text}, of them {closed} on nodes that take no pods" if closed else text
     if not any(node.gpus for node in shown.nodes):
         yield "who: no node advertises a GPU"
+
+
+def _utilization(shown: Usage) -> Iterator[str]:
+    """Yield the idle pods, what their values mean, and why values are missing."""
+    pods = [each for each in holders(shown) if each.kind == "Pod"]
+    if idle := [each for each in pods if each.idle]:
+        yield f"idle, 0 % used: {_named(idle)}"
+    if times := [each.utilization.at for each in pods if each.utilization]:
+        first = min(times).astimezone(UTC).isoformat(sep=" ", timespec="seconds")
+        yield (
+            f"utilization of {len(times)} of {counted(len(pods), 'pod')}, measured at {first} or "
+            "later: values of a moment, unless the metrics adapter averages them"
+        )
+    if shown.unmeasured:
+        reasons = "; ".join(map(printable, shown.unmeasured[:REASONS]))
+        yield f"no utilization: {reasons}{and_more(len(shown.unmeasured), REASONS)}"
+
+
+def _named(pods: Sequence[Holder]) -> str:
+    names = [f"{_name(each)} ({amounts(each.amounts)})" for each in pods[:NAMED]]
+    return f"{', '.join(names)}{and_more(len(pods), NAMED)}"
 
 
 def show(shown: Usage, now: datetime) -> None:
@@ -199,7 +231,7 @@ def main() -> None:
         try:
             reading(stack)
             desired = resolve(stack.cluster, stack.name)
-            shown = held(desired, asyncio.run(observed(desired.context)))
+            shown = asyncio.run(observed(desired))
         except FaultError as error:
             sys.exit(f"who: {error}")
         if output:

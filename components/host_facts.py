@@ -33,6 +33,8 @@ class HostFacts:
         skew: Seconds by which the host's clock is ahead of this machine's clock. None if unknown.
         runtime_mode: Mode in the NVIDIA container runtime's configuration. Empty if the
             configuration sets no mode.
+        default_runtime: Name of the default runtime of the running container engine. Empty if
+            unknown, and on hosts without NVIDIA's runtime.
         installed: Version of the NVIDIA kernel module on the disk, which the next boot loads. Empty
             if unknown.
         nvidia_smi: Exit status and words of nvidia-smi if it failed. Empty if it succeeded.
@@ -97,6 +99,7 @@ class HostFacts:
     nvswitches: int = 0
     skew: float | None = None
     runtime_mode: str = ""
+    default_runtime: str = ""
     installed: str = ""
     nvidia_smi: str = ""
     fabric: str = ""

@@ -35,8 +35,9 @@ JSON_PATCH = "application/json-patch+json"
 
 
 # Pattern of one part of a request's path. Object names become such parts, so a part must not be `.`
-# or `..` or contain a slash, which would lead to another path.
-_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9.:_-]*")
+# or `..` or contain a slash, which would lead to another path. A lone `*` is no object's name; the
+# custom metrics API takes it for all objects.
+_SEGMENT = re.compile(r"\*|(?!\.{1,2}$)[A-Za-z0-9.:_-]*")
 AGENT = "gpu-cluster/program"
 """Value of the header `User-Agent`."""
 
@@ -83,6 +84,28 @@ def _refused(request: str, code: int, text: str) -> Refused:
     return Refused(request, code, str(status.get("reason", "")), printable_lines(message))
 
 
+def _path(method: str, url: str, path: str) -> str:
+    """Return a request's path if each of its parts is a valid name; a fault names `url`."""
+    if all(map(_SEGMENT.fullmatch, path.split("/"))):
+        return path
+    raise ClusterError(
+        Fault(
+            f"{method} {printable(url, 200)}",
+            "a name that can't be one",
+            "letters, digits, `.`, `:`, `_` and `-`",
+            "find out which client created the object (metadata.managedFields)",
+        )
+    )
+
+
+def _silent(request: str, error: httpx.HTTPError) -> ClusterError:
+    """Return the error for a request without a response."""
+    found = f"no response from the API server ({error or type(error).__name__})"
+    return ClusterError(
+        Fault(request, found, "one", "see how the control plane is, then run again")
+    )
+
+
 class Client:
     """Client that sends raw requests to one API server, with credentials from kr8s."""
 
@@ -123,16 +146,7 @@ class Client:
                 repeated up to `RETRIES` times; a write is not, because it may have been executed.
         """
         base = base or ("/apis" if "/" in version else "/api")
-        path = "/".join([base, version, url] if version else [base, url])
-        if not all(map(_SEGMENT.fullmatch, path.split("/"))):
-            raise ClusterError(
-                Fault(
-                    f"{method} {printable(url, 200)}",
-                    "a name that can't be one",
-                    "letters, digits, `.`, `:`, `_` and `-`",
-                    "find out which client created the object (metadata.managedFields)",
-                )
-            )
+        path = _path(method, url, "/".join([base, version, url] if version else [base, url]))
         try:
             response = await self.ask(
                 method,
@@ -142,12 +156,47 @@ class Client:
                 content=None if body is None else json.dumps(body).encode(),
             )
         except httpx.TransportError as error:
-            found = f"no response from the API server ({error or type(error).__name__})"
-            cure = "see how the control plane is, then run again"
-            raise ClusterError(Fault(f"{method} {url}", found, "one", cure)) from error
+            raise _silent(f"{method} {url}", error) from error
         if response.is_error:
             raise _refused(f"{method} {url}", response.status_code, response.text)
         return json.loads(response.text) if parse else response.text
+
+    async def read(self, path: str, most: int) -> bytes:
+        """Return the body of a response that the API server may only forward.
+
+        Such a response comes from another server, so its length is limited while it arrives, and a
+        redirect is not followed. The request is sent once.
+
+        Args:
+            path: Path of the request.
+            most: Maximum number of bytes of the body.
+
+        Raises:
+            Refused: The request was rejected or redirected; the error has the server's message.
+            ClusterError: A part of the path is not a valid name, no response came, or the response
+                is longer.
+        """
+        path, body = _path("GET", path, path), b""
+        name = self._credentials.tls_server_name
+        asked = self._session.build_request(
+            "GET", path, extensions={"sni_hostname": name} if name else {}
+        )
+        try:
+            response = await self._session.send(asked, stream=True, follow_redirects=False)
+            try:
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > most:
+                        found, wanted = f"more than {most} bytes", "a shorter response"
+                        cure = "find out which server responds (`kubectl get apiservices`)"
+                        raise ClusterError(Fault(f"GET {path}", found, wanted, cure))
+            finally:
+                await response.aclose()
+        except (httpx.TransportError, httpx.DecodingError) as error:
+            raise _silent(f"GET {path}", error) from error
+        if not response.is_success:
+            raise _refused(f"GET {path}", response.status_code, body.decode(errors="replace"))
+        return body
 
     async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:
         """Return the response to a request; expired credentials are read again.

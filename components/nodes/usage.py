@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -32,6 +33,22 @@ Amounts = Annotated[dict[str, int], Freeze]
 """Number of devices by resource."""
 
 
+class Utilization(Model):
+    """How busy the GPUs of a pod are, as the DCGM exporter measured it.
+
+    Attributes:
+        percent: Utilization in percent. For a pod with several GPUs it is their sum, mean or
+            maximum, as the rule of the metrics adapter combines them; 0 if none computes.
+        at: Time of the measurement.
+        window_seconds: Length of the period that the value covers, if the adapter reports it; the
+            adapter's rule can cover a period without reporting it. None: not reported.
+    """
+
+    percent: float
+    at: datetime
+    window_seconds: int | None = None
+
+
 class Holder(Model):
     """A pod that holds GPUs of a node, or a ResourceClaim that holds them for any number of pods.
 
@@ -44,6 +61,8 @@ class Holder(Model):
         claims: Names of the ResourceClaims that hold GPUs for this pod alone.
         pods: Names of the pods that share the claim.
         created: Time of creation, as the API server writes it.
+        utilization: How busy the pod's GPUs are. None: not measured, or a claim.
+        idle: Whether the pod's GPUs were measured, and none of them computed.
     """
 
     kind: Literal["Pod", "ResourceClaim"] = "Pod"
@@ -54,6 +73,8 @@ class Holder(Model):
     claims: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
     created: str = ""
+    utilization: Utilization | None = None
+    idle: bool = False
 
 
 class NodeUsage(Model):
@@ -101,6 +122,7 @@ class Usage(Model):
         namespaces: Totals by namespace; the namespace with the most GPUs comes first.
         waiting: Pods that request GPUs and have no node yet.
         uninspected: What could not be read, and why.
+        unmeasured: Why pods have no utilization, for the cluster or for a namespace.
     """
 
     version: Literal["v1"] = VERSION
@@ -110,6 +132,7 @@ class Usage(Model):
     namespaces: tuple[NamespaceUsage, ...] = ()
     waiting: tuple[Holder, ...] = ()
     uninspected: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,6 +58,10 @@ AUDIT_POLICY = {
 #: the same flags (kube-controller-manager, --kube-api-qps). The flags are set in the configuration
 #: file because kwokctl 0.8.0 panics if --extra-args is given for a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
+#: Flags of the controller manager and the scheduler. There is one of each, so neither takes part in
+#: a leader election: a program that can't renew its lease for 10 s ends, and on a busy machine
+#: the cluster would end with it (k8s.io/component-base, config/v1alpha1/defaults.go).
+ALONE = [*RATES, {"key": "leader-elect", "value": "false"}]
 #: API path of the custom resource definition that kwokctl creates last. If it exists, all of
 #: kwokctl's custom resource definitions exist.
 DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
@@ -94,8 +98,8 @@ OPTIONS = {
 }
 PATCHES = [
     {"name": "kube-apiserver", "extraArgs": ADVERTISED},
-    {"name": "kube-controller-manager", "extraArgs": RATES},
-    {"name": "kube-scheduler", "extraArgs": RATES},
+    {"name": "kube-controller-manager", "extraArgs": ALONE},
+    {"name": "kube-scheduler", "extraArgs": ALONE},
     {
         "name": "kwok-controller",
         "extraArgs": [

@@ -11,7 +11,8 @@ from rich.console import Console
 from commands import who
 from commands.node_table import WIDTH
 from components.kubernetes.resources import GPU
-from components.nodes.usage import Listed, Usage, usage
+from components.nodes.usage import Listed, Usage, Utilization, usage
+from components.nodes.utilization import Measured, merge
 from tests.components.nodes.usages import CREATED, claim, node, pod, slices
 
 NOW = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
@@ -105,6 +106,46 @@ def test_what_could_not_be_read_is_told() -> None:
         "not inspected: resourceclaims: forbidden\\x1b; GPUs that these use are missing here"
         in text
     )
+
+
+def used(found: Usage, **percents: float) -> Usage:
+    """Return a list of holders with utilization by name of a pod in namespace `team-a`."""
+    at = datetime(2026, 1, 4, 4, 4, tzinfo=UTC)
+    values = {
+        ("team-a", name.replace("_", "-")): Utilization(percent=percent, at=at)
+        for name, percent in percents.items()
+    }
+    return merge(found, Measured(values), NOW)
+
+
+def test_idle_pods_are_marked_named_and_told_from_pods_that_compute() -> None:
+    pods = [pod(name, "gpu-1") for name in ("train", "notebook", "other")]
+    text = shown(used(seen(nodes=[node("gpu-1")], pods=pods), train=87.54, notebook=0))
+    assert f"team-a/train: 2 {GPU}, 2 d, 87.5 %" in text
+    assert f"team-a/notebook: 2 {GPU}, 2 d, idle" in text
+    assert f"team-a/other: 2 {GPU}, 2 d\x20" in text
+    idle, meaning, last = text.splitlines()[-3:]
+    assert idle == f"idle, 0 % used: team-a/notebook (2 {GPU})"
+    assert meaning.startswith("utilization of 2 of 3 pods, measured at 2026-01-04 04:04:00+00:00")
+    assert "values of a moment, unless the metrics adapter averages them" in meaning
+    assert last.startswith("who: ")
+
+
+def test_idle_pods_of_a_namespace_are_counted_where_pods_share_a_line() -> None:
+    nodes = [node(f"gpu-{n}") for n in range(21)]
+    pods = [pod(f"p-{n}", f"gpu-{n // 2}", {GPU: "1"}) for n in range(42)]
+    text = shown(used(seen(nodes=nodes, pods=pods), **{f"p_{n}": n for n in range(42)}))
+    assert f"team-a: 2 pods, 2 {GPU}, oldest 2 d, 1 idle" in text
+    assert text.count("idle") == 2
+
+
+def test_why_utilization_is_missing_is_told_in_one_line() -> None:
+    reasons = tuple(f"namespace team-{n}: no\x1b\n" for n in range(5))
+    found = seen(nodes=[node("gpu-1")]).model_copy(update={"unmeasured": reasons})
+    (line,) = (each for each in who.last_lines(found) if "utilization" in each)
+    assert line.startswith("no utilization: namespace team-0: no\\x1b\\n; namespace team-1: ")
+    assert line.endswith(" and 2 more")
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize(

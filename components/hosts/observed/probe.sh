@@ -217,6 +217,27 @@ runtime_config() {
 }
 return=$(printf '\r')
 
+# Prints default_runtime=NAME of the running containerd or else Docker, on hosts with NVIDIA's
+# runtime. The engine is asked, in the background, because drop-ins and flags override its file.
+default_runtime() {
+    [ -e "$root/usr/local/nvidia/toolkit/nvidia-container-runtime" ] ||
+        command -v nvidia-container-runtime >/dev/null 2>&1 || return 0
+    {
+        its_runtime=
+        for its_socket in "$root"/run/containerd/containerd.sock "$root"/run/k3s/containerd/containerd.sock; do
+            [ -S "$its_socket" ] && [ -z "$its_runtime" ] || continue
+            its_runtime=$(cri_config "$its_socket" 2>/dev/null |
+                sed -n 's/^containerd\.defaultRuntimeName "\(.*\)"$/\1/p')
+        done
+        [ -n "$its_runtime" ] || ! command -v docker >/dev/null 2>&1 ||
+            its_runtime=$(timeout 5 docker info --format '{{.DefaultRuntime}}' 2>/dev/null)
+        case $its_runtime in
+            '' | *[!0-9A-Za-z._-]*) ;;
+            *) printf 'default_runtime=%.64s\n' "$its_runtime" ;;
+        esac
+    } &
+}
+
 # Prints fabric=STATE VERSION of the fabric manager, on hosts with NVSwitches: its unit's state, or
 # `absent` without the program. It must have the driver's version (Fabric Manager User Guide, 2.3).
 fabric() {
@@ -338,6 +359,7 @@ disk() {
 
 memory
 registries
+default_runtime
 read_os_release
 say os "$os"
 say os_version "$os_version"

@@ -199,6 +199,7 @@ class GpuManager(Platform):
         yield from _engines(self.settings, seen, systemd=self.site.runtime.systemd_cgroup)
         yield from _drivers(seen, hosts)
         yield from _address(self.service_address, seen)
+        yield from _runtimes(hosts)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
         for name, facts in hosts.items():
@@ -275,6 +276,22 @@ def _drivers(seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Ite
     }
     for place, version in versions.items():
         yield from _newer_cuda(place, version)
+
+
+def _runtimes(hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    """Yield a fault for each host whose container engine starts all containers by NVIDIA's runtime.
+
+    A default runtime that this program has set is left out, because this run takes it back.
+    """
+    for name, facts in hosts.items():
+        if facts.default_runtime.startswith("nvidia") and "runtime" not in facts.applied:
+            yield Fault(
+                f"host {name}",
+                f"{facts.default_runtime} as its container engine's default runtime, with which "
+                "shares of a card don't work (tkestack/gpu-manager#78, tkestack/tke#1127)",
+                "runc, the only one that gpu-manager supports",
+                "make runc the engine's default runtime, and restart the engine",
+            )
 
 
 def _newer_cuda(place: str, version: str) -> Iterator[Fault]:

@@ -55,6 +55,28 @@ def test_a_read_is_not_repeated_for_ever() -> None:
     assert server.asked == RETRIES + 1
 
 
+def test_a_forwarded_response_is_read_up_to_a_limit_and_follows_no_redirect() -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        moved = {"location": "https://elsewhere/"}
+        return httpx.Response(302 if asked[-1] == "/moved" else 200, content=b"12", headers=moved)
+
+    def read(path: str, most: int) -> bytes:
+        return asyncio.run(client(answer).read(path, most))
+
+    assert read("/apis/x/pods/*/y", 2) == b"12"
+    with pytest.raises(ClusterError, match="more than 1 bytes"):
+        read("/apis/x", 1)
+    with pytest.raises(api.Refused) as refused:
+        read("/moved", 2)
+    assert refused.value.code == 302
+    with pytest.raises(ClusterError, match="a name that can't be one"):
+        read("/apis/x/../y", 2)
+    assert asked == ["/apis/x/pods/*/y", "/apis/x", "/moved"]
+
+
 @pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ConnectTimeout])
 def test_an_api_server_that_is_not_there_is_named_at_once(
     error: type[httpx.TransportError],

@@ -180,6 +180,16 @@ def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
     assert faults_of("gpu-manager", version="v1.35.4")[0].startswith("warning ")
 
 
+def test_gpu_manager_is_refused_where_nvidia_s_runtime_stays_the_default() -> None:
+    (text,) = faults_of("gpu-manager", HostFacts(default_runtime="nvidia"))
+    assert "found nvidia as its container engine's default runtime" in text
+    assert "gpu-manager#78" in text
+    ours = HostFacts(default_runtime="nvidia", applied=("runtime",))
+    for harmless in (ours, HostFacts(default_runtime="runc"), HostFacts()):
+        assert faults_of("gpu-manager", harmless) == []
+    assert faults_of("device-plugin", HostFacts(default_runtime="nvidia")) == []
+
+
 def gpu_manager(seen: findings.Surroundings, **sections: Any) -> list[str]:
     """Return the faults of a gpu-manager stack in a cluster, as text."""
     return [str(each) for each in judged(load(ways.declared("x", "gpu-manager", **sections)),

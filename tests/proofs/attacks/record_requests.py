@@ -19,6 +19,7 @@ from typing import Any
 
 from commands.roles import Json, Request, requests, role, text
 from components.loading.loader import load
+from components.nodes.utilization import GROUP, METRIC
 from components.settings.platform import NAMES
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.proofs.e2e.project import Project, started
@@ -97,6 +98,11 @@ EXPLAINING = {Request("", resource, "list") for resource in ("events", "resource
 """Requests of `make why`, which is not recorded here; `tests/commands/test_why.py` compares them.
 
 Logs of containers may hold secrets, so the role of previews does not read them.
+"""
+UTILIZATION = {Request(GROUP, f"pods/{METRIC}", "get")}
+"""Request of `make who` in a cluster with a metrics adapter, which is not recorded here.
+
+The proof `tests/proofs/e2e/test_knowing.py` has such a cluster.
 """
 MEASURING = {Request("", "pods", verb) for verb in ("create", "delete", "get")}
 """Requests of `make validate TESTS=…`, which is not recorded here."""
@@ -185,7 +191,7 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
                 recording.reboot()
             if CHANGES in chosen:
                 recording.change()
-    result["preview"] |= EXPLAINING
+    result["preview"] |= EXPLAINING | UTILIZATION
     result["deploy"] |= MEASURING
     # A deployment also inspects the cluster, so it needs the requests of a preview too.
     result["deploy"] |= result["preview"]

@@ -13,7 +13,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any
 
 from command_provider.output import Redactor, visible
@@ -23,6 +24,7 @@ import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
 from commands.annotations import of_github, of_gitlab
 from commands.support_bundle import node_of, pod_of
+from commands.who import last_lines as last_lines_of_who
 from components.adoption import parse as adoption
 from components.adoption.draft import HostKeys, Wanted, from_inventory
 from components.adoption.machines import find, places_of
@@ -59,6 +61,15 @@ from components.nodes.causes.pod import cause_of
 from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
+from components.nodes.usage import Listed, Usage, usage
+from components.nodes.utilization import (
+    LISTS,
+    Measured,
+    MeasuringError,
+    merge,
+    read_values,
+    read_versions,
+)
 from components.release.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
 from components.ssh.answers import CHANNELS, last_lines
@@ -67,6 +78,7 @@ from components.validation import waiting
 from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable, printable_lines
 from policies.rules import quantity
+from tests.components.nodes import usages
 from tests.fixtures import charts
 from tests.proofs.attacks import samples
 
@@ -399,6 +411,24 @@ def change(value: Any) -> None:
     of_gitlab(document)
 
 
+def metrics(value: Any) -> None:
+    """Check that any response of the custom metrics API is refused in one line, or gives values."""
+    body = json.dumps(value).encode("utf-8", "surrogatepass")
+    assert samples.is_safe(refusal(lambda: read_versions(body), MeasuringError))
+    holding = tuple(usages.pod(f"team-a/{name}", "gpu-1") for name in ("train", "idle"))
+    found = usage("dev", (), set(), Listed(nodes=(usages.node("gpu-1"),), pods=holding))
+    now = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
+    for version in LISTS:
+        read = partial(read_values, version, "team-a", body)
+        said = refusal(read, MeasuringError)
+        assert samples.is_safe(said)
+        assert len(said) < 1000
+        by_pod = {} if said else {("team-a", name): each for name, each in read().items()}
+        merged = merge(found, Measured(by_pod), now)
+        assert all(samples.is_safe(line) for line in last_lines_of_who(merged))
+        assert Usage.model_validate_json(merged.model_dump_json(by_alias=True)) == merged
+
+
 def signed_evidence(value: Any) -> None:
     """Check that any statement and any envelope is refused in one safe line, or read unchanged."""
     text = json.dumps(value).encode()
@@ -455,4 +485,5 @@ TARGETS: Mapping[str, Target] = {
     "shown": Target(shown, typed=True),
     "change": Target(change),
     "evidence": Target(signed_evidence),
+    "metrics": Target(metrics),
 }

@@ -22,8 +22,11 @@ import pytest
 from commands.probe_key import PLACE, authorized_line, make
 from components.hosts.observed.probe import probe
 from components.kubernetes.resources import GPU
+from components.nodes.utilization import GROUP, METRIC
+from tests.components.nodes.metrics import VERSIONS
+from tests.proofs.e2e.metrics_adapter import adapter
 from tests.proofs.e2e.project import LIMIT, Project, figures
-from tests.proofs.e2e.reader import PLUGIN, reading_user
+from tests.proofs.e2e.reader import PLUGIN, RBAC, USER, reading_user
 
 pytestmark = pytest.mark.full
 
@@ -137,6 +140,66 @@ def test_who_names_the_pod_that_holds_the_gpus_of_a_node(site: Site) -> None:
     assert [each["name"] for each in nodes["gpu-4"]["holders"]] == ["train"]
     assert (nodes["gpu-4"]["free"], nodes["gpu-1"]["free"]) == ({GPU: 0}, {GPU: 8})
     assert CANARY not in done.stdout + done.stderr
+
+
+def holder(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Return the pod that holds GPUs of gpu-4, from the document of `make who`."""
+    assert done.returncode == 0, done.stderr
+    nodes = {each["node"]: each for each in json.loads(done.stdout)["nodes"]}
+    (found,) = nodes["gpu-4"]["holders"]
+    return {**found, "unmeasured": json.loads(done.stdout)["unmeasured"]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.promise(
+    "`make who` marks pods idle whose GPUs do not compute, where the cluster serves this metric."
+)
+def test_who_marks_a_pod_idle_whose_gpus_do_not_compute(
+    site: Site, tmp_path: Path, version: str
+) -> None:
+    before = holder(site.run("who"))
+    assert before["unmeasured"] == [f"the cluster does not serve {GROUP}"]
+    assert (before["utilization"], before["idle"]) == (None, False)
+    with adapter(site.project, tmp_path, version) as server:
+        server.amounts = {"default/train": "0", "default/gone": "0"}
+        idle = holder(site.run("who"))
+        assert (idle["utilization"]["percent"], idle["idle"], idle["unmeasured"]) == (0, True, [])
+        assert server.users == {USER}
+        text = site.run("who", JSON="").stdout
+        assert f"idle, 0 % used: default/train (8 {GPU})\n" in text
+        server.amounts = {"default/train": "87500m"}
+        busy = holder(site.run("who"))
+        assert (busy["utilization"]["percent"], busy["idle"]) == (87.5, False)
+        server.amounts, server.age = {"default/train": "0"}, 3600
+        old = holder(site.run("who"))
+        assert not old["idle"]
+        assert old["unmeasured"] == [
+            "1 × a value of more than 5 min before or after this machine's time"
+        ]
+    after = holder(site.run("who"))
+    assert after["unmeasured"] == before["unmeasured"]
+
+
+def test_the_right_to_utilization_is_one_rule_of_the_role_of_previews(
+    site: Site, tmp_path: Path
+) -> None:
+    place, base = "clusterroles/reader", f"/apis/{RBAC}"
+    role = site.project.request("GET", place, base=base)
+    (own,) = (rule for rule in role["rules"] if rule.get("apiGroups") == [GROUP])
+    assert (own["resources"], own["verbs"]) == ([f"pods/{METRIC}"], ["get"])
+    rest = [rule for rule in role["rules"] if rule != own]
+    change = {"base": base, "content_type": MERGE}
+    with adapter(site.project, tmp_path, "v1beta2") as server:
+        server.amounts = {"default/train": "0"}
+        assert holder(site.run("who"))["idle"]
+        site.project.request("PATCH", place, body={"rules": rest}, **change)
+        try:
+            refused = holder(site.run("who"))
+        finally:
+            site.project.request("PATCH", place, body={"rules": role["rules"]}, **change)
+    assert not refused["idle"]
+    (why,) = refused["unmeasured"]
+    assert f'cannot get resource "pods/{METRIC}" in API group "{GROUP}"' in why
 
 
 @pytest.mark.promise(

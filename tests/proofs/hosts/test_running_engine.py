@@ -5,6 +5,7 @@ The daemons are real: containerd 1.6.20 of Debian, and a newer version if this m
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import toolchain
+from components.hosts.observed.inspect import observe_hosts
 from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from tests.proofs.hosts import cri, software
 from tests.proofs.hosts.declared import runtime
@@ -90,6 +92,19 @@ def test_the_units_program_and_file_are_configured(host: Running) -> None:
     assert host.undo(SCRIPT).status == 0
     assert differences(before, host.tree()) == {}
     assert "nvidia" not in asked(host)["runtimes"]
+
+
+def test_an_inspection_names_the_default_runtime_of_the_running_containerd(host: Running) -> None:
+    host.write("/usr/local/bin/nvidia-container-runtime", "#!/bin/sh\n")
+    host.run("chmod 755 /usr/local/bin/nvidia-container-runtime")
+    seen = []
+    for change in (host.apply, host.undo):
+        assert change(SCRIPT).status == 0
+        facts = asyncio.run(observe_hosts([host.declared], host.key, 60))["gpu-1"]
+        assert facts.error == ""
+        seen.append(facts.default_runtime)
+    host.run("rm /usr/local/bin/nvidia-container-runtime")
+    assert seen == ["nvidia", "runc"]
 
 
 def test_a_unit_that_names_another_file_gets_that_one_configured(host: Running) -> None:

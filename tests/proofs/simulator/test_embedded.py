@@ -94,6 +94,12 @@ def test_nodes_follow_the_pools_and_keep_what_others_set(cluster: Running) -> No
     )
 
 
+def test_no_controller_holds_a_lease_that_it_could_lose_on_a_busy_machine(cluster: Running) -> None:
+    found = cluster.items("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
+    names = {lease["metadata"]["name"] for lease in found}
+    assert names.isdisjoint({"kube-controller-manager", "kube-scheduler"})
+
+
 def test_kubeconfig_is_the_clusters_own_and_private(cluster: Running, home: Path) -> None:
     embedded = cluster.embedded
     assert (home / ".kube" / "config").read_text() == USER_FILE

@@ -181,3 +181,22 @@ def test_the_mode_of_the_nvidia_runtime_is_that_of_its_own_table(
 ) -> None:
     machine.file("etc/nvidia-container-runtime/config.toml", text)
     assert parse(machine.lines()).runtime_mode == mode
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "told", "found"),
+    [
+        (True, "nvidia", "nvidia"),
+        (True, "runc", "runc"),
+        (True, "a b", ""),
+        (True, "", ""),
+        (False, "nvidia", ""),
+    ],
+)
+def test_docker_s_default_runtime_is_asked_where_nvidia_s_runtime_is(
+    machine: Machine, toolkit: bool, told: str, found: str
+) -> None:
+    machine.script("docker", f'[ "$1" != info ] || echo "{told}"')
+    if toolkit:
+        machine.program("nvidia-container-runtime", "")
+    assert parse(machine.lines()).default_runtime == found
