@@ -153,9 +153,26 @@ venv-audit/.complete: requirements-audit.lock
 sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (CycloneDX)
 	@$(RUN) commands.sbom
 
+.PHONY: site
+site: $(VENV) venv-site/.complete ## build the documentation as a site, in site/
+	@$(RUN) commands.site.build
+
+venv-site/.complete: requirements-site.lock
+	@$(PYTHON) -m venv venv-site
+	@venv-site/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.PHONY: changelog
+changelog: $(VENV) ## date the unreleased changes in CHANGELOG.md: they become the version of pyproject.toml
+	@$(RUN) commands.changelog
+
 .PHONY: release
-release: $(VENV) ## write the source archive, the bill of materials and their checksums to dist/
+release: $(VENV) venv-site/.complete ## write a release to dist/: source archive, packages, site, bill of materials, text, checksums
 	@$(RUN) commands.release
+
+.PHONY: rehearse-release
+rehearse-release: $(VENV) venv-site/.complete ## do in a clone all that the release workflow does before it publishes
+	@$(RUN) commands.rehearsal
 
 .PHONY: release-sums
 release-sums:
@@ -306,10 +323,11 @@ bench: $(VENV) ## run the benchmarks, each a ratio: make bench ONLY=B4
 	@$(RUN) lab.benchmarks $(ONLY)
 
 .PHONY: lock
-lock: $(VENV) ## write requirements.lock from requirements*.txt
+lock: $(VENV) ## write requirements.lock and requirements-site.lock from requirements*.txt
 	@venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements-dev.txt
+	@venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --output-file requirements-site.lock requirements-site.txt
 
 .PHONY: clean
 clean: ## remove the virtual environment and files that tools left in the working tree
-	@rm -rf venv venv-audit dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
+	@rm -rf venv venv-audit venv-site dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

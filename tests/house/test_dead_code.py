@@ -24,6 +24,9 @@ CALLED_BY_OTHERS = {
     "ignore_aliases": "PyYAML calls it on a writer",
     "intercept_service": "gRPC calls it on an interceptor",
     "log_message": "http.server calls it",
+    "on_config": "mkdocs calls it in a module of hooks",
+    "on_files": "mkdocs calls it in a module of hooks",
+    "on_page_markdown": "mkdocs calls it in a module of hooks",
     "validate_host_public_key": "asyncssh calls it on a client",
     "yaml_implicit_resolvers": "PyYAML reads it from a loader",
 }

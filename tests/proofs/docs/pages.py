@@ -67,8 +67,9 @@ class Command:
 
 
 def pages() -> list[Path]:
-    """Return README, SECURITY.md and all pages below `docs`."""
-    return [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return README, CHANGELOG.md, SECURITY.md and all pages below `docs`."""
+    top = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+    return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def manuals() -> list[Path]:

@@ -1,0 +1,1 @@
+"""The documentation as a site, built by mkdocs from the pages of docs/."""
