@@ -20,6 +20,8 @@ GROUPS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 """Headings below a version, of Keep a Changelog."""
 _HEADING = re.compile(r"^## \[([^\]]+)\](?: - (\d{4}-\d{2}-\d{2}))?$", re.M)
 
+_RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
+
 
 def sections(text: str) -> dict[str, tuple[str, str]]:
     """Return date and text of each version's section, in the order of the file.
@@ -43,10 +45,11 @@ def notes(text: str, version: str) -> str:
     date, section = sections(text).get(version, ("", ""))
     if not section or (version != UNRELEASED and not date):
         sys.exit(
-            f"CHANGELOG.md: found no dated section [{version}] with changes; wanted: one, it is the "
-            "text of the release; cure: make changelog, then commit"
+            f"CHANGELOG.md: found no dated section [{version}] with changes; wanted: one, it is "
+            "the text of the release; cure: make changelog, then commit"
         )
-    return f"{section}\n"
+    # A release's page has no folder that a relative link could start from.
+    return _RELATIVE.sub(r"\1", section) + "\n"
 
 
 def dated(text: str, version: str, date: str) -> str:

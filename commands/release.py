@@ -134,7 +134,9 @@ def main() -> None:
     (DIST / f"{name}.cdx.json").write_text(json.dumps(bom(), indent=1, sort_keys=True) + "\n")
     (DIST / NOTES).write_text(text, encoding="utf-8")
     files = sorted(DIST.iterdir())
-    sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+    sums = "".join(
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files
+    )
     (DIST / "SHA256SUMS").write_text(sums)
     print(sums, end="")
 

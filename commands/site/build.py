@@ -26,17 +26,21 @@ INDEX = (
 
 
 def build(folder: Path, version: str) -> None:
-    """Build the site into a folder; exit if a page has a fault.
+    """Build the site into a folder; exit if a page has a fault, as a dead link.
 
     Args:
         folder: The folder; it is emptied before.
         version: Version that the pages show.
     """
-    command = [ROOT / "venv-site" / "bin" / "python", "-m", "mkdocs", "build", "--quiet"]
+    command: list[str | Path] = [
+        ROOT / "venv-site" / "bin" / "python",
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+    ]
     environment = {**os.environ, "SITE_VERSION": version, "NO_MKDOCS_2_WARNING": "true"}
-    done = subprocess.run(
-        [*command, "--site-dir", folder], cwd=ROOT, env=environment, check=False
-    )
+    done = subprocess.run([*command, "--site-dir", folder], cwd=ROOT, env=environment, check=False)
     if done.returncode:
         sys.exit(done.returncode)
 

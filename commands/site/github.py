@@ -1,8 +1,8 @@
-"""Rewrite pages so that Python-Markdown, which mkdocs uses, reads them as GitHub does.
+r"""Rewrite pages so that Python-Markdown, which mkdocs uses, reads them as GitHub does.
 
 GitHub follows CommonMark. Python-Markdown wants four spaces before everything inside a list item,
 blank lines around lists, tables and code blocks, and no file name after a code block's language. It
-knows fewer escapes: not ``\\<``, and not ``\\|`` in code in a table.
+knows fewer escapes: not ``\<``, and not ``\|`` in code in a table.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def _items(tokens: list[Token], lines: list[str]) -> list[_Item]:
         rest = lines[begin][column:]
         column += len(rest) - len(rest.lstrip())
         marker = _MARKER.match(lines[begin], column)
-        assert marker, lines[begin]
+        if marker is None:
+            raise ValueError(f"no list item: {lines[begin]}")
         outer.append(_Item(begin, end, len(outer) + 1, marker.end(), marker[1]))
         found.append(outer[-1])
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
@@ -19,9 +20,11 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the files outside of docs/ that pages link to."""
+    """Add the files outside of docs/ that pages link to, and the style."""
     for path in sorted(outside()):
         files.append(File.generated(config, in_site(path), abs_src_path=str(path)))
+    style = Path(__file__).with_name("site.css")
+    files.append(File.generated(config, style.name, abs_src_path=str(style)))
     return files
 
 

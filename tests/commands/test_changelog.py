@@ -17,7 +17,7 @@ This will be 0.2.0.
 
 ### Fixed
 
-- A fault.
+- A fault ([page](docs/a.md), [source](https://example.org)).
 
 ## [0.1.0] - 2026-01-02
 
@@ -25,6 +25,7 @@ This will be 0.2.0.
 
 - All.
 """
+FIXED = "### Fixed\n\n- A fault ([page](docs/a.md), [source](https://example.org))."
 
 
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
@@ -42,8 +43,11 @@ def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
 def test_a_release_gets_its_section_and_the_unreleased_one_is_empty() -> None:
     made = changelog.dated(TEXT, "0.2.0", "2026-02-03")
     assert changelog.sections(made)["Unreleased"] == ("", "")
-    assert changelog.sections(made)["0.2.0"] == ("2026-02-03", "### Fixed\n\n- A fault.")
-    assert changelog.notes(made, "0.2.0") == "### Fixed\n\n- A fault.\n"
+    assert changelog.sections(made)["0.2.0"] == ("2026-02-03", FIXED)
+    assert (
+        changelog.notes(made, "0.2.0")
+        == "### Fixed\n\n- A fault (page, [source](https://example.org)).\n"
+    )
     assert changelog.notes(made, "0.1.0") == changelog.notes(TEXT, "0.1.0")
 
 

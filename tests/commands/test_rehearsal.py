@@ -18,7 +18,7 @@ from policies.command import VERSION
 
 def test_the_workflow_publishes_the_text_that_the_release_writes() -> None:
     assert f"--notes-file dist/{NOTES}" in rehearsal.WORKFLOW.read_text(encoding="utf-8")
-    assert VERSION == declared()
+    assert declared() == VERSION
 
 
 @pytest.mark.slow
