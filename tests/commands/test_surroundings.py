@@ -21,6 +21,7 @@ from toolchain import ToolchainError
 ROOT = Path(__file__).parents[2]
 LOOPBACK = "localhost,127.0.0.1,::1"
 BY_THE_CLOCK = {
+    "commands/changelog.py": "the date of a release",
     "commands/environment.py": "files of runs that are gone, by their age",
     "commands/evidence.py": "a stamp",
     "commands/forges/forge.py": "the time at which a forge's limit ends; the wait is bounded",
@@ -32,6 +33,7 @@ BY_THE_CLOCK = {
     "components/nodes/record.py": "a stamp",
     "lab/simulator/controller/operator.py": "a stamp",
     "lab/simulator/controller/validations.py": "a stamp",
+    "lab/simulator/hosts/rootfs.py": "layers that nothing uses, by their age",
     "lab/simulator/logs.py": "a stamp",
     "policies/rules/exemptions.py": "the date until which an exemption holds",
 }

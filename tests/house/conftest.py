@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -32,4 +33,10 @@ def grow(tmp_path: Path) -> Callable[..., Tree]:
 def ours() -> Tree:
     """Return the source tree of this project: all packages and `__main__.py`."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    return Tree(ROOT, settings["importlinter"]["root_packages"])
+    # Until Python 3.11.8 `ast.parse` fails if the garbage collector lets another thread parse
+    # meanwhile (python/cpython#106905).
+    gc.disable()
+    try:
+        return Tree(ROOT, settings["importlinter"]["root_packages"])
+    finally:
+        gc.enable()
