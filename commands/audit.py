@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from commands import secret_scan
@@ -97,9 +98,9 @@ def _workflows() -> AuditResult:
     return _program("zizmor (workflows)", command)
 
 
-def _python() -> AuditResult:
+def _python(lock: str) -> AuditResult:
     command = ["pip-audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
-    return _program("pip-audit (requirements.lock)", [*command, "-r", "requirements.lock"])
+    return _program(f"pip-audit ({lock})", [*command, "-r", lock])
 
 
 def programs(module: Path) -> list[str]:
@@ -120,8 +121,9 @@ def _go(module: Path) -> AuditResult:
 def parts() -> list[Callable[[], AuditResult]]:
     """Return all scans in the order in which they are shown, one for each Go module at the end."""
     modules = sorted(file.parent for file in (ROOT / "toolchain" / "go").glob("*/go.mod"))
-    in_go = ((lambda module=module: _go(module)) for module in modules)
-    return [_secrets, _workflows, _python, *in_go]
+    in_go = [partial(_go, module) for module in modules]
+    in_python = [partial(_python, path.name) for path in sorted(ROOT.glob("requirements*.lock"))]
+    return [_secrets, _workflows, *in_python, *in_go]
 
 
 def main() -> None:

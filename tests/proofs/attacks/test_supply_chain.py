@@ -139,6 +139,15 @@ def test_only_the_exit_code_for_findings_is_a_finding(
     assert (result.judged, result.clean) == (judged, False)
 
 
+def test_the_audit_looks_at_every_lock_of_python_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit, "_program", lambda name, command: (name, command[-1]))
+    found = {part.args[0] for part in audit.parts() if getattr(part, "func", None) is audit._python}
+    assert found == {path.name for path in ROOT.glob("*.lock")}
+    assert audit._python("a.lock") == ("pip-audit (a.lock)", "a.lock")
+
+
 def test_the_audit_looks_at_every_program_that_is_built() -> None:
     for file in (ROOT / "toolchain" / "go").glob("*/go.mod"):
         tools = file.with_name("tools.go")
