@@ -130,12 +130,12 @@ def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
     result = []
     for chart in releases:
         archive = f"{chart.name}-{chart.version}.tgz"
-        published, sum_of = "", f"sha256sum {archive}"
         if chart.digest:
             known = chart.digest.removeprefix("sha256:")
-            sum_of = f"echo '{known}  {archive}' | sha256sum --check"
+            published, sum_of = "", f"echo '{known}  {archive}' | sha256sum --check"
         else:
             published = " (its makers publish no digest: note the one that is printed)"
+            sum_of = f"sha256sum {archive}"
         place = f"{chart.name} --repo {chart.upstream}"
         if chart.upstream.startswith("oci://"):
             place = f"{chart.upstream}/{chart.name}"

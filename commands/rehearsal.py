@@ -20,8 +20,8 @@ from components.base import yaml_file
 
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
 AUTHOR = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org")
-ENVIRONMENTS = ("venv", "venv-site")
-"""Environments that the clone takes from this checkout."""
+ENVIRONMENTS = {"venv": "requirements.lock", "venv-site": "requirements-site.lock"}
+"""Environments that the clone takes from this checkout, each with the lock it is made from."""
 
 
 def comparison() -> str:
@@ -45,10 +45,9 @@ def rehearse(clone: Path, output: Path) -> None:
         subprocess.run(command, cwd=folder, env={**os.environ, **more}, check=True)
 
     run("git", "clone", "--quiet", ROOT, clone, folder=ROOT)
-    for name in ENVIRONMENTS:
+    for name, lock in ENVIRONMENTS.items():
         (clone / name).symlink_to(ROOT / name)
         # `make` must not install the environment again.
-        lock = "requirements.lock" if name == "venv" else f"requirements-{name[5:]}.lock"
         os.utime(clone / lock, (0, 0))
     make = ("make", "--no-print-directory")
     run(*make, "changelog")

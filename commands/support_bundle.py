@@ -395,9 +395,9 @@ def main() -> None:
     """Print the archive's list of contents; write the archive unless LIST=1 is set."""
     stack = Stack.named()
     only_list = os.environ.get("LIST") == "1"
-    path = Path(os.environ.get("BUNDLE") or FILE.format(stack=stack.name))
+    named = os.environ.get("BUNDLE") or FILE.format(stack=stack.name)
     try:
-        path = path if only_list else new_file("BUNDLE", str(path))
+        path = Path(named) if only_list else new_file("BUNDLE", named)
     except FaultError as error:
         sys.exit(str(error))
     with apart() as output:

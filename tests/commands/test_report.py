@@ -12,6 +12,7 @@ from commands import report
 from commands import stack as stacks
 from components.change.document import Document, Outcome
 from components.validation.measurement import Outcome as Figure
+from tests.commands.unwritable import assert_refused, read_nothing
 
 STACK = """\
 config:
@@ -59,17 +60,8 @@ def test_a_file_that_is_no_document_of_the_stack_gives_no_page(
 def test_a_page_that_can_not_be_written_is_refused_before_anything_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(report, "_document", read)
-    for path, problem in (
-        (folder, "a folder"),
-        (folder / "none" / "page.html", "a path whose folder does not exist"),
-    ):
-        monkeypatch.setenv("REPORT", str(path))
-        with pytest.raises(SystemExit, match=f"REPORT: found .*, {problem}; wanted"):
-            report.main()
+    monkeypatch.setattr(report, "_document", read_nothing)
+    assert_refused(monkeypatch, "REPORT", folder, "page.html", report.main)
 
 
 @pytest.mark.usefixtures("folder")

@@ -26,6 +26,7 @@ from commands.support_bundle import (
     without_marked,
 )
 from policies.faults import ConfigError
+from tests.commands.unwritable import assert_refused, read_nothing
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 
 CANARY = "canary-6f1d"
@@ -172,17 +173,8 @@ def test_the_contents_are_listed_before_anything_is_written(
 def test_an_archive_that_can_not_be_written_is_refused_before_anything_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_: Stack) -> tuple[Part, ...]:
-        raise AssertionError
-
-    monkeypatch.setattr(support_bundle, "parts", read)
-    for path, problem in (
-        (tmp_path, "a folder"),
-        (tmp_path / "none" / "bundle.tar.gz", "a path whose folder does not exist"),
-    ):
-        monkeypatch.setenv("BUNDLE", str(path))
-        with pytest.raises(SystemExit, match=f"BUNDLE: found .*, {problem}; wanted"):
-            support_bundle.main()
+    monkeypatch.setattr(support_bundle, "parts", read_nothing)
+    assert_refused(monkeypatch, "BUNDLE", tmp_path, "bundle.tar.gz", support_bundle.main)
 
 
 def test_a_secret_without_a_mark_is_left_out_if_its_key_says_so() -> None:
