@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from lab import simulator
-from lab.simulator import faults
+from lab.simulator import faults, hosts
 from lab.simulator.hardware import load_hardware
 from policies.faults import ConfigError
 
@@ -20,7 +20,8 @@ def parser() -> argparse.ArgumentParser:
     commands = main.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", parents=[common], help="start what is missing")
     up.add_argument("--hardware", type=Path, help="default: lab/hardware/<name>.yaml")
-    commands.add_parser("down", parents=[common], help="stop everything, remove its files")
+    ended = "stop the cluster and its hosts, remove their files"
+    commands.add_parser("down", parents=[common], help=ended)
     commands.add_parser("status", parents=[common], help="what runs")
     fault = commands.add_parser("fault", parents=[common], help="set a node's faults")
     fault.add_argument("node")
@@ -42,11 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"context {embedded.context}, {embedded.nodes} simulated nodes")
         elif asked.command == "down":
             simulator.down(asked.name)
+            hosts.down(asked.name)
         elif asked.command == "fault":
             simulator.set_fault(asked.name, asked.node, *asked.fault)
         else:
             return _print_status(simulator.status(asked.name))
-    except (simulator.SimulatorError, ConfigError, OSError) as error:
+    except (simulator.SimulatorError, hosts.HostError, ConfigError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

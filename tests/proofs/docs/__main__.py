@@ -118,9 +118,8 @@ class Reader:
         )
 
     def stop(self) -> None:
-        """Stop all embedded clusters of the cache."""
-        found = sorted((self.cache / "embedded").glob("*/kubeconfig"))
-        for name in {path.parent.name for path in found}:
+        """Stop all embedded clusters of the cache and their hosts."""
+        for name in sorted(path.name for path in (self.cache / "embedded").glob("[!.]*/")):
             self.shell(f"venv/bin/python -m lab.simulator down --name {shlex.quote(name)}", "stop")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from lab.simulator import __main__ as command_line
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
@@ -49,6 +51,13 @@ def test_second_up_leaves_running_hosts_alone(cluster: str, namespaces: None) ->
     assert [host.running for host in second] == [True, True]
     assert [host.pid for host in first] == [host.pid for host in second]
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_down_of_the_command_line_ends_the_hosts(cluster: str, namespaces: None) -> None:
+    (host,) = start(cluster, "gpu-1", mode="namespaces")
+    assert command_line.main(["down", "--name", cluster]) == 0
+    assert traces(cluster) == []
+    socket.create_server(("127.0.0.1", host.declared.port)).close()
 
 
 @pytest.mark.parametrize("mode", ["namespaces", "plain"])
