@@ -17,7 +17,7 @@ from commands.contexts import require_context
 from commands.display import Display
 from commands.engine import POLICIES, select, stale
 from commands.failure import stop
-from commands.files import ROOT
+from commands.files import ROOT, new_file
 from commands.lab import embedded_cluster
 from commands.stack import Stack
 from commands.watched import Failed, apart, say, watched
@@ -26,7 +26,7 @@ from components.change.document import Document, Outcome, Problem
 from components.change.file import VARIABLE, replace_text
 from components.change.lines import StackFile, located
 from components.change.text import object_lines
-from policies.faults import ConfigError
+from policies.faults import ConfigError, FaultError
 
 
 @contextmanager
@@ -107,9 +107,13 @@ def main() -> None:
     """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
     stack = Stack.named()
     with apart() as output:
+        try:
+            path = new_file(VARIABLE, named) if (named := os.environ.get(VARIABLE)) else None
+        except FaultError as error:
+            sys.exit(f"preview: {error}")
         document = previewed(stack)
-        if target := os.environ.get(VARIABLE):
-            replace_text(Path(target), document.write())
+        if path:
+            replace_text(path, document.write())
         for line in annotate(document, os.environ, ROOT):
             print(line, file=sys.stderr, flush=True)
         try:

@@ -23,6 +23,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -44,6 +45,7 @@ from components.kubernetes.api import connect
 from components.kubernetes.gather import gather
 from components.nodes.usage import Listed
 from components.nodes.usage import listed as listed_objects
+from components.nodes.utilization import Measured, measured, merge, namespaces
 from policies.faults import ConfigError, FaultError, InputError
 from policies.printable import printable
 from toolchain import ToolchainError
@@ -283,10 +285,12 @@ class Seen:
     Attributes:
         objects: Nodes, pods, ResourceClaims and ResourceSlices of the whole cluster.
         events: Events in the stack's namespaces.
+        measured: Utilization of the GPUs of pods.
     """
 
     objects: Listed
     events: tuple[Json, ...]
+    measured: Measured
 
 
 async def observed(desired: Desired) -> Seen:
@@ -295,7 +299,9 @@ async def observed(desired: Desired) -> Seen:
         events = await gather(
             lambda space: client.list(f"namespaces/{space.name}/events"), desired.namespaces
         )
-        return Seen(await listed_objects(client), tuple(chain.from_iterable(events)))
+        objects = await listed_objects(client)
+        busy = await measured(client, namespaces(who.held(desired, objects)))
+        return Seen(objects, tuple(chain.from_iterable(events)), busy)
 
 
 def _json(value: Any) -> str:
@@ -326,7 +332,8 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         return _rows(map(pod_of, found))
 
     def holders() -> str:
-        shown = who.held(desired(), seen().objects)
+        held = who.held(desired(), seen().objects)
+        shown = merge(held, seen().measured, datetime.now(UTC))
         return shown.model_dump_json(by_alias=True, indent=2) + "\n"
 
     return (

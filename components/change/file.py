@@ -13,6 +13,8 @@ import pulumi
 
 from components.change.document import Document, Outcome, Problem
 from components.change.lines import StackFile, located
+from policies.faults import Fault
+from policies.printable import printable
 
 VARIABLE = "GPU_CLUSTER_CHANGE"
 """Environment variable with the path of the file that gets the change document.
@@ -34,7 +36,7 @@ def write(document: Document, name: str) -> None:
         name: Name of the component that the document is about; the file's name in a folder.
 
     Raises:
-        OSError: The file can't be written.
+        RunError: The file can't be written.
     """
     if not (target := os.environ.get(VARIABLE)):
         return
@@ -42,7 +44,13 @@ def write(document: Document, name: str) -> None:
     if path.is_dir():
         plain = bool(_PLAIN.fullmatch(name))
         path /= f"{name if plain else hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
-    replace_text(path, document.write())
+    try:
+        replace_text(path, document.write())
+    except OSError as error:
+        found = f"{printable(str(path), 200)}: {error.strerror}"
+        cure = "create its folder, or name another file or folder"
+        fault = Fault(VARIABLE, found, "a path where a file can be written", cure)
+        raise pulumi.RunError(str(fault)) from error
 
 
 class Inspected(pulumi.RunError):

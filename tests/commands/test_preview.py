@@ -11,6 +11,7 @@ from commands import preview
 from commands import stack as stacks
 from components.change.document import Document, Outcome
 from components.change.file import VARIABLE
+from tests.commands.unwritable import assert_refused, read_nothing
 
 FAULTY = """\
 config:
@@ -46,3 +47,11 @@ def test_a_faulty_stack_file_is_a_failed_preview_with_the_line(
     assert (fault.file, fault.line) == ("Pulumi.faulty.yaml", 9)
     assert 'found "eight"' in document.cause
     assert "::error file=Pulumi.faulty.yaml,line=9,title=preview::" in printed.err
+
+
+def test_a_change_that_can_not_be_written_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STACK", "dev")
+    monkeypatch.setattr(preview, "previewed", read_nothing)
+    assert_refused(monkeypatch, VARIABLE, tmp_path, "change.json", preview.main)

@@ -504,6 +504,15 @@ def test_the_variable_names_a_file_or_a_folder(
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_a_change_that_can_not_be_written_is_an_error_with_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(file.VARIABLE, str(tmp_path / "none" / "change.json"))
+    wanted = f"{file.VARIABLE}: found .*: No such file or directory; wanted: a path where a file"
+    with pytest.raises(pulumi.RunError, match=wanted):
+        file.write(document_of(ClusterChange(name="c")), "c")
+
+
 def test_a_program_that_stops_before_the_inspection_writes_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ environment, arguments, annotations and log, and in a node's annotations.
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import tarfile
@@ -168,6 +167,11 @@ def test_who_marks_a_pod_idle_whose_gpus_do_not_compute(
         assert server.users == {USER}
         text = site.run("who", JSON="").stdout
         assert f"idle, 0 % used: default/train (8 {GPU})\n" in text
+        path = tmp_path / "bundle.tar.gz"
+        site.run("support_bundle", BUNDLE=str(path))
+        bundled = json.loads(archived(path)["who.json"])
+        assert bundled["unmeasured"] == []
+        assert sum(each["idle"] for node in bundled["nodes"] for each in node["holders"]) == 1
         server.amounts = {"default/train": "87500m"}
         busy = holder(site.run("who"))
         assert (busy["utilization"]["percent"], busy["idle"]) == (87.5, False)
@@ -203,6 +207,17 @@ def test_the_right_to_utilization_is_one_rule_of_the_role_of_previews(
     assert f'cannot get resource "pods/{METRIC}" in API group "{GROUP}"' in why
 
 
+def archived(path: Path) -> dict[str, str]:
+    """Return the texts of an archive by the name of their file, in the archive's order."""
+    texts = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            assert file is not None
+            texts[member.name.rpartition("/")[2]] = file.read().decode()
+    return texts
+
+
 @pytest.mark.promise(
     "The archive of `make support-bundle` holds no secret of the stack file, the environment or a "
     "pod, and says first what is in it."
@@ -216,14 +231,8 @@ def test_a_bundle_is_whole_and_holds_no_secret(site: Site, tmp_path: Path) -> No
         ("versions.json", "stack.yaml", "state.json", "status.json", "who.json", "nodes.json",
          "pods.json", "events.json"), "",
     )  # fmt: skip
-    with tarfile.open(fileobj=io.BytesIO(path.read_bytes())) as tar:
-        names = [member.name.rpartition("/")[2] for member in tar.getmembers()]
-        texts = {}
-        for member in tar.getmembers():
-            file = tar.extractfile(member)
-            assert file is not None
-            texts[member.name.rpartition("/")[2]] = file.read().decode()
-    assert names[0] == "contents.json"
+    texts = archived(path)
+    assert next(iter(texts)) == "contents.json"
     every = "".join(texts.values()) + done.stdout + done.stderr
     assert CANARY not in every
     assert "PRIVATE KEY" not in every
