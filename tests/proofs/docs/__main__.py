@@ -3,7 +3,8 @@
 README, tutorial and how-tos are run in their order, each by one shell, in a copy of the project
 with a home, a cache and a state of its own. The cache has links to this machine's tools and file
 systems of hosts. Between pages the copy is reset, and the embedded cluster is as after `make up`.
-The last line counts commands, settings, error texts and dead links.
+Translations are not run, but compared with their page in English. The last line counts commands,
+settings, error texts and dead links.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from components.loading import reference
 from tests import error_texts, pictures
 from tests.proofs.docs.pages import blocks, commands, commands_of, dead_links, manuals, pages
 from tests.proofs.docs.settings import of_block, whole_file
+from tests.proofs.docs.translations import differences, translations
 
 LIMIT = 3600
 """Time limit of one page, in seconds."""
@@ -211,6 +213,8 @@ def problems(failures: list[str]) -> Iterator[str]:
         yield "docs/images: older than what they show; run `make pictures`"
     for path in pages():
         yield from (f"{path.relative_to(ROOT)}: dead link {link}" for link in dead_links(path))
+    for path in translations():
+        yield from differences(path)
 
 
 def main() -> None:

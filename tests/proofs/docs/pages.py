@@ -23,6 +23,7 @@ MOST_MARKED = 0.15
 """Largest share of the commands that may be marked as not run."""
 SHELLS = ("sh", "bash", "console")
 MARK = re.compile(r"<!-- (not run|not applied): (.+?) -->", re.S)
+_TRANSLATION = re.compile(r"(.+)\.[a-z]{2}\.md")
 _FENCE = re.compile(r"^( *)(`{3,})([^`\n]*)\n(.*?)^\1\2 *$", re.M | re.S)
 _LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.M)
@@ -73,11 +74,21 @@ def pages() -> list[Path]:
 
 
 def manuals() -> list[Path]:
-    """Return the pages whose commands the proof runs, in the order in which a reader meets them."""
+    """Return the pages whose commands the proof runs, in the order in which a reader meets them.
+
+    A translation is not run: it has the same commands as its page in English
+    (``tests/proofs/docs/translations.py``).
+    """
     found = [ROOT / "README.md"]
     for kind in ("tutorial", "how-to"):
         found += sorted((ROOT / "docs" / kind).rglob("*.md"))
-    return found
+    return [path for path in found if original(path) is None]
+
+
+def original(path: Path) -> Path | None:
+    """Return the page in English of a translation such as `page.zh.md`; None for other pages."""
+    name = _TRANSLATION.fullmatch(path.name)
+    return path.with_name(f"{name[1]}.md") if name else None
 
 
 def blocks(path: Path, text: str | None = None) -> list[Block]:
