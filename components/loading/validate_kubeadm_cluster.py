@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine
 from components.settings.nodes.node_range import written_out
+from components.settings.nodes.taint import Effect
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
 
@@ -16,8 +17,8 @@ PLACE = ("kubernetesPackages", "init")
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults unless kubeadm can create the cluster on the declared hosts.
 
-    The stack file must have exactly one control-plane host, outside maintenance, and a container
-    engine other than K3s and RKE2.
+    The stack file must have exactly one control-plane host, outside maintenance, a node on which
+    CoreDNS can run, and a container engine other than K3s and RKE2.
     """
     packages = sections.section("kubernetes_packages")
     if not isinstance(packages, KubernetesPackagesSettings) or packages.init is None:
@@ -40,10 +41,36 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 "hosts that the cluster can run without",
                 f"take {host.name} out of it",
             )
+    if packages.init.has_dns:
+        yield from _dns(sections)
     if sections.runtime and sections.runtime.engine in (Engine.K3S, Engine.RKE2):
         yield fault(
             PLACE,
             f"runtime.engine {sections.runtime.engine}",
             "an engine that kubeadm is used with",
             f"remove init: {sections.runtime.engine} creates its own cluster",
+        )
+
+
+def _dns(sections: ValidSections) -> Iterator[Fault]:
+    """Yield a fault if every node of the new cluster gets a taint that CoreDNS does not tolerate.
+
+    A pod that runs when its node gets the taint stays, but no drain could move it to another node.
+    """
+    pools = sections.pools.items()
+    closed = {
+        name: i
+        for i, pool in pools
+        for name in pool.node_names
+        if any(taint.effect is not Effect.PREFER_NO_SCHEDULE for taint in pool.taints)
+    }
+    by_label = any(pool.selector is not None for _, pool in pools)
+    nodes = [host.node for host in sections.hosts.values()]
+    if nodes and sections.complete and not by_label and closed.keys() >= set(nodes):
+        yield fault(
+            ("pools", closed[nodes[0]], "taints"),
+            "taints on each node of the cluster that init creates",
+            "one node for pods without GPUs: CoreDNS must run somewhere",
+            "write `taints: []` for one pool, declare a host that is in no pool, or leave CoreDNS "
+            "out by `skipPhases: [addon/coredns]`",
         )

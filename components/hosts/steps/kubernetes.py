@@ -113,8 +113,7 @@ def _ignored(init: Init, takes_a_job: bool) -> Iterator[str]:
         return
     if not takes_a_job:
         yield JOB
-    dns = plain(init.cluster_configuration).get("dns", {})
-    if dns.get("disabled") or {"addon", "addon/all", "addon/coredns"} & set(init.skip_phases):
+    if not init.has_dns:
         yield from DNS
 
 

@@ -10,9 +10,11 @@ from components.base.address import Address
 from components.base.model import Model
 from components.base.names import DnsLabel
 from components.base.versions import pattern
-from components.charts.extra_values import ExtraValues, frozen
+from components.charts.extra_values import ExtraValues, frozen, plain
 from policies.faults import refuse, show
 
+DNS = frozenset({"addon", "addon/all", "addon/coredns"})
+"""Phases of `kubeadm init` that create CoreDNS."""
 ENDPOINT = r"(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}"
 Endpoint = Annotated[
     StrictStr, AfterValidator(pattern(ENDPOINT, "host:port of the API server", "192.0.2.1:6443"))
@@ -147,3 +149,10 @@ class Init(Model):
         description="true or false: false is your consent that destroying the stack deletes etcd",
         examples=["true"],
     )
+
+    @property
+    def has_dns(self) -> bool:
+        """Return whether the cluster gets CoreDNS."""
+        dns = plain(self.cluster_configuration).get("dns")
+        disabled = isinstance(dns, dict) and dns.get("disabled")
+        return not disabled and DNS.isdisjoint(self.skip_phases)

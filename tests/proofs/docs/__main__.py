@@ -32,6 +32,8 @@ LIMIT = 3600
 """Time limit of one page, in seconds."""
 LINKED = ("tools", "roots")
 """Folders of this machine's cache that the proof's cache links to."""
+KEYS = ("id_ed25519", "gpu-cluster")
+"""Names of the SSH keys that the pages read."""
 CHANGING = re.compile(r"make (?:up|down|leave|destroy)|make start\b|kubectl|lab\.simulator")
 """Commands after which the embedded cluster may not be as after `make up`."""
 OURS = re.compile(r"PULUMI_|GPU_|KUBECONFIG|STACK$|MAKE|MFLAGS")
@@ -61,8 +63,9 @@ class Reader:
         for name in LINKED:
             (source := toolchain.cache_dir() / name).mkdir(parents=True, exist_ok=True)
             (reader.cache / name).symlink_to(source.resolve())
-        key = str(reader.home / ".ssh" / "id_ed25519")
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        for name in KEYS:
+            key = str(reader.home / ".ssh" / name)
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         reader.shell(
             "git init --quiet && git add --all && git -c user.name=reader -c "
             "user.email=reader@example.org commit --quiet --message 'Begin'",

@@ -149,7 +149,7 @@ def declared(hosts: list[Declared], repository: Json) -> Json:
         "kubernetes": {"context": CONTEXT},
         "platform": "device-plugin",
         "validation": {"timeoutSeconds": 60},
-        "pools": [{"name": "all", "nodes": list(ROLES), "gpusPerNode": 8}],
+        "pools": [{"name": "all", "nodes": list(ROLES), "gpusPerNode": 8, "taints": []}],
         "driver": {"source": "preinstalled"},
         "runtime": {"install": {"packages": ["containerd"], "repository": repository}},
         "packages": {"remove": True},

@@ -175,7 +175,7 @@ def declared(repository: Json, version: str) -> Json:
         "devicePlugin": {"version": parts.PLUGIN},
         "registry": {"mirror": REGISTRY},
         "validation": {"timeoutSeconds": 300},
-        "pools": [{"name": "all", "nodes": list(ROLES), "gpusPerNode": 8}],
+        "pools": [{"name": "all", "nodes": list(ROLES), "gpusPerNode": 8, "taints": []}],
         "driver": {"source": "preinstalled"},
         "packages": {"remove": True},
         "runtime": {

@@ -29,6 +29,16 @@ from tests.fixtures.clusters import HOST_KEY, cluster
 from tests.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
 from tests.mocks import Recorder, declare, inspected
 
+ALL_WITH_GPUS: dict[str, Any] = {
+    "pools": [{"name": "a", "nodes": ["cp-1", "gpu-1"], "gpusPerNode": 8}],
+    "hosts": [
+        {"name": name, "role": role, "address": address, "hostKey": HOST_KEY}
+        for name, role, address in (
+            ("cp-1", "gpu-control-plane", "192.0.2.1"),
+            ("gpu-1", "gpu-worker", "192.0.2.2"),
+        )
+    ],
+}
 HASH = f"sha256:{'0123456789abcdef' * 4}"
 OBJECTS = """
 apiVersion: v1
@@ -129,6 +139,7 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
             "found 2 control-plane hosts (cp-1, cp-2)",
         ),
         ({"maintenance": ["cp-1"]}, "on which the control plane is"),
+        (ALL_WITH_GPUS, "taints on each node of the cluster that init creates"),
         ({"runtime": {"engine": "k3s"}}, "an engine that kubeadm is used with"),
         (
             {
@@ -147,6 +158,33 @@ def test_what_init_can_t_do_is_refused_before_a_host_is_changed(
     with pytest.raises(ConfigError) as refused:
         cluster(**{"kubernetesPackages": packages(), **changes})
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"taints": []},
+        {"taints": ["nvidia.com/gpu=present:PreferNoSchedule"]},
+        {"nodes": ["cp-1"], "gpusPerNode": 8},
+    ],
+    ids=["no taints", "preferred", "a second pool"],
+)
+def test_a_cluster_of_gpu_machines_alone_has_a_node_for_coredns(changes: dict[str, Any]) -> None:
+    pool = {**ALL_WITH_GPUS["pools"][0], **changes}
+    others = [{"name": "b", "nodes": ["gpu-1"], "gpusPerNode": 8, "taints": []}]
+    pools = [pool, *others] if "gpu-1" not in pool["nodes"] else [pool]
+    cluster(kubernetesPackages=packages(), **{**ALL_WITH_GPUS, "pools": pools})
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        {"skipPhases": ["addon/coredns"]},
+        {"clusterConfiguration": {"dns": {"disabled": True}}},
+    ],
+)
+def test_a_cluster_without_coredns_may_have_taints_on_each_node(init: dict[str, Any]) -> None:
+    cluster(kubernetesPackages=packages(**init), **ALL_WITH_GPUS)
 
 
 @pytest.mark.parametrize("text", ["- no object\n", "kind: Pod\n", "a: [\n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ def made(
     first: str = "control-plane",
     nodes: tuple[str, ...] = ("gpu-1",),
     version: str = "1.34.4",
+    taints: Sequence[str] = ("nvidia.com/gpu=present:NoSchedule",),
     **init: Any,
 ) -> Cluster:
     roles = {"cp-1": first, "gpu-1": "gpu-worker"}
@@ -29,7 +31,7 @@ def made(
             "version": "v1",
             "kubernetes": {"context": "here"},
             "platform": "device-plugin",
-            "pools": [{"name": "a", "nodes": list(nodes), "gpusPerNode": 8}],
+            "pools": [{"name": "a", "nodes": list(nodes), "gpusPerNode": 8, "taints": taints}],
             "hosts": [
                 {"name": name, "role": role, "address": f"192.0.2.{n}", "hostKey": HOST_KEY}
                 for n, (name, role) in enumerate(roles.items(), 1)
@@ -76,7 +78,11 @@ def test_only_addons_are_left_out_of_an_upgrade_as_of_init() -> None:
     [
         ({}, ""),
         ({"nodeRegistration": {"ignorePreflightErrors": ["Swap", "Mem"]}}, "Swap,Mem"),
-        ({"first": "gpu-control-plane", "nodes": ALL}, "CreateJob"),
+        (
+            {"first": "gpu-control-plane", "nodes": ALL, "skipPhases": ["addon/coredns"]},
+            "CreateJob,CoreDNSUnsupportedPlugins,CoreDNSMigration",
+        ),
+        ({"first": "gpu-control-plane", "nodes": ALL, "taints": []}, ""),
         ({"skipPhases": ["addon/coredns"]}, "CoreDNSUnsupportedPlugins,CoreDNSMigration"),
         (
             {"clusterConfiguration": {"dns": {"disabled": True}}},
@@ -86,6 +92,7 @@ def test_only_addons_are_left_out_of_an_upgrade_as_of_init() -> None:
             {
                 "first": "gpu-control-plane",
                 "nodes": ALL,
+                "taints": [],
                 "nodeRegistration": {"ignorePreflightErrors": ["All"]},
             },
             "All",
