@@ -11,7 +11,9 @@ from components.adoption.observed import ObservedCluster, ObservedNode
 from components.adoption.pools import gpu_pools, unique_names
 from components.adoption.propose import DEVICE_PLUGIN, GPU_OPERATOR, Proposal
 from components.adoption.stack_text import FROM_CLUSTER, commented_hosts, new_text
+from components.loading.validate_adopted import passes_by_environment
 from components.nodes.usage import natural
+from components.settings.adopted import AdoptedSettings
 from components.settings.gpu_operator import Distribution
 from components.settings.hosts.host import Role
 from components.settings.hosts.runtime import Engine
@@ -70,6 +72,9 @@ ADOPTED = (
     "The cluster's hosts stay as they are. If the stack shall prepare them, complete these lines "
     "and remove the leading `# `. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
 )
+
+
+BY_ENVIRONMENT = "The plugin that runs passes GPUs to containers by NVIDIA_VISIBLE_DEVICES."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +190,23 @@ def from_cluster(
         return replace(draft, hosts=hosts, about_hosts=ADOPTED)
     draft = replace(draft, origin="Written from the running cluster and an inventory.")
     nodes = [node for pool in gpu_pools(observed.nodes) for node in pool.nodes]
-    return with_hosts(draft, _matched(found.machines, nodes), keys)
+    return _with_devices(with_hosts(draft, _matched(found.machines, nodes), keys))
+
+
+def _with_devices(draft: Draft) -> Draft:
+    """Return a draft whose hosts give containers the GPUs as the adopted plugin passes them."""
+    settings = draft.settings
+    if "hosts" not in settings or "adopted" not in settings:
+        return draft
+    if not passes_by_environment(AdoptedSettings.model_validate(settings["adopted"])):
+        return draft
+    runtime = {**settings.get("runtime", {}), "devicesByEnvironment": True}
+    place = ("runtime", "devicesByEnvironment")
+    return replace(
+        draft,
+        settings={**settings, "runtime": runtime},
+        comments={**draft.comments, place: (BY_ENVIRONMENT,)},
+    )
 
 
 def of_nodes(observed: ObservedCluster) -> list[Machine]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pydantic.alias_generators import to_camel
 
+from components.charts.extra_values import plain
 from components.settings.adopted import AdoptedSettings
+from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
@@ -18,10 +21,14 @@ _DESCRIBING: Mapping[str, frozenset[str]] = {
 }
 _OF_OBJECTS = frozenset({"device-plugin"})
 """Platforms whose software can be taken over as plain objects, without a release."""
+_VARIABLE = "DEVICE_LIST_STRATEGY"
+"""Variable of the device plugin with the ways in which it passes GPUs (0.20.1, cmd/main.go)."""
+_ENVIRONMENT = "envvar"
+"""Strategy of the device plugin, its default: GPUs by the variable NVIDIA_VISIBLE_DEVICES."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for settings that have no effect on adopted software."""
+    """Yield faults for settings that have no effect on adopted software, or break it."""
     adopted, platform = sections.sections.get("adopted"), sections.platform
     if not isinstance(adopted, AdoptedSettings) or platform is None:
         return
@@ -54,3 +61,57 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 "GPUs by uuid or missing: the plugin that was taken over sees all GPUs",
                 "write uuid, or remove adopted so that the stack installs the plugin",
             )
+    yield from _devices(sections, adopted)
+
+
+def _devices(sections: ValidSections, adopted: AdoptedSettings) -> Iterator[Fault]:
+    """Yield a fault if prepared hosts might ignore the GPUs that the adopted plugin passes."""
+    runtime = sections.runtime or RuntimeSettings()
+    prepared = any(host.role.has_gpus for host in sections.hosts.values())
+    declared = "devices_by_environment" in runtime.model_fields_set
+    if prepared and not declared and passes_by_environment(adopted):
+        yield fault(
+            ("runtime", "devicesByEnvironment"),
+            "nothing, with hosts and an adopted plugin that passes GPUs by a variable",
+            "true or false: by default, hosts give no container GPUs by NVIDIA_VISIBLE_DEVICES",
+            'write "devicesByEnvironment: true"; false only if the plugin passes GPUs by mounts or '
+            "CDI",
+        )
+
+
+def passes_by_environment(adopted: AdoptedSettings) -> bool:
+    """Return whether adopted software passes GPUs by NVIDIA_VISIBLE_DEVICES, as by default."""
+    ways = _ways(adopted)
+    return not ways or _ENVIRONMENT in ways
+
+
+def _ways(adopted: AdoptedSettings) -> str:
+    """Return the ways in which adopted software passes GPUs; empty if it does not say so."""
+    if adopted.release is None:
+        return next(filter(None, map(_of_variable, _containers(plain(adopted.objects)))), "")
+    values = plain(adopted.release.values)
+    ways = values.get("deviceListStrategy")
+    if isinstance(ways, list):
+        ways = ",".join(map(str, ways))
+    plugin = values.get("devicePlugin")
+    return str(ways or "") or _of_variable(plugin)
+
+
+def _containers(objects: Any) -> Iterator[Any]:
+    """Yield all mappings with a list `env` in objects of the API server."""
+    if isinstance(objects, Mapping):
+        if "env" in objects:
+            yield objects
+        objects = list(objects.values())
+    if isinstance(objects, list | tuple):
+        for each in objects:
+            yield from _containers(each)
+
+
+def _of_variable(container: Any) -> str:
+    """Return the value of the plugin's variable in a mapping with a list `env`; empty if none."""
+    listed = container.get("env") if isinstance(container, Mapping) else None
+    for each in listed if isinstance(listed, list) else []:
+        if isinstance(each, Mapping) and each.get("name") == _VARIABLE:
+            return str(each.get("value") or "")
+    return ""

@@ -21,6 +21,7 @@ from components.desired.resolve import resolve
 from components.kubernetes.grammar import IllFormed
 from components.loading.loader import load
 from policies.faults import ConfigError
+from tests.fixtures.clusters import HOST_KEY
 from tests.fixtures.running_clusters import (
     HELM,
     RELEASED,
@@ -299,6 +300,63 @@ def test_what_contradicts_adopted_software_is_refused(changes: Json, place: str)
     with pytest.raises(ConfigError) as caught:
         load(document)
     assert any(fault.place.startswith(place) for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize(
+    ("adopted", "runtime", "refused"),
+    [
+        ({}, {}, True),
+        ({"deviceListStrategy": "envvar"}, {}, True),
+        ({"deviceListStrategy": ["volume-mounts", "envvar"]}, {}, True),
+        ({"deviceListStrategy": "volume-mounts"}, {}, False),
+        ({"deviceListStrategy": ["cdi-cri"]}, {}, False),
+        ({}, {"devicesByEnvironment": True}, False),
+        ({}, {"devicesByEnvironment": False}, False),
+    ],
+)
+def test_hosts_do_not_ignore_the_gpus_of_an_adopted_release_unasked(
+    adopted: Json, runtime: Json, refused: bool
+) -> None:
+    release = {**ADOPTED["release"], "values": adopted}
+    assert_devices(with_host(adopted={"release": release}, runtime=runtime), refused)
+
+
+@pytest.mark.parametrize(("value", "refused"), [("envvar", True), ("volume-mounts", False)])
+def test_hosts_do_not_ignore_the_gpus_of_an_adopted_manifest_unasked(
+    value: str, refused: bool
+) -> None:
+    containers = [{"name": "p", "env": [{"name": "DEVICE_LIST_STRATEGY", "value": value}]}]
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "p", "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": {"name": "p"}},
+            "template": {"spec": {"containers": containers}},
+        },
+    }
+    assert_devices(with_host(adopted={"objects": [manifest]}), refused)
+
+
+def with_host(**changes: Json) -> Json:
+    """Return a stack file with an adopted plugin and one host."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": "c"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+        "hosts": [{"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY}],
+        **changes,
+    }
+
+
+def assert_devices(document: Json, refused: bool) -> None:
+    """Check whether a document is refused because of `runtime.devicesByEnvironment`."""
+    if not refused:
+        load(document)
+        return
+    with pytest.raises(ConfigError, match=r"runtime\.devicesByEnvironment: found nothing"):
+        load(document)
 
 
 def test_adopted_software_adds_no_label_and_no_image() -> None:

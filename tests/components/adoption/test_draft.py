@@ -189,6 +189,7 @@ def test_a_cluster_with_its_inventory_has_counts_of_one_and_addresses_of_the_oth
     assert [(pool.name, pool.gpus) for pool in made.pools] == [("a100", 32)]
     assert {host.node for host in made.hosts} == {f"gpu-{n}" for n in range(1, 5)}
     assert {host.user for host in made.hosts} == {"ops"}
+    assert draft.settings["runtime"]["devicesByEnvironment"] is True
 
 
 def test_machines_of_an_inventory_are_matched_by_address_if_names_differ(tmp_path: Path) -> None:
