@@ -86,7 +86,7 @@ def home(project: Project, folder: Path) -> Path:
     content = yaml.safe_load(kubeconfig.read_text())
     content["contexts"][0]["name"] = content["current-context"] = "my-cluster"
     key, _ = simulated_hosts.client_key(project.stack)
-    files = {".kube/config": yaml.safe_dump(content), ".ssh/id_ed25519": key.read_text()}
+    files = {".kube/config": yaml.safe_dump(content), ".ssh/gpu-cluster": key.read_text()}
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text(text)
