@@ -98,6 +98,7 @@ def program(project: Project, tmp_path: Path) -> Iterator[Program]:
         for name in definitions(project) - before:
             url = f"customresourcedefinitions/{name}"
             project.request("DELETE", url, base=DEFINITIONS, version="v1")
+        take_labels(project)
         shutil.rmtree(folder)
 
 
@@ -105,6 +106,19 @@ def deploy(program: Program, *parts: str, succeeds: bool = True) -> str:
     """Run `pulumi up` with parts of this project beside the other component."""
     program.environment["TEST_PARTS"] = " ".join(parts)
     return program.pulumi("up", "--yes", "--skip-preview", succeeds=succeeds)
+
+
+def take_labels(project: Project) -> None:
+    """Remove the labels that an uninstalled operator leaves on nodes; its NFD would remove them.
+
+    By `nvidia.com/gpu.present` the device plugin of a later test would start on nodes whose hosts
+    are not prepared.
+    """
+    for node in project.request("GET", "nodes")["items"]:
+        names = [name for name in node["metadata"]["labels"] if name.startswith("nvidia.com/")]
+        body = {"metadata": {"labels": dict.fromkeys(names)}}
+        url = f"nodes/{node['metadata']['name']}"
+        project.request("PATCH", url, body=body, content_type="application/merge-patch+json")
 
 
 def definitions(project: Project) -> set[str]:
