@@ -178,7 +178,12 @@ CASES = {
     "liveness": Case(
         probed("livenessProbe", failureThreshold=1), Kind.PROBE, "Liveness probe failed.*no answer"
     ),
-    "too-many": Case(asking(GPUS + 1), Kind.ADMISSION, "OutOfnvidia.com/gpu", bound=True),
+    "too-many": Case(
+        asking(GPUS + 1),
+        Kind.ADMISSION,
+        "UnexpectedAdmissionError.*Requested: 9, Available: 8",
+        bound=True,
+    ),
     "elsewhere": Case(
         pod("", nodeSelector={"not": "here"}), Kind.ADMISSION, "NodeAffinity", bound=True
     ),
