@@ -13,8 +13,8 @@ from ..rules.cel import (
     asked,
     asks_for,
     claim_name,
-    device_names,
     effective,
+    is_device,
     is_gpu,
     limits,
     parameter,
@@ -108,8 +108,8 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     + "))",
     # The names are computed once and kept in a variable, because the order of a map's keys differs
     # between evaluations.
-    "deviceNames": f"variables.containers.map(c, {device_names('c')}.join(','))"
-    '.join(",").split(",")',
+    "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
+    '.join(",")).join(",").split(",")',
     "gpuPools": parameter("pools"),
     # GPU pools that have taints and whose taints the pod tolerates.
     "reachedPools": 'variables.gpuPools.filter(p, variables.facts[p + ".taints"] != "" && '

@@ -59,8 +59,8 @@ def resources(owner: str, field: str) -> str:
 def limits(container: str) -> str:
     """Return CEL for the limits of a container.
 
-    The API server accepts an extended resource only if its request equals its limit. For a name
-    with kubernetes.io/, which it takes for its own, the request may be less, and the limit missing.
+    The API server accepts an extended resource only if its request equals its limit, so the limits
+    are enough.
     """
     return resources(container, "resources.?limits")
 
@@ -130,19 +130,8 @@ def hundreds(quantity: str) -> str:
 
 
 def asked(container: str, name: str) -> str:
-    """Return CEL for the amount of a resource that a container requests, 0 if it requests none.
-
-    A limit without a request is also the request (`Container.effective`).
-    """
-    return amount(effective(name, container))
-
-
-def effective(name: str, container: str = "c") -> str:
-    """Return CEL for the amount of a resource that a container requests, as a quantity.
-
-    A limit without a request is also the request (`Container.effective`).
-    """
-    return f'{requests(container)}[?{name}].orValue({limits(container)}[?{name}].orValue("0"))'
+    """Return CEL for the amount of a resource that a container requests, 0 if it requests none."""
+    return amount(f'{limits(container)}[?{name}].orValue("0")')
 
 
 def is_gpu(name: str) -> str:
@@ -169,13 +158,6 @@ def is_device(name: str) -> str:
         f"({name} in {parameter('resourceNames')} && !({name} in {texts(KNOWN)}) && "
         f"!{name}.startsWith({text(BY_CLASS)})))"
     )
-
-
-def device_names(container: str) -> str:
-    """Return CEL for the devices that a container names in its limits or requests, as a list."""
-    limited, requested = limits(container), requests(container)
-    device = is_device("n")
-    return f"({limited}.filter(n, {device}) + {requested}.filter(n, !(n in {limited}) && {device}))"
 
 
 def tolerates(toleration: str, taint: str) -> str:
@@ -291,8 +273,16 @@ def request(name: str, starting: str, sidecars: str) -> str:
         sidecars: CEL for the same list, with 0 for init containers that are not sidecars.
     """
     overhead = amount(f'variables.overhead[?{name}].orValue("0")')
-    listed = f"variables.containers.exists(c, {name} in {limits('c')} || {name} in {requests('c')})"
+    listed = f"variables.containers.exists(c, {name} in {limits('c')})"
     return f"{together(asked('c', name), starting, sidecars)} + ({listed} ? {overhead} : 0)"
+
+
+def effective(name: str) -> str:
+    """Return CEL for the amount of a resource that the container `c` requests, as a quantity.
+
+    A limit without a request is also the request (`Container.effective`).
+    """
+    return f'{REQUESTS}[?{name}].orValue({LIMITS}[?{name}].orValue("0"))'
 
 
 def size(quantity: str) -> str:

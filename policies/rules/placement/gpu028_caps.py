@@ -70,7 +70,7 @@ RULE = Rule(
 )
 
 # The sums are in hundredths of a GPU: a device or MIG device counts 100, a vcuda-core counts 1.
-_DEVICES = f"{cel.device_names('c')}.map(n, {cel.asked('c', 'n')} * 100).sum()"
+_DEVICES = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')} * 100).sum()"
 
 _HUNDREDTHS = f"{_DEVICES} + {cel.asked('c', cel.text(VCUDA_CORE))}"
 
