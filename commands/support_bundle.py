@@ -23,7 +23,6 @@ import sys
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -43,9 +42,8 @@ from components.change.names import counted
 from components.desired.resolve import Desired, resolve
 from components.kubernetes.api import connect
 from components.kubernetes.gather import gather
-from components.nodes.usage import Listed
+from components.nodes.usage import Listed, Usage
 from components.nodes.usage import listed as listed_objects
-from components.nodes.utilization import Measured, measured, merge, namespaces
 from policies.faults import ConfigError, FaultError, InputError
 from policies.printable import printable
 from toolchain import ToolchainError
@@ -285,12 +283,12 @@ class Seen:
     Attributes:
         objects: Nodes, pods, ResourceClaims and ResourceSlices of the whole cluster.
         events: Events in the stack's namespaces.
-        measured: Utilization of the GPUs of pods.
+        held: Who holds the GPUs, and how busy these are.
     """
 
     objects: Listed
     events: tuple[Json, ...]
-    measured: Measured
+    held: Usage
 
 
 async def observed(desired: Desired) -> Seen:
@@ -300,8 +298,8 @@ async def observed(desired: Desired) -> Seen:
             lambda space: client.list(f"namespaces/{space.name}/events"), desired.namespaces
         )
         objects = await listed_objects(client)
-        busy = await measured(client, namespaces(who.held(desired, objects)))
-        return Seen(objects, tuple(chain.from_iterable(events)), busy)
+        held = await who.held(desired, client, objects)
+        return Seen(objects, tuple(chain.from_iterable(events)), held)
 
 
 def _json(value: Any) -> str:
@@ -332,9 +330,7 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         return _rows(map(pod_of, found))
 
     def holders() -> str:
-        held = who.held(desired(), seen().objects)
-        shown = merge(held, seen().measured, datetime.now(UTC))
-        return shown.model_dump_json(by_alias=True, indent=2) + "\n"
+        return seen().held.model_dump_json(by_alias=True, indent=2) + "\n"
 
     return (
         Part("versions.json", "versions of this machine's software", versions_text),

@@ -21,7 +21,7 @@ from commands.stack import Stack
 from commands.watched import apart, verbose
 from components.change.names import LONGEST, and_more, counted, listed
 from components.desired.resolve import Desired, resolve
-from components.kubernetes.api import connect
+from components.kubernetes.api import Client, connect
 from components.nodes.usage import Holder, Listed, NodeUsage, Usage, total, usage
 from components.nodes.usage import listed as listed_objects
 from components.nodes.utilization import holders, measured, merge, namespaces
@@ -47,15 +47,21 @@ async def observed(desired: Desired) -> Usage:
         ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
     """
     async with connect(desired.context) as client:
-        shown = held(desired, await listed_objects(client))
-        found = await measured(client, namespaces(shown))
-    return merge(shown, found, datetime.now(UTC))
+        return await held(desired, client, await listed_objects(client))
 
 
-def held(desired: Desired, found: Listed) -> Usage:
-    """Return who holds the GPUs of a stack's cluster."""
+async def held(desired: Desired, client: Client, found: Listed) -> Usage:
+    """Return who holds the GPUs of a stack's cluster, and read how busy these are.
+
+    Args:
+        desired: Desired state of the stack.
+        client: Client of the cluster.
+        found: Objects that were read from the cluster.
+    """
     names = {name for pool in desired.validation.pools for name in pool.resources}
-    return usage(desired.stack, desired.scheduling.pools, names, found)
+    shown = usage(desired.stack, desired.scheduling.pools, names, found)
+    busy = await measured(client, namespaces(shown))
+    return merge(shown, busy, datetime.now(UTC))
 
 
 def age(created: str, now: datetime) -> str:

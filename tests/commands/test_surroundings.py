@@ -25,7 +25,6 @@ BY_THE_CLOCK = {
     "commands/environment.py": "files of runs that are gone, by their age",
     "commands/evidence.py": "a stamp",
     "commands/forges/forge.py": "the time at which a forge's limit ends; the wait is bounded",
-    "commands/support_bundle.py": "the age of a measured value",
     "commands/validate.py": "a stamp",
     "commands/verify_evidence.py": "the date until which evidence holds",
     "commands/who.py": "ages of pods",
