@@ -236,8 +236,12 @@ def _differing(recorded: Any, live: Any, path: str) -> Iterator[str]:
 
 
 def _same(recorded: Any, live: Any) -> bool:
-    """Return True if two values are equal, are equal quantities, or are both empty."""
-    if recorded in (None, "", False) and live in (None, "", False):
+    """Return True if two values are equal, are equal quantities, or are both empty.
+
+    For a field that is null in a manifest, the API server sets its default, which is not known
+    here. So the value of such a field is not compared.
+    """
+    if recorded is None or (recorded in ("", False) and live in (None, "", False)):
         return True
     return bool(recorded == live) or (
         (amount := _amount(recorded)) is not None and amount == _amount(live)

@@ -228,6 +228,19 @@ spec:
     assert release_edits(manifest.replace("v0.17.0", "v0.17.1"), members) == ()
 
 
+def test_a_default_for_a_null_in_a_manifest_is_no_edit() -> None:
+    # NFD's chart v0.19.0 renders `revisionHistoryLimit` without a value.
+    live = plugin()
+    live["spec"]["revisionHistoryLimit"] = 10
+    manifest = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: nvidia-device-plugin-daemonset}
+spec: {revisionHistoryLimit: null}
+"""
+    assert release_edits(manifest, {("DaemonSet", live["metadata"]["name"]): live}) == ()
+
+
 @pytest.mark.clusters("stale", "unfinished release of others")
 def test_a_release_whose_last_change_did_not_end_is_refused() -> None:
     proposal = propose(by_helm(info={"status": "pending-upgrade"}), "prod")

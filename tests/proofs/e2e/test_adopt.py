@@ -16,7 +16,6 @@ from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.platform import ways
 
 Json = dict[str, Any]
-CHARTS = Path(__file__).parents[3] / "lab" / "simulator" / "charts"
 SECONDS = 120
 NAMES = ["gpu-1", "gpu-2", "gpu-3"]
 HOSTS = ("gpu-1", "gpu-2")
@@ -161,10 +160,14 @@ def adopt(project: Project, **environment: str) -> str:
 def install(
     project: Project, folder: Path, release: str, chart: str, values: Json, namespace: str
 ) -> None:
-    """Install a chart with Helm, as a person without this program does."""
+    """Install a chart with Helm, as a person without this program does.
+
+    It is the same chart as the stack's: a real one if `GPU_CHARTS` names a folder of them.
+    """
+    charts = project.root / project.environment["GPU_CHARTS"]
     helm = Helm(folder, project.kubeconfig)
     try:
-        helm.install(release, CHARTS / chart, values, namespace)
+        helm.install(release, charts / chart, values, namespace)
     finally:
         helm.close()
 
