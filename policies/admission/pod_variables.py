@@ -7,14 +7,15 @@ from typing import Final
 
 from ..rules.cel import (
     NAMES,
+    OWN_DEVICES,
     POOL_TAINTS,
     SIDECAR,
     TOLERATED,
     asked,
     asks_for,
     claim_name,
+    device_names,
     effective,
-    is_device,
     is_gpu,
     limits,
     parameter,
@@ -35,7 +36,10 @@ def _requests() -> dict[str, str]:
             f"{variable}Starting": f"variables.init.map(c, {quantity})",
             f"{variable}Sidecars": f"variables.init.map(c, {SIDECAR} ? {quantity} : 0)",
             f"{variable}Request": request(
-                f'"{name}"', f"variables.{variable}Starting", f"variables.{variable}Sidecars"
+                f'"{name}"',
+                quantity,
+                f"variables.{variable}Starting",
+                f"variables.{variable}Sidecars",
             ),
         }
     return variables
@@ -98,6 +102,7 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     "!m.?readOnly.orValue(false))))"
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
     "gpuResources": parameter("gpuResources"),
+    "ownDevices": OWN_DEVICES,
     # CEL can't read the claim, which is another object. So each claim counts as a GPU claim, unless
     # the cluster facts say that it is for other devices.
     "gpuClaims": f"variables.spec.?resourceClaims.orValue([]).filter(r, !{_OTHER})",
@@ -108,8 +113,8 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     + "))",
     # The names are computed once and kept in a variable, because the order of a map's keys differs
     # between evaluations.
-    "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
-    '.join(",")).join(",").split(",")',
+    "deviceNames": f"variables.containers.map(c, {device_names('c')}.join(','))"
+    '.join(",").split(",")',
     "gpuPools": parameter("pools"),
     # GPU pools that have taints and whose taints the pod tolerates.
     "reachedPools": 'variables.gpuPools.filter(p, variables.facts[p + ".taints"] != "" && '

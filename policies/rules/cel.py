@@ -59,8 +59,8 @@ def resources(owner: str, field: str) -> str:
 def limits(container: str) -> str:
     """Return CEL for the limits of a container.
 
-    The API server accepts an extended resource only if its request equals its limit, so the limits
-    are enough.
+    The API server accepts an extended resource only if its request equals its limit. For a name
+    with kubernetes.io/, which it takes for its own, the request may be less, and the limit missing.
     """
     return resources(container, "resources.?limits")
 
@@ -130,8 +130,21 @@ def hundreds(quantity: str) -> str:
 
 
 def asked(container: str, name: str) -> str:
-    """Return CEL for the amount of a resource that a container requests, 0 if it requests none."""
+    """Return CEL for the amount of an extended resource that a container requests, or 0."""
     return amount(f'{limits(container)}[?{name}].orValue("0")')
+
+
+def requested(container: str, name: str) -> str:
+    """Return CEL for the amount of any resource that a container requests, or 0."""
+    return amount(effective(name, container))
+
+
+def effective(name: str, container: str = "c") -> str:
+    """Return CEL for the amount of a resource that a container requests, as a quantity.
+
+    A limit without a request is also the request (`Container.effective`).
+    """
+    return f'{requests(container)}[?{name}].orValue({limits(container)}[?{name}].orValue("0"))'
 
 
 def is_gpu(name: str) -> str:
@@ -155,9 +168,22 @@ def is_device(name: str) -> str:
     """
     return (
         f"({name} in {texts(DEVICES)} || {name}.startsWith({text(MIG)}) || "
-        f"({name} in {parameter('resourceNames')} && !({name} in {texts(KNOWN)}) && "
-        f"!{name}.startsWith({text(BY_CLASS)})))"
+        f"{name} in variables.ownDevices)"
     )
+
+
+OWN_DEVICES: Final = (
+    f"{parameter('resourceNames')}.filter(n, !(n in {texts(KNOWN)}) && "
+    f"!n.startsWith({text(BY_CLASS)}))"
+)
+"""CEL for the names of devices that the settings add; the CEL variable `ownDevices`."""
+
+
+def device_names(container: str) -> str:
+    """Return CEL for the devices that a container names in its limits or requests, as a list."""
+    limited, requested = limits(container), requests(container)
+    device = is_device("n")
+    return f"({limited}.filter(n, {device}) + {requested}.filter(n, !(n in {limited}) && {device}))"
 
 
 def tolerates(toleration: str, taint: str) -> str:
@@ -243,6 +269,14 @@ NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCU
 SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
 
 
+def bound(name: str, value: str, expression: str) -> str:
+    """Return CEL for an expression in which a name stands for a value that is computed once.
+
+    CEL has no statement for it, so the name is the only element of a list.
+    """
+    return f"[{value}].map({name}, {expression})[0]"
+
+
 def together(asked: str, starting: str, sidecars: str, none: str = "0") -> str:
     """Return CEL for the amount that the containers of a pod request together.
 
@@ -261,7 +295,7 @@ def together(asked: str, starting: str, sidecars: str, none: str = "0") -> str:
     return f"([{every}] + {starting}.transformList(i, a, a + {before})).max()"
 
 
-def request(name: str, starting: str, sidecars: str) -> str:
+def request(name: str, quantity: str, starting: str, sidecars: str) -> str:
     """Return CEL for the pod's effective request of a resource.
 
     That is what the containers request together (`together`), plus the overhead of a resource that
@@ -269,20 +303,16 @@ def request(name: str, starting: str, sidecars: str) -> str:
 
     Args:
         name: CEL of the resource's name.
+        quantity: CEL for the amount that the container `c` requests.
         starting: CEL for the amounts that the init containers request, as a list.
         sidecars: CEL for the same list, with 0 for init containers that are not sidecars.
     """
-    overhead = amount(f'variables.overhead[?{name}].orValue("0")')
-    listed = f"variables.containers.exists(c, {name} in {limits('c')})"
-    return f"{together(asked('c', name), starting, sidecars)} + ({listed} ? {overhead} : 0)"
-
-
-def effective(name: str) -> str:
-    """Return CEL for the amount of a resource that the container `c` requests, as a quantity.
-
-    A limit without a request is also the request (`Container.effective`).
-    """
-    return f'{REQUESTS}[?{name}].orValue({LIMITS}[?{name}].orValue("0"))'
+    overhead = amount(f"variables.overhead[{name}]")
+    listed = (
+        f"{name} in variables.overhead && "
+        f"variables.containers.exists(c, {name} in {limits('c')} || {name} in {requests('c')})"
+    )
+    return f"{together(quantity, starting, sidecars)} + ({listed} ? {overhead} : 0)"
 
 
 def size(quantity: str) -> str:

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Final
 
 from .cel import LIMITS, REQUESTS, resources, text, texts, tolerates
-from .resource_names import BY_CLASS, GPU
+from .resource_names import GPU
 
 
 class On(Enum):
@@ -76,10 +76,10 @@ that it can be scheduled to.
 CLAIMS: Final = Sign("size(object.spec.?resourceClaims.orValue([])) > 0")
 """Sign: a pod claims devices (DRA)."""
 
-CLASSES: Final = Sign(f"{REQUESTS}.exists(n, n.startsWith({text(BY_CLASS)}))", On.CONTAINER)
-"""Sign: a container requests the resource of a DeviceClass, which needs no limit."""
+NO_LIMIT: Final = Sign(f'{REQUESTS}.exists(n, n.contains("kubernetes.io/"))', On.CONTAINER)
+"""Sign: a container requests a resource that needs no limit, such as that of a DeviceClass."""
 
-PLACED: Final = (NAMES, OVERHEAD, PLACE, CLAIMS, CLASSES)
+PLACED: Final = (NAMES, OVERHEAD, PLACE, CLAIMS, NO_LIMIT)
 """The signs for all rules about a pod's amounts and its placement."""
 
 TENCENT_ANNOTATIONS: Final = Sign(f'{ANNOTATIONS}.exists(k, k.startsWith("tencent.com/"))')

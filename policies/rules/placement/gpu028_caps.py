@@ -70,7 +70,7 @@ RULE = Rule(
 )
 
 # The sums are in hundredths of a GPU: a device or MIG device counts 100, a vcuda-core counts 1.
-_DEVICES = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')} * 100).sum()"
+_DEVICES = f"{cel.device_names('c')}.map(n, {cel.requested('c', 'n')} * 100).sum()"
 
 _HUNDREDTHS = f"{_DEVICES} + {cel.asked('c', cel.text(VCUDA_CORE))}"
 
@@ -78,10 +78,14 @@ _DISTINCT = (
     'variables.deviceNames.transformList(i, n, n != "" && variables.deviceNames.indexOf(n) == i, n)'
 )
 
-_OF_NAME = cel.request(
-    "n",
-    f"variables.init.map(c, {cel.asked('c', 'n')})",
-    f"variables.init.map(c, {cel.SIDECAR} ? {cel.asked('c', 'n')} : 0)",
+_OF_NAME = cel.bound(
+    "starting",
+    f"variables.init.map(c, {cel.requested('c', 'n')})",
+    cel.bound(
+        "sidecars",
+        f"variables.init.transformList(k, c, {cel.SIDECAR} ? starting[k] : 0)",
+        cel.request("n", cel.requested("c", "n"), "starting", "sidecars"),
+    ),
 )
 
 # Admission cannot read a claim, so each claim for GPUs counts as one device, as in the rule.

@@ -90,7 +90,7 @@ RULE = Rule(
     whole=True,
 )
 
-_DEVICE_COUNT = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')}).sum()"
+_DEVICE_COUNT = f"{cel.device_names('c')}.map(n, {cel.requested('c', 'n')}).sum()"
 
 # Training jobs also mount the node's /dev/shm as a host path. Its size is half of the node's
 # memory, so it counts as a memory volume.

@@ -13,7 +13,7 @@ from ..pod_request import request_of_containers
 from ..pod_spec import Container, Pod
 from ..quantity import show
 from ..rule import Finding, Rule, Subject
-from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
+from ..signs import CLAIMS, NAMES, NO_LIMIT, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN
 
@@ -166,7 +166,7 @@ TWIN = pods(
         "variables.gpuContainers",
     ),
     on_update=cel.SIZES_CHANGED,
-    signs=(NAMES, CLAIMS, CLASSES, _SIGN),
+    signs=(NAMES, CLAIMS, NO_LIMIT, _SIGN),
 )
 
 EXAMPLE = Example.edited(

@@ -11,7 +11,7 @@ from ..each import each_gpu_container
 from ..example import POD, Example
 from ..pod_spec import Container
 from ..rule import Finding, Rule
-from ..signs import CLAIMS, CLASSES, NAMES, On, Sign
+from ..signs import CLAIMS, NAMES, NO_LIMIT, On, Sign
 from ..twin import pods
 from ..unknown import text
 
@@ -61,7 +61,7 @@ TWIN = pods(
         "variables.gpuContainers",
     ),
     on_update=cel.IMAGES_CHANGED,
-    signs=(NAMES, CLAIMS, CLASSES, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
+    signs=(NAMES, CLAIMS, NO_LIMIT, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
 )
 
 EXAMPLE = Example.edited(

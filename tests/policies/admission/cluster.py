@@ -76,6 +76,8 @@ CONTEXTS: Mapping[str, Context] = {
         platform="device-plugin",
         plugin=PluginFacts(),
         runtime_class="",
+        # The API server takes each name with kubernetes.io/ for one of its own.
+        resource_names=frozenset({"npu.kubernetes.io/card"}),
         max_gpus_per_container=2,
         max_gpus_per_pod=3,
     ),

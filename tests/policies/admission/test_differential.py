@@ -159,6 +159,13 @@ def container(limits: dict[str, Any]) -> dict[str, Any]:
     return {"name": "a", "image": "cuda", "resources": {"limits": limits}}
 
 
+def own(limit: int | None, request: int | None) -> dict[str, Any]:
+    """Return a container with a resource of which it may request less than its limit."""
+    amounts = {"limits": limit, "requests": request}
+    listed = {key: {OWN: amount} for key, amount in amounts.items() if amount is not None}
+    return {"name": "a", "image": "cuda", "resources": listed}
+
+
 def annotated(limit: str) -> dict[str, Any]:
     made = pod("vcuda", {"containers": [container({})]})
     made["metadata"]["annotations"] = {LIMIT_KEY: limit}
@@ -195,7 +202,23 @@ def claimed(namespace: str, name: str, count: int, requests: int) -> dict[str, A
 
 
 BY_CLASS = f"{BY_CLASSES}gpu.nvidia.com"
+OWN = "npu.kubernetes.io/card"
 DIFFERED = {
+    "a limit above the cap, and a request of 0": pod("whole", {"containers": [own(4, 0)]}),
+    "a limit above the cap, and a request below it": pod("whole", {"containers": [own(4, 2)]}),
+    "a request above the cap, without a limit": pod("whole", {"containers": [own(None, 4)]}),
+    "requests above the cap of a pod, without limits": pod(
+        "whole", {"containers": [own(None, 2), {**own(None, 2), "name": "b"}]}
+    ),
+    "limits of a template above the cap of a pod, and requests below it": workload(
+        "ReplicaSet", "whole", {"containers": [own(2, 1), {**own(2, 1), "name": "b"}]}
+    ),
+    "an init container that requests 0 of its limit": pod(
+        "whole", {"containers": [own(1, 1)], "initContainers": [{**own(9, 0), "name": "b"}]}
+    ),
+    "overhead of a resource that a container only requests": workload(
+        "ReplicaSet", "whole", {"containers": [own(None, 1)], "overhead": {OWN: 9}}
+    ),
     "100 exa cores are a multiple of 100": pod(
         "unknown", {"containers": [container({CORE: "100E"})]}
     ),
