@@ -391,6 +391,7 @@ class GpuCluster(pulumi.ComponentResource):
             secrets=args.secrets,
             unfinished=difference.platform.unfinished,
             secret_values=args.secret_values,
+            pools=desired.scheduling.pools,
         )
         if desired.installer is not None:
             installers = DriverInstallerArgs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -17,8 +17,9 @@ from components.hosts.difference import compare
 from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
 from components.inspection import moves
-from components.inspection.difference import Difference, PodLoss
+from components.inspection.difference import Difference
 from components.inspection.ends import HOSTNAME, outlived
+from components.inspection.losses import LossesSeen
 from components.inspection.misfits import misfits
 from components.inspection.observed_cluster import ClusterSeen
 from components.kubernetes.resources import DRIVER_LABEL
@@ -132,10 +133,17 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     )
 
 
-def with_losses(inspection: Inspection, losses: Sequence[PodLoss]) -> Inspection:
-    """Return the inspection plus the pods that are evicted or lose their GPUs, and their faults."""
-    difference = replace(inspection.difference, losses=tuple(losses))
-    problems = _printable(*map(str, moves.faults(difference)))
+def with_losses(inspection: Inspection, seen: LossesSeen, platform: str) -> Inspection:
+    """Return the inspection plus the pods that are evicted or lose their GPUs, and their faults.
+
+    Args:
+        inspection: The inspection.
+        seen: The pods.
+        platform: Name of the desired platform.
+    """
+    difference = replace(inspection.difference, losses=seen.losses)
+    found = (*moves.faults(difference), *moves.unseen(platform, seen.unseen))
+    problems = _printable(*map(str, found))
     return replace(inspection, difference=difference, problems=(*inspection.problems, *problems))
 
 

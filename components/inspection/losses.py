@@ -16,7 +16,14 @@ from components.kubernetes.api import ClusterError, Json, connect
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes.drain import to_evict
 from components.nodes.gpu_holders import pods_by_node
-from components.nodes.pods import NO_EXECUTE, not_tolerating, of_claims, pod_on_node, with_gpus
+from components.nodes.pods import (
+    NO_EXECUTE,
+    PodOnNode,
+    not_tolerating,
+    of_claims,
+    pod_on_node,
+    with_gpus,
+)
 
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
@@ -37,12 +44,27 @@ class NodeAtRisk:
         gpus: Number of GPUs that stay available to the node's pods. None: all GPUs stay.
         cause: Reason why pods lose their GPUs.
         drained: Whether the run drains the node.
+        joins: Whether the node comes to the stack.
     """
 
     taints: tuple[Json, ...] = ()
     gpus: int | None = None
     cause: Cause = Cause.FEWER_GPUS
     drained: bool = False
+    joins: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnseenHolder:
+    """A pod on a node that comes to the stack, with GPUs that the stack's platform takes for free.
+
+    Attributes:
+        node: Node that the pod runs on.
+        pod: The pod.
+    """
+
+    node: str
+    pod: PodOnNode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +73,12 @@ class LossesSeen:
 
     Attributes:
         losses: Pods that would be evicted or would lose their GPUs.
+        unseen: Pods with GPUs that the stack's platform would allocate a second time.
         unreachable: Why the pods could not be inspected. Empty: they were inspected.
     """
 
     losses: tuple[PodLoss, ...] = ()
+    unseen: tuple[UnseenHolder, ...] = ()
     unreachable: str = ""
 
 
@@ -65,12 +89,14 @@ class LossesQuestion:
     Attributes:
         context: Context of the kubeconfig.
         nodes: The nodes whose pods the run may disturb, by name.
-        claims: Whether pods get their GPUs through ResourceClaims (DRA).
+        claims: Whether pods may hold GPUs through ResourceClaims (DRA) now.
+        by_claims: Whether the stack's platform allocates GPUs through ResourceClaims.
     """
 
     context: str
     nodes: Mapping[str, NodeAtRisk] = field(default_factory=dict)
     claims: bool = False
+    by_claims: bool = False
 
 
 def question(
@@ -80,6 +106,7 @@ def question(
     reboots: frozenset[str],
     *,
     in_container: bool = False,
+    by_claims: bool = False,
 ) -> LossesQuestion:
     """Return the request that names the nodes whose pods must be inspected.
 
@@ -89,6 +116,7 @@ def question(
         pools: Desired labels and taints.
         reboots: Nodes that the run reboots.
         in_container: Whether a container installs the driver on the nodes.
+        by_claims: Whether the stack's platform allocates GPUs through ResourceClaims.
     """
     wanted = {pool.pool: pool for pool in pools}
     taking = {PLATFORM: Cause.PLATFORM}
@@ -118,11 +146,15 @@ def question(
             gpus=keeps,
             cause=replaced.get(node.node, other),
             drained=node.node in reboots,
+            joins=bool(node.pool) and not node.was,
         )
-        if risk.drained or risk.gpus is not None or _expels(taints):
+        if risk.drained or risk.joins or risk.gpus is not None or _expels(taints):
             found[node.node] = risk
     claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
-    return LossesQuestion(context=context, nodes=found, claims=claims)
+    # A removed driver leaves claims with GPUs, and advertises nothing.
+    joining = any(risk.joins for risk in found.values())
+    claims |= joining and not by_claims and "resource.k8s.io" in difference.groups
+    return LossesQuestion(context=context, nodes=found, claims=claims, by_claims=by_claims)
 
 
 def _expels(taints: Sequence[Json]) -> bool:
@@ -141,7 +173,7 @@ async def observe_losses(asked: LossesQuestion) -> LossesSeen:
                 claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
     except ClusterError as error:
         return LossesSeen(unreachable=str(error))
-    return LossesSeen(losses=losses(asked, pods, claims))
+    return LossesSeen(losses=losses(asked, pods, claims), unseen=unseen(asked, pods, claims))
 
 
 def losses(
@@ -172,3 +204,21 @@ def losses(
                 if (pod.namespace, pod.name) not in gone
             ]
     return tuple(found)
+
+
+def unseen(
+    asked: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
+) -> tuple[UnseenHolder, ...]:
+    """Return the pods on joining nodes with GPUs that the stack's platform does not see.
+
+    Args:
+        asked: The nodes whose pods the run may disturb.
+        pods: All pods of these nodes, by node.
+        claims: ResourceClaims of the cluster.
+    """
+    return tuple(
+        UnseenHolder(node=name, pod=pod)
+        for name, risk in asked.nodes.items()
+        if risk.joins
+        for pod in (with_gpus(pods.get(name, [])) if asked.by_claims else of_claims(claims, name))
+    )

@@ -8,11 +8,11 @@ a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from components.findings import Finding, Kind
-from components.inspection.difference import Difference
-from components.inspection.losses import PLATFORM
+from components.inspection.difference import Difference, PodLoss
+from components.inspection.losses import PLATFORM, UnseenHolder
 from components.kubernetes.resources import GPU
 from components.platforms.findings import numbers
 from components.settings.nodes.node_range import ranges
@@ -49,19 +49,33 @@ def faults(difference: Difference) -> Iterator[Fault]:
     place = f"platform {printable(was, 63)} → {printable(now, 63)}"
     holders = [loss for loss in difference.losses if loss.node in names and loss.pod.gpus]
     if holders:
-        pods = [
-            printable(f"{loss.pod.namespace}/{loss.pod.name} ({loss.node}, {loss.pod.gpus})", 380)
-            for loss in holders
-        ]
-        yield Fault(
-            place,
-            f"{len(pods)} pods that hold GPUs of {was}, {shortened(pods, NAMED)}: {now} does not "
-            "see that, and would allocate their GPUs a second time",
-            "no pod with a GPU on these nodes while the platform changes",
-            "scale these pods' owners to 0, or delete the pods, and run again",
-        )
+        yield _holders(place, was, now, holders)
     if now == DRA:
         yield from _shared(difference, names, place)
+
+
+def unseen(platform: str, holders: Sequence[UnseenHolder]) -> Iterator[Fault]:
+    """Yield a fault if pods on joining nodes hold GPUs that the stack's platform does not see.
+
+    A cluster may have a stack with a device plugin and one with DRA; a node moves between them.
+    """
+    if holders:
+        other = "a device plugin" if platform == DRA else "a DRA driver"
+        yield _holders(f"platform {platform}", other, platform, holders)
+
+
+def _holders(place: str, was: str, now: str, holders: Sequence[PodLoss | UnseenHolder]) -> Fault:
+    pods = [
+        printable(f"{each.pod.namespace}/{each.pod.name} ({each.node}, {each.pod.gpus})", 380)
+        for each in holders
+    ]
+    return Fault(
+        place,
+        f"{len(pods)} pods that hold GPUs of {was}, {shortened(pods, NAMED)}: {now} does not "
+        "see that, and would allocate their GPUs a second time",
+        "no pod with a GPU on these nodes while the platform changes",
+        "scale these pods' owners to 0, or delete the pods, and run again",
+    )
 
 
 def _shared(difference: Difference, names: set[str], place: str) -> Iterator[Fault]:

@@ -27,7 +27,7 @@ from components.hosts.kubeadm.component import UNKNOWN
 from components.hosts.kubeadm.kubeconfig import is_there
 from components.hosts.observed.inspect import inspecting_key, observe_hosts
 from components.hosts.observed.table import table
-from components.inspection import losses
+from components.inspection import losses, moves
 from components.inspection.bounds import bounded, completed
 from components.inspection.document import blockers, cluster_change
 from components.inspection.extent import EXTENT, Extent
@@ -241,10 +241,11 @@ def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> In
         desired.scheduling.pools,
         frozenset(host.node for host in desired.hosts if host.name in reboots),
         in_container=desired.platform.site.driver.in_container,
+        by_claims=desired.platform.site.platform == moves.DRA,
     )
     seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
     return replace(
-        with_losses(inspection, seen.losses),
+        with_losses(inspection, seen, desired.platform.site.platform),
         unreachable="; ".join(filter(None, (inspection.unreachable, why, seen.unreachable))),
     )
 

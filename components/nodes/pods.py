@@ -40,12 +40,17 @@ def pod_on_node(pod: Json) -> PodOnNode:
 
 
 def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
-    """Return the unfinished pods that request GPUs, without validation pods, sorted by name."""
+    """Return the unfinished pods to which the kubelet allocates GPUs, sorted by name.
+
+    Validation pods are left out, and pods whose request the scheduler met with a ResourceClaim
+    (Kubernetes API reference, PodStatus, `extendedResourceClaimStatus`).
+    """
     found = [
         pod_on_node(pod)
         for pod in pods
         if pod.get("status", {}).get("phase") not in FINISHED
         and POOL not in (pod["metadata"].get("labels") or {})
+        and not (pod.get("status") or {}).get("extendedResourceClaimStatus")
     ]
     return tuple(sorted((pod for pod in found if pod.gpus), key=_name))
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components.desired.pool import Members
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
-from components.kubernetes.labels import LABELS
+from components.kubernetes.labels import LABELS, MANAGER
 from components.kubernetes.managers import OWNER
 from components.release import runtime_class
 from components.release.helm_record import decode_release, secrets_of, settle
 from components.release.inspect import ours
 from policies.faults import Fault
+from policies.printable import printable
 
 # Seconds to wait until another platform's pods have ended; their grace period is 30 seconds.
 OTHERS_GONE = 90
@@ -50,6 +52,21 @@ class OwnServers:
     release: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Others:
+    """Other platforms, whose pods must have left the stack's nodes before a release is installed.
+
+    Attributes:
+        context: Context of the kubeconfig.
+        selectors: Label selectors of the other platforms' pods.
+        pools: Pools of the stack. On other nodes, another stack's platform may run.
+    """
+
+    context: str
+    selectors: Collection[str]
+    pools: Sequence[Members] = ()
+
+
 def same_values(recorded: Any, wanted: Any) -> bool:
     """Return True if two sets of Helm values are equal; absent, null and empty values are equal."""
     if not recorded and not wanted:
@@ -63,17 +80,17 @@ def same_values(recorded: Any, wanted: Any) -> bool:
     return bool(recorded == wanted)
 
 
-async def release(context: str, others: Collection[str], inputs: Json) -> list[str]:
-    """Wait until no other platform runs, and delete Helm's record of an unfinished release.
+async def release(others: Others, inputs: Json) -> list[str]:
+    """Wait until no other platform runs on the stack's nodes, and delete an unfinished record.
 
-    An interrupted run, or a run that this stack does not know, may have written the record, but its
-    Helm values must equal this stack's. The objects of the release stay: they have Helm's ownership
-    labels of the same release, so the following installation adopts them. If the release's pods use
-    a RuntimeClass that the GPU Operator left, this program adopts the RuntimeClass.
+    An interrupted run, or a run that this stack does not know, may have written Helm's record of
+    the release, but its values must equal this stack's. The objects of the release stay: they have
+    Helm's ownership labels of the same release, so the following installation adopts them. If the
+    release's pods use a RuntimeClass that the GPU Operator left, this program adopts the
+    RuntimeClass.
 
     Args:
-        context: Context of the kubeconfig.
-        others: Label selectors of the other platforms' pods.
+        others: The other platforms.
         inputs: Inputs of the release's Pulumi resource.
 
     Returns:
@@ -84,7 +101,7 @@ async def release(context: str, others: Collection[str], inputs: Json) -> list[s
             end.
     """
     name, namespace = inputs["name"], inputs["namespace"]
-    async with connect(context) as client:
+    async with connect(others.context) as client:
         await _others_gone(client, name, others)
         if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
             await runtime_class.settle(client, runtime_class_name)
@@ -138,9 +155,21 @@ async def _gone(client: Client, url: str) -> None:
         await asyncio.sleep(0.2)
 
 
-async def _others_gone(client: Client, name: str, others: Collection[str]) -> None:
+def _nodes(nodes: Sequence[Json], pools: Sequence[Members]) -> set[str]:
+    """Return the names of the nodes that belong to pools, also of those in maintenance."""
+    names = {name for pool in pools for name in (*(pool.nodes or ()), *pool.maintenance)}
+    selectors = [pool.selector.items() for pool in pools if pool.nodes is None]
+    return names | {
+        node["metadata"]["name"]
+        for node in nodes
+        if any(selector <= (node["metadata"].get("labels") or {}).items() for selector in selectors)
+    }
+
+
+async def _others_gone(client: Client, name: str, others: Others) -> None:
     """Wait until other platforms' pods are gone; two platforms would allocate a GPU twice."""
-    await _own_servers_gone(client, others)
+    nodes = _nodes(await client.list("nodes"), others.pools)
+    await _own_servers_gone(client, others.selectors, nodes)
 
     async def left() -> list[str]:
         # Ignore pods of DaemonSets that this program did not create; the inspection reported them.
@@ -154,9 +183,9 @@ async def _others_gone(client: Client, name: str, others: Collection[str]) -> No
         }
         return [
             _named(pod)
-            for selector in others
+            for selector in others.selectors
             for pod in await client.list("pods", labelSelector=selector)
-            if not living & _owners(pod)
+            if pod["spec"].get("nodeName") in nodes and not living & _owners(pod)
         ]
 
     await _pods_gone(left, f"release {name}", "of another platform")
@@ -196,25 +225,32 @@ def _owner_names(pod: Json) -> set[str]:
 
 def _served(inputs: Json) -> set[str]:
     """Return the nodes that a DaemonSet of this program names in its node affinity."""
-    if inputs.get("kind") != "DaemonSet":
-        return set()
+    return _named_nodes(inputs) if inputs.get("kind") == "DaemonSet" else set()
+
+
+def _named_nodes(daemon_set: Json) -> set[str]:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    affinity = inputs["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][required]
+    affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][required]
     terms = affinity["nodeSelectorTerms"]
     return {name for term in terms for field in term["matchFields"] for name in field["values"]}
 
 
-async def _own_servers_gone(client: Client, others: Collection[str]) -> None:
+async def _own_servers_gone(
+    client: Client, selectors: Collection[str], nodes: Collection[str]
+) -> None:
     """Delete this program's DaemonSets of another platform, which exist in addition to its release.
 
     These DaemonSets are for nodes with excluded GPUs. Pulumi would delete them only after it has
-    created all new resources, which is too late.
+    created all new resources, which is too late. DaemonSets for other nodes than those of the stack
+    belong to another stack.
     """
-    pairs = [selector.split("=") for selector in others]
+    pairs = [selector.split("=") for selector in selectors]
     for item in await client.list("daemonsets", base="/apis/apps"):
         metadata, labels = item["metadata"], item["spec"]["template"]["metadata"].get("labels", {})
-        if LABELS.items() <= (metadata.get("labels") or {}).items() and any(
-            labels.get(key) == value for key, value in pairs
+        if (
+            LABELS.items() <= (metadata.get("labels") or {}).items()
+            and any(labels.get(key) == value for key, value in pairs)
+            and not _named_nodes(item).isdisjoint(nodes)
         ):
             url = f"namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"
             await _delete(client, url, base="/apis/apps")
@@ -301,13 +337,14 @@ async def _delete(
 
 
 async def namespace(context: str, inputs: Json) -> list[str]:
-    """Reject a namespace that somebody else created; wait until a namespace in deletion is gone.
+    """Reject a namespace of somebody else or of another stack; wait until a deleted one is gone.
 
     Returns:
         An empty list, because nothing is removed.
 
     Raises:
-        ClusterError: The namespace exists without this program's label.
+        ClusterError: The namespace exists without this program's label, or with the field manager
+            of another stack.
     """
     name = inputs["metadata"]["name"]
     async with connect(context) as client:
@@ -325,4 +362,20 @@ async def namespace(context: str, inputs: Json) -> list[str]:
                 "write another name, or delete the namespace if nobody uses it",
             )
         )
+    manager, own = _manager(present), _manager(inputs)
+    if manager and own and manager != own:
+        raise ClusterError(
+            Fault(
+                f"namespace {name}",
+                f"one of another stack, {printable(manager, 80)}",
+                "a namespace of this stack alone, because it is deleted with the stack",
+                "write another name into this stack's file, such as validation.namespace",
+            )
+        )
     return []
+
+
+def _manager(item: Json | None) -> str:
+    """Return the field manager with which a stack made an object; empty if it is not known."""
+    metadata = (item or {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(MANAGER) or "")

@@ -18,6 +18,7 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
+from components.desired.pool import Members
 from components.findings import Findings, told
 from components.manifest import Manifest
 from components.operation import command_line
@@ -47,6 +48,7 @@ class PlatformArgs:
         secrets: The stack's secrets from which extra objects are filled, by name.
         unfinished: Inspection findings that an upgrade of the Helm release was interrupted.
         secret_values: True to keep the values of the release secret in outputs and state.
+        pools: Pools of the stack.
     """
 
     charts: ChartsSettings
@@ -54,6 +56,7 @@ class PlatformArgs:
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
     unfinished: Findings = ()
     secret_values: bool = False
+    pools: Sequence[Members] = ()
 
 
 class GpuPlatform(pulumi.ComponentResource):
@@ -196,9 +199,13 @@ class GpuPlatform(pulumi.ComponentResource):
         if the stack is destroyed.
         """
         chart = platform.chart
-        others = [other.servers.pods for other in every() if other.chart != chart]
+        others = clear.Others(
+            context=self._context,
+            selectors=[other.servers.pods for other in every() if other.chart != chart],
+            pools=self._args.pools,
+        )
         name = f"{self._name}-release"
-        hooks = clearing("release", name, partial(clear.release, self._context, others))
+        hooks = clearing("release", name, partial(clear.release, others))
         upgrade = partial(clear.upgrade, self._context)
         before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []
         if installation.is_adopted:

@@ -76,6 +76,21 @@ def pod(name: str, node: str, gpus: int = 0, **more: Any) -> Json:
     }
 
 
+def claim(name: str, node: str, gpus: int) -> Json:
+    """Return a ResourceClaim that has allocated GPUs of a node to the pod of the same name."""
+    devices = [
+        {"driver": "gpu.nvidia.com", "pool": node, "device": f"gpu-{number}"}
+        for number in range(gpus)
+    ]
+    return {
+        "metadata": {"namespace": "team-a", "name": name},
+        "status": {
+            "allocation": {"devices": {"results": devices}},
+            "reservedFor": [{"resource": "pods", "name": name}],
+        },
+    }
+
+
 @dataclass
 class World:
     """Nodes, hosts and pods; tests change them before they call `change`.
@@ -85,12 +100,14 @@ class World:
         hosts: Facts by host.
         pods: All pods.
         release: Chart version of the installed platform by chart name.
+        claims: All ResourceClaims.
     """
 
     nodes: dict[str, Json] = field(default_factory=dict)
     hosts: dict[str, HostFacts] = field(default_factory=dict)
     pods: list[Json] = field(default_factory=list)
     release: dict[str, str] = field(default_factory=dict)
+    claims: list[Json] = field(default_factory=list)
 
     @classmethod
     def of(cls, document: Json) -> World:
@@ -196,9 +213,15 @@ class World:
             desired.scheduling.pools,
             frozenset(host.node for host in desired.hosts if host.name in reboots),
             in_container=desired.platform.site.driver.in_container,
+            by_claims=desired.platform.site.platform == "dra",
         )
-        lost = losses.losses(asked, self.pods_by_node(), [])
-        return with_losses(replace(inspection, difference=difference), lost)
+        pods = self.pods_by_node()
+        seen_pods = losses.LossesSeen(
+            losses=losses.losses(asked, pods, self.claims),
+            unseen=losses.unseen(asked, pods, self.claims),
+        )
+        whole = replace(inspection, difference=difference)
+        return with_losses(whole, seen_pods, desired.platform.site.platform)
 
     def pods_by_node(self) -> dict[str, list[Json]]:
         found: dict[str, list[Json]] = {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from components.change.document import ClusterChange
 from components.inspection import moves
-from tests.components.change.world import World, base, desired_of, pod
+from tests.components.change.world import World, base, claim, desired_of, pod
 
 Json = dict[str, Any]
 DRA = {**base(), "platform": "dra", "runtime": {"defaultRuntime": "runc"}}
@@ -53,6 +55,43 @@ def test_pods_that_hold_gpus_stop_a_move_to_dra() -> None:
 
 def test_pods_that_hold_gpus_stop_a_move_from_dra() -> None:
     assert "GPUs of dra" in moved(DRA, base(), pod("train-0", "gpu-1", 8))[0]
+
+
+def joined(document: Json, *pods: Json, claims: Sequence[Json] = ()) -> list[str]:
+    """Return the faults of a new stack on a cluster that has these pods and claims."""
+    world = World.of(document)
+    for node in world.nodes.values():
+        node["metadata"]["annotations"].clear()
+    world.pods.extend(pods)
+    world.claims.extend(claims)
+    return [text for text in texts(world.change(document)) if "second time" in text]
+
+
+def test_a_pod_that_got_gpus_by_a_plugin_stops_a_node_that_joins_a_stack_with_dra() -> None:
+    (text,) = joined(DRA, pod("train-0", "gpu-1", 8), pod("web", "gpu-2"))
+    assert text.startswith("platform dra: found 1 pods that hold GPUs of a device plugin, team-a/t")
+    by_claim = pod("train-0", "gpu-1", 8)
+    by_claim["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "train-0"}
+    assert joined(DRA, by_claim, claims=[claim("train-0", "gpu-1", 8)]) == []
+
+
+def test_a_claim_stops_a_node_that_joins_a_stack_with_a_device_plugin() -> None:
+    (text,) = joined(base(), pod("train-0", "gpu-1"), claims=[claim("train-0", "gpu-1", 8)])
+    assert "platform device-plugin: found 1 pods that hold GPUs of a DRA driver" in text
+    assert joined(base(), pod("train-0", "gpu-1", 8)) == []
+
+
+def test_gpus_of_a_pod_that_the_scheduler_met_with_a_claim_are_counted_once() -> None:
+    world = World.of(DRA)
+    held = pod("train-0", "gpu-1", 4)
+    held["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "train-0"}
+    world.pods.append(held)
+    world.claims.append(claim("train-0", "gpu-1", 4))
+    fewer = copy.deepcopy(DRA)
+    fewer["pools"][0]["gpusPerNode"] = 6
+    assert world.change(fewer).pods == ()
+    fewer["pools"][0]["gpusPerNode"] = 3
+    assert [lost.name for lost in world.change(fewer).pods] == ["train-0"]
 
 
 def test_other_changes_of_the_platform_leave_pods_their_gpus() -> None:

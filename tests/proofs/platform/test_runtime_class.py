@@ -140,6 +140,9 @@ def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(
 ) -> None:
     apps, name = "/apis/apps", "plugin-of-ours"
     pod = {"app.kubernetes.io/name": "nvidia-device-plugin", "x": name}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    field = {"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}
+    term = {"matchFields": [field]}
     body = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -150,6 +153,7 @@ def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(
                 "metadata": {"labels": pod},
                 "spec": {
                     "nodeSelector": {"no": "node"},
+                    "affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [term]}}},
                     "containers": [{"name": "c", "image": "i"}],
                 },
             },
@@ -159,10 +163,12 @@ def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(
     project.request("POST", "namespaces/default/daemonsets", base=apps, body=body)
     try:
         own = others_of("nvidia-device-plugin")
-        project.ask(lambda client: leftovers._own_servers_gone(client, own))
+        project.ask(lambda client: leftovers._own_servers_gone(client, own, ["gpu-1"]))
         assert "deletionTimestamp" not in daemon_set(project, name)["metadata"]
         other = others_of("gpu-operator")
-        project.ask(lambda client: leftovers._own_servers_gone(client, other))
+        project.ask(lambda client: leftovers._own_servers_gone(client, other, ["gpu-3"]))
+        assert "deletionTimestamp" not in daemon_set(project, name)["metadata"], "of another stack"
+        project.ask(lambda client: leftovers._own_servers_gone(client, other, ["gpu-1"]))
         deadline = time.monotonic() + 30
         while daemon_set(project, name) and time.monotonic() < deadline:
             pass

@@ -6,13 +6,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from components.findings import Finding, Findings
 from components.inspection.observed_cluster import _platform
 from components.kubernetes.api import ClusterError, connect
-from components.kubernetes.labels import LABELS
+from components.kubernetes.labels import LABELS, MANAGER
 from components.platforms.requests import HelmRelease, PresenceRequest
 from components.release import clear, presence
 from components.release.helm_record import TYPE, decode_release, encode_release
@@ -24,6 +26,7 @@ NAME = "nvidia-device-plugin"
 SECRETS = "/api/v1/namespaces/default/secrets"
 CONTEXT = f"gpu-cluster-{CLUSTER}"
 INPUTS = {"name": NAME, "namespace": "default", "values": {}}
+NOBODY = clear.Others(context=CONTEXT, selectors=[])
 WANTED = PresenceRequest(
     context=CONTEXT,
     platform="device-plugin",
@@ -128,7 +131,7 @@ def test_the_name_of_a_cleared_release_is_free_afterwards(api: Running) -> None:
 
     holder = threading.Thread(target=let_go)
     holder.start()
-    removed = asyncio.run(clear.release(CONTEXT, [], INPUTS))
+    removed = asyncio.run(clear.release(NOBODY, INPUTS))
     left = api.items(SECRETS)
     holder.join()
     assert removed == [f"record of release default/{NAME}"]
@@ -154,10 +157,27 @@ def test_a_namespace_in_deletion_is_waited_for(api: Running) -> None:
     assert "in-deletion" not in names
 
 
+@pytest.mark.parametrize("stack", ["dev", "other"])
+def test_a_namespace_of_another_stack_is_not_taken(api: Running, stack: str) -> None:
+    def made(by: str) -> dict[str, Any]:
+        notes = {MANAGER: f"gpu-cluster-{by}"}
+        return {"metadata": {"name": "of-dev", "labels": LABELS, "annotations": notes}}
+
+    api.request("POST", SPACES, made("dev"))
+    try:
+        with (
+            nullcontext() if stack == "dev" else pytest.raises(ClusterError, match="another stack")
+        ):
+            asyncio.run(clear.namespace(CONTEXT, made(stack)))
+    finally:
+        api.request("DELETE", f"{SPACES}/of-dev")
+        asyncio.run(clear.await_deletions(CONTEXT))
+
+
 def test_a_name_that_stays_taken_is_named_with_who_holds_it(
     api: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clear, "GONE", 0.5)
     record(api, 1, "deployed", "example.com/holds-it")
     with pytest.raises(ClusterError, match=r"finalizers: example\.com/holds-it"):
-        asyncio.run(clear.release(CONTEXT, [], INPUTS))
+        asyncio.run(clear.release(NOBODY, INPUTS))
