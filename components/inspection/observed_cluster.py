@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from components.charts.availability import fetched
+from components.desired.pool import PoolScheduling
 from components.desired.question import Question
 from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json, connect
-from components.nodes import record
+from components.nodes import applied, record
 from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.findings import Surroundings
@@ -25,10 +26,15 @@ from components.release.helm_record import newest
 from components.release.inspect import surroundings
 from components.release.objects import lacking
 from components.rollout import mig_targets
+from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference
 from components.validation.inspect import PoolSeen, observe_pool
+from policies.faults import Fault
+from policies.printable import printable, shortened
 
 _COUNT = re.compile(r"[0-9]{1,6}")
+NAMED = 5
+"""Maximum number of groups of nodes that a message names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +209,8 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
             members[pool.pool] = pool_members(nodes, pool)
         except ClusterError as error:
             problems.append(str(error))
+    for pool in asked.scheduling:
+        problems += map(str, _of_other_stacks(members.get(pool.pool, ()), pool))
     every = [node for pool in members.values() for node in pool]
     records = {_name(node): kept for node in nodes if (kept := record.decode(node))}
     by_rule = {
@@ -228,6 +236,22 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
             for node in nodes
         },
     )
+
+
+def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fault]:
+    """Yield a fault for each stack that has pools with some of a pool's nodes."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for other in applied.of_other_stacks(node, pool.stack):
+            found.setdefault(other.stack, []).append(_name(node))
+    for stack, names in found.items():
+        yield Fault(
+            f"pool {pool.pool}: node {shortened([*ranges(names)], NAMED)}",
+            f"nodes of stack {printable(stack, 80)}",
+            "nodes of one stack: two would change their labels and taints in turn",
+            "take them out of that stack and run `make up` for it, or hand them back with "
+            "`make leave`",
+        )
 
 
 def _proven(kept: record.ValidationRecord) -> int:

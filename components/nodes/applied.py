@@ -94,7 +94,16 @@ def applied(node: Json, pool: str) -> Applied | None:
 
 def every(node: Json, stack: str) -> Iterator[Applied]:
     """Yield the records in the node's annotations that pools of the given stack wrote."""
+    return (record for record in _records(node) if record.stack == stack)
+
+
+def of_other_stacks(node: Json, stack: str) -> Iterator[Applied]:
+    """Yield the records in the node's annotations that pools of other stacks wrote."""
+    return (record for record in _records(node) if record.stack != stack)
+
+
+def _records(node: Json) -> Iterator[Applied]:
     for key, text in sorted((node["metadata"].get("annotations") or {}).items()):
         record = requests.kept(Applied, text, BOUND) if key.startswith(PREFIX) else None
-        if record is not None and record.stack == stack and key == PREFIX + record.pool:
+        if record is not None and key == PREFIX + record.pool:
             yield record

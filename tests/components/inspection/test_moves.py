@@ -81,6 +81,14 @@ def test_a_claim_stops_a_node_that_joins_a_stack_with_a_device_plugin() -> None:
     assert joined(base(), pod("train-0", "gpu-1", 8)) == []
 
 
+def test_a_node_of_another_stack_is_refused_before_anything_changes() -> None:
+    world = World.of(base())
+    notes = world.nodes["gpu-2"]["metadata"]["annotations"]
+    notes["gpu-cluster/applied.a100"] = notes["gpu-cluster/applied.a100"].replace('"dev"', '"lab"')
+    (text,) = texts(world.change(base()))
+    assert text.startswith("pool a100: node gpu-2: found nodes of stack lab; wanted: nodes of one")
+
+
 def test_gpus_of_a_pod_that_the_scheduler_met_with_a_claim_are_counted_once() -> None:
     world = World.of(DRA)
     held = pod("train-0", "gpu-1", 4)

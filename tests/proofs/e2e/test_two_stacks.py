@@ -95,7 +95,7 @@ def test_a_pool_moves_to_dra_while_the_others_stay(plugin: Project) -> None:
 
     refused = plugin.command("preview", **dra)
     assert refused.returncode != 0, refused.stdout
-    assert "gpu-3" in refused.stdout
+    assert f"pool t4: node gpu-3: found nodes of stack {plugin.stack}" in refused.stdout
 
     holder = {"nodeName": "gpu-3", "containers": [{"name": "a", "image": "cuda"}]}
     holder["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
