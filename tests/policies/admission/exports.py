@@ -143,8 +143,13 @@ def by_gator(program: Path, context: Context, given: Sequence[Json], folder: Pat
 
 
 def by_kyverno(program: Path, context: Context, given: Sequence[Json], folder: Path) -> Answers:
-    """Return the rules that each object breaks by `kyverno apply`, by name of the object."""
-    _write(folder / "rules.yaml", exported("kyverno", context, ENFORCE))
+    """Return the rules that each object breaks by `kyverno apply`, by name of the object.
+
+    The policies that stay ValidatingAdmissionPolicies are left out: `kyverno apply` would judge
+    them too, without the authorizer that they ask.
+    """
+    rules = exported("kyverno", context, ENFORCE)
+    _write(folder / "rules.yaml", [rule for rule in rules if rule["kind"] == "ValidatingPolicy"])
     _write(folder / "objects.yaml", list(given))
     values = {
         "apiVersion": "cli.kyverno.io/v1alpha1",
