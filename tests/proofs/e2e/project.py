@@ -33,7 +33,10 @@ from tests.simulated import declared_hardware
 LIMIT = 900
 """Time limit of one command in seconds."""
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
-LAST = re.compile(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed, \d+ s")
+LAST = re.compile(
+    r"up: (\d+) of (\d+) GPUs simulated,(?: \d+ nodes? in maintenance,)? (\d+) resources changed, "
+    r"\d+ s"
+)
 DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
 """Path of a file on a prepared host, relative to the host's root."""
 

@@ -137,3 +137,6 @@ def test_a_new_host_gets_its_key_by_one_scan_that_somebody_confirms(up: Project)
     hosts = yaml.safe_load(up.file.read_text())["config"]["gpu-cluster:cluster"]["hosts"]
     assert hosts[-1]["hostKey"] == key
     assert figures(up.up())[:2] == (32, 32)
+    # Take the host out while its machine runs: `destroy` could not undo its preparation later.
+    up.edit(lambda cluster: cluster["hosts"].pop(), hardware=False)
+    assert figures(up.up())[:2] == (32, 32)
