@@ -109,7 +109,8 @@ _TEMPLATE = {
     **exemptions.VARIABLES,
     "spec": "variables.template.spec",
     "job": 'dyn(object).kind == "CronJob" ? dyn(object).spec.jobTemplate.spec : dyn(object).spec',
-    "replicas": "dyn(object).spec.?replicas.orValue(1)",
+    # `kyverno apply` reads each number of a file as a double.
+    "replicas": "int(dyn(object).spec.?replicas.orValue(1))",
     **{
         name: f'string(dyn(object).spec.?strategy.?rollingUpdate.?{field}.orValue("25%"))'
         for name, field in (("maxSurge", "maxSurge"), ("maxUnavailable", "maxUnavailable"))
