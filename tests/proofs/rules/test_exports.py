@@ -10,7 +10,7 @@ from lab.benchmarks.measure import BenchmarkError
 from lab.benchmarks.peers import PEERS, tool
 from policies.rules import TWINS
 from policies.rules.twin import Twin
-from tests.policies.admission.cluster import GOOD, GPU, container, pod
+from tests.policies.admission.cluster import GPU, container, pod
 from tests.policies.admission.exports import (
     agrees,
     by_gator,
@@ -68,11 +68,13 @@ def test_a_target_judges_all_examples_as_python_does(target: str, tmp_path: Path
     assert twins - judged <= ELSEWHERE.keys()
 
 
-BAD = pod("default", container({GPU: 1}, securityContext={"privileged": True}))
-KEPT = pod("default", GOOD)
+# An API server writes quantities as texts.
+ONE = {GPU: "1"}
+BAD = pod("default", container(ONE, securityContext={"privileged": True}))
+KEPT = pod("default", container(ONE))
 DEBUGGED = pod(
     "default",
-    GOOD,
+    container(ONE),
     ephemeralContainers=[
         {"name": "debug", "image": "a", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
     ],
