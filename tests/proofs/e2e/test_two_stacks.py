@@ -19,6 +19,8 @@ from toolchain.versions import numbers
 Json = dict[str, Any]
 BY = "gpus-by"
 """Label that says which software advertises a node's GPUs."""
+SECONDS = 120
+"""Time limit for a pod to run, on a busy machine."""
 HOSTNAME = "kubernetes.io/hostname"
 PODS = "namespaces/default/pods"
 
@@ -65,6 +67,7 @@ def run(project: Project, name: str, **selector: str) -> Json:
     made: Json = until(
         lambda: project.request("GET", f"{PODS}/{name}"),
         lambda pod: pod["status"].get("phase") == "Running",
+        limit=SECONDS,
     )
     return made
 
@@ -104,6 +107,7 @@ def test_a_pool_moves_to_dra_while_the_others_stay(plugin: Project) -> None:
     until(
         lambda: plugin.request("GET", f"{PODS}/holds"),
         lambda pod: pod["status"].get("phase") == "Running",
+        limit=SECONDS,
     )
 
     plugin.edit(lambda document: document["pools"].pop(), hardware=False)
