@@ -2,7 +2,8 @@
 
 Node agents are DaemonSets without GPUs, such as log collectors. If the environment variable
 `AGENT_CHARTS` names a folder with Helm charts of agents, the tests also send the objects that these
-charts render. The charts are not part of this project.
+charts render, with the values of a file `<chart>.yaml` beside the chart if there is one. The charts
+are not part of this project.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 import toolchain
 from lab.benchmarks.api_server import await_true, make_namespace, running
@@ -25,6 +27,7 @@ from policies.parameters import context_by
 from policies.rules import Severity, evaluate
 from tests.policies.admission.cluster import EVERYTHING, Answer, apply, create
 from tests.policies.rules.agents import agent
+from tests.proofs.rules import results
 
 ENFORCE = Enforcement({Severity.MANDATORY: ["Deny"], Severity.ADVISORY: ["Warn"]})
 SPACE = "agents"
@@ -132,6 +135,19 @@ def real_charts() -> list[Path]:
     return sorted(path.parent for path in Path(folder).glob("*/Chart.yaml")) if folder else []
 
 
+@pytest.fixture(scope="module")
+def admitted() -> Iterator[list[str]]:
+    """Collect the names of the charts whose objects are admitted, and store their number."""
+    names: list[str] = []
+    yield names
+    results.store("agents", {"agree": len(names), "cases": len(real_charts()), "charts": names})
+
+
+def values_of(chart: Path) -> Any:
+    file = chart.with_name(f"{chart.name}.yaml")
+    return yaml.safe_load(file.read_text()) if file.is_file() else {}
+
+
 def whole_numbers(value: Any) -> Any:
     """Return a rendered object with whole numbers as ints; the provider plugin returns floats."""
     if isinstance(value, Mapping):
@@ -145,11 +161,12 @@ def whole_numbers(value: Any) -> Any:
 @pytest.mark.skipif(not real_charts(), reason="AGENT_CHARTS names no folder with charts of agents")
 @pytest.mark.parametrize("chart", real_charts(), ids=lambda path: path.name)
 def test_the_chart_of_an_agent_is_admitted_where_policies_deny(
-    denying: httpx.Client, chart: Path, monkeypatch: pytest.MonkeyPatch
+    denying: httpx.Client, admitted: list[str], chart: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = toolchain.ensure(charts.PLUGIN)[charts.PLUGIN]
     monkeypatch.setenv("PATH", f"{tool.path.parent}{os.pathsep}{os.environ['PATH']}")
-    rendered = charts.rendered({"chart": str(chart), "name": "agent", "namespace": "other"})
+    release = {"chart": str(chart), "name": "agent", "namespace": "other"}
+    rendered = charts.rendered({**release, "values": values_of(chart)})
     sent = [item for item in rendered if item.get("kind") in ("DaemonSet", "Deployment")]
     assert [item for item in sent if item["kind"] == "DaemonSet"]
     for item in sent:
@@ -157,3 +174,4 @@ def test_the_chart_of_an_agent_is_admitted_where_policies_deny(
         made["metadata"]["namespace"] = "other"
         said = answered(denying, made)
         assert said.taken, said.text
+    admitted.append(chart.name)

@@ -1,9 +1,9 @@
 """Results of the full test of the rules, stored as JSON, and the summary line of these results.
 
 Each part of the test writes a file to `tests/results`: `api-server.json`, `admission.json` (from
-`admission-1.json` and so on), `mutation.json`, `exports-gatekeeper.json` and
-`exports-kyverno.json`. `python -m tests.proofs.rules.results` prints the summary line, and names
-the parts that have not run.
+`admission-1.json` and so on), `world.json`, `agents.json`, `mutation.json`,
+`exports-gatekeeper.json` and `exports-kyverno.json`. `python -m tests.proofs.rules.results` prints
+the summary line, and names the parts that have not run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from typing import Any
 
 from policies.rules import RULES
 
-PARTS = ("api-server", "admission", "mutation", "exports-gatekeeper", "exports-kyverno")
+PARTS = (
+    "api-server",
+    "admission",
+    "world",
+    "agents",
+    "mutation",
+    "exports-gatekeeper",
+    "exports-kyverno",
+)
 EXPORTS = ("admission", "exports-gatekeeper", "exports-kyverno")
 """The parts that judge by an export: by the API server, by Gatekeeper and by Kyverno."""
 
@@ -52,7 +60,7 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def line() -> str:
     """Return the summary line of the test from the stored results of all parts."""
     found = {part: load(part) for part in PARTS}
-    api, admission, mutation = (found[part] for part in PARTS[:3])
+    api, admission, world, agents, mutation = (found[part] for part in PARTS[:5])
     # A run against the API server only stores its cases if all cases agree; otherwise it fails.
     cases = sum(figures["cases"] for figures in (api, admission) if figures)
     agree = sum(figures.get("agree", figures["cases"]) for figures in (api, admission) if figures)
@@ -60,6 +68,13 @@ def line() -> str:
     if admission:
         parts.append(f"{len(admission['rules'])} at admission")
     parts.append(f"{agree} of {cases} cases agree")
+    if world:
+        parts.append(
+            f"world {world['agree']} of {world['cases']} objects as expected"
+            f" ({world['corrected']} corrected)"
+        )
+    if agents:
+        parts.append(f"{agents['agree']} of {agents['cases']} agents admitted")
     judged = [figures for part in EXPORTS if (figures := found[part])]
     whole = sum(figures.get("agree", figures["cases"]) == figures["cases"] for figures in judged)
     parts.append(f"exports {whole} of {len(EXPORTS)} agree")

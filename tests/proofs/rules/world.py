@@ -32,6 +32,7 @@ from policies.rules.pod_claims import gpu_claims
 from policies.rules.pod_spec import Pod
 from policies.rules.resource_names import is_gpu, sounds_like_gpu
 from policies.rules.unread import NO_GPUS
+from tests.proofs.rules import results
 
 TABLE: Final = Path(__file__).with_name("world.tsv")
 CLEAN, UNJUDGED, UNREADABLE = "clean", "unjudged", "unreadable"
@@ -171,6 +172,7 @@ def main() -> int:
             print(f"{row.repository} {row.path} {row.object}: {verdict}; expected: {row.expected}")
     corrected = sum(bool(row.corrected) for row in rows)
     print(f"world {same} of {seen} objects as expected ({corrected} corrected)")
+    results.store("world", {"agree": same, "cases": seen, "corrected": corrected})
     if seen < len(rows):
         print(f"world: {len(rows) - seen} objects are of repositories that the folder lacks")
     return 0 if same == seen else 1
