@@ -60,7 +60,7 @@ def script_of(values: dict[str, str]) -> str:
 
 def arrived(shell: str, script: str) -> list[str]:
     """Return the values that a shell read from the script."""
-    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_PACKAGES")
+    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_TOOLKIT_PACKAGES")
     show = [f"printf '%s\\0' \"${name}\"" for name in names]
     show += ['shown() { [ "$1" = dnf ] || printf \'%s\\0\' "$@"; }', "each_repository shown"]
     return variables(shell, script, show)
