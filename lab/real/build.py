@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from lab.real.parts import (
+    CRI_O,
     KUBERNETES,
     MOCK,
     NVIDIA,
@@ -99,6 +100,11 @@ def build_node() -> dict[str, Path]:
     return _built(KUBERNETES)
 
 
+def build_crio() -> Path:
+    """Build CRI-O; return the path of the daemon."""
+    return _built(CRI_O)["crio"]
+
+
 def build_kubernetes(version: str) -> dict[str, Path]:
     """Build all programs of one Kubernetes version; return their paths by program name."""
     return _built(kubernetes(version))
@@ -113,6 +119,7 @@ def _built(part: RealPart) -> dict[str, Path]:
         if file.is_file()
     }
     settings = " ".join((*FLAGS, SHARED, *part.packages, *part.stamps, *part.stamps.values()))
+    settings += part.tags
     entry = store.entry(part.module, part.version, digest({**texts, "settings": settings}))
     if store.read(entry) is None:
         with store.lock(print):
@@ -158,7 +165,8 @@ def stubs(header: str) -> str:
 def _go(part: RealPart, folder: Path, *arguments: str) -> None:
     stamped = (f"-X {name}={value}" for name, value in part.stamps.items())
     extern = (f"'-extldflags={_LAZY}'",) if part.native else ()
-    flags = ("-ldflags=" + " ".join(("-s", "-w", *extern, *stamped)), *FLAGS)
+    tags = (f"-tags={part.tags}",) if part.tags else ()
+    flags = ("-ldflags=" + " ".join(("-s", "-w", *extern, *stamped)), *tags, *FLAGS)
     _run(folder, golang.find_go(print), "build", *flags, *arguments, native=part.native)
 
 

@@ -29,6 +29,8 @@ DRA = "0.4.1"
 #: Version of Node Feature Discovery that is a dependency of the device plugin's chart
 #: (k8s-device-plugin v0.19.3, deployments/helm/nvidia-device-plugin/Chart.yaml).
 NFD = "0.17.3"
+#: The newest version of CRI-O that the public Go module proxy serves.
+CRIO = "1.36.3"
 #: Commit of GPU Operator release v24.3.0. A commit is needed because the module's tags are not Go
 #: versions. The public Go module proxy rejects newer releases.
 OPERATOR = "1.8.3-0.20240429200431-0fe1e8db32b0"
@@ -57,6 +59,7 @@ class RealPart:
         packages: Import paths of the executables.
         stamps: Go variables with the version, which are set at link time.
         native: True if the module uses cgo.
+        tags: Build tags, separated by commas.
     """
 
     module: str
@@ -64,6 +67,7 @@ class RealPart:
     packages: tuple[str, ...]
     stamps: dict[str, str] = field(default_factory=dict)
     native: bool = False
+    tags: str = ""
 
     @property
     def folder(self) -> Path:
@@ -153,6 +157,15 @@ PARTS = (
 
 
 MOCK = RealPart("mock", NVML, (".", "./probe"), native=True)
+#: Only tests of hosts build CRI-O. The tags leave out signatures by gpgme and the storage driver
+#: btrfs, which need C libraries.
+CRI_O = RealPart(
+    "crio",
+    CRIO,
+    ("github.com/cri-o/cri-o/cmd/crio",),
+    native=True,
+    tags="containers_image_openpgp,exclude_graphdriver_btrfs",
+)
 
 
 def versions() -> str:

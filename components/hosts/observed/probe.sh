@@ -217,7 +217,7 @@ runtime_config() {
 }
 return=$(printf '\r')
 
-# Prints default_runtime=NAME of the running containerd or else Docker, on hosts with NVIDIA's
+# Prints default_runtime=NAME of the running containerd, CRI-O or Docker, on hosts with NVIDIA's
 # runtime. The engine is asked, in the background, because drop-ins and flags override its file.
 default_runtime() {
     [ -e "$root/usr/local/nvidia/toolkit/nvidia-container-runtime" ] ||
@@ -229,6 +229,9 @@ default_runtime() {
             its_runtime=$(cri_config "$its_socket" 2>/dev/null |
                 sed -n 's/^containerd\.defaultRuntimeName "\(.*\)"$/\1/p')
         done
+        [ -n "$its_runtime" ] || [ ! -S "$root/run/crio/crio.sock" ] ||
+            its_runtime=$(crio_config "$root/run/crio/crio.sock" 2>/dev/null |
+                sed -n 's/^crio\.runtime\.default_runtime = "\(.*\)"$/\1/p')
         [ -n "$its_runtime" ] || ! command -v docker >/dev/null 2>&1 ||
             its_runtime=$(timeout 5 docker info --format '{{.DefaultRuntime}}' 2>/dev/null)
         case $its_runtime in

@@ -71,11 +71,6 @@ setting() {
         sed "s/^\"\([^\"]*\)\".*/\1/; t; s/^'\([^']*\)'.*/\1/; t; s/[[:space:]]*\(#.*\)\{0,1\}\$//" | tail -n 1
 }
 
-# variable NAME: prints a variable of the unit.
-variable() {
-    sed -n "s/^$1=//p" "$scratch/environment" | tail -n 1
-}
-
 make_wanted() {
     [ "$GC_DEFAULT_RUNTIME" = nvidia ] || return 0
     make_folder "$files"

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from components.host_facts import HostFacts
 from components.hosts.observed.inspect import observe_hosts
 from components.hosts.phases import prepare_script
 from components.loading.loader import load
@@ -139,9 +140,13 @@ def held(host: Running, system: str) -> set[str]:
     return {word for line in lines if line.startswith("excludepkgs=") for word in line[12:].split()}
 
 
+def facts(host: Running) -> HostFacts:
+    """Return what an inspection of the host finds."""
+    found = asyncio.run(observe_hosts([host.declared], host.key, 30))[host.declared.name]
+    assert found.error == ""
+    return found
+
+
 def drift(host: Running, phase: str = "prepare") -> tuple[str, ...]:
     """Return the drift that an inspection of the host reports for one phase."""
-    found = asyncio.run(observe_hosts([host.declared], host.key, 30))
-    facts = found[host.declared.name]
-    assert facts.error == ""
-    return facts.drift.get(phase, ())
+    return facts(host).drift.get(phase, ())

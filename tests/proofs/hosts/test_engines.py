@@ -9,6 +9,7 @@ import pytest
 
 from components.settings.hosts.runtime import DefaultRuntime, Engine, RuntimeSettings
 from tests.proofs.hosts import cri
+from tests.proofs.hosts.crio import says
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.engines import CRIO_DROPIN, install
 from tests.proofs.hosts.machine import Running, differences
@@ -19,6 +20,7 @@ def of(engine: Engine, **settings: Any) -> str:
 
 
 def crio_view(host: Running) -> dict[str, Any]:
+    """Return the configuration that CRI-O reads from its files, without defaults."""
     view: dict[str, Any] = tomllib.loads(host.run("crio config").output)["crio"]
     return view
 
@@ -28,10 +30,14 @@ def test_cri_o_gets_a_drop_in_and_loses_it(crio: Running) -> None:
     wanted = of(Engine.CRI_O)
     first = crio.apply(wanted)
     assert (first.status, first.errors) == (0, "")
-    assert first.output.splitlines()[-2:] == ["+ crio restarted", "changed=3"]
+    said = (
+        "CRI-O at /var/run/crio/crio.sock: CRI-O 1.34.0 (simulated by gpu-cluster) "
+        "has the runtimes crun nvidia, nvidia by default"
+    )
+    assert first.output.splitlines()[-3:] == ["+ crio restarted", said, "changed=3"]
     view = crio_view(crio)
     assert view["runtime"]["default_runtime"] == "nvidia"
-    assert view["runtime"]["cgroup_manager"] == "systemd"
+    assert 'cgroup_manager = "systemd"' in crio.read(CRIO_DROPIN)
     assert view["runtime"]["runtimes"]["nvidia"] == {
         "runtime_path": "/usr/bin/nvidia-container-runtime",
         "runtime_type": "oci",
@@ -39,7 +45,8 @@ def test_cri_o_gets_a_drop_in_and_loses_it(crio: Running) -> None:
     }
     assert view["runtime"]["runtimes"]["crun"]["runtime_path"] == "/usr/bin/crun"
     assert view["image"]["pause_image"] == "registry.example.org/pause:3.10"
-    assert "nvidia-container-runtime" in crio.read("/run/crio-started")
+    running = says(crio)
+    assert (running["default_runtime"], running["cgroup_manager"]) == ("nvidia", "systemd")
 
     settled = crio.tree(times=True)
     assert crio.apply(wanted).output == "changed=0\n"
@@ -54,7 +61,7 @@ def test_cri_o_by_runtime_class_with_cgroupfs(crio: Running) -> None:
     assert crio.apply(of(Engine.CRI_O)).status == 0
     other = of(Engine.CRI_O, default_runtime=DefaultRuntime.RUNC, systemd_cgroup=False)
     assert crio.apply(other).status == 0
-    view = crio_view(crio)["runtime"]
+    view = says(crio)
     assert view["default_runtime"] == "crun"
     assert (view["cgroup_manager"], view["conmon_cgroup"]) == ("cgroupfs", "pod")
 
@@ -62,11 +69,11 @@ def test_cri_o_by_runtime_class_with_cgroupfs(crio: Running) -> None:
 @pytest.mark.full
 def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> None:
     crio.write("/etc/crio/refuse", "")
-    crio.run(f"sed -i 's|-e /etc/crio/refuse|-e {CRIO_DROPIN}|' /usr/local/bin/crio")
+    crio.run(f"sed -i 's|-e \"/etc/crio/refuse\"|-e \"{CRIO_DROPIN}\"|' /usr/local/bin/crio")
     before = crio.tree()
     failed = crio.apply(of(Engine.CRI_O))
     assert failed.status == 1
-    assert "so the old one is back: simulated: CRI-O does not start" in failed.errors
+    assert "so the old one is back: no CRI-O answers at /var/run/crio" in failed.errors
     assert not crio.exists(CRIO_DROPIN)
     assert {
         path

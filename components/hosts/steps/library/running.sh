@@ -4,11 +4,12 @@
 
 # find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program`
 # to the path of the daemon that runs, or that the unit starts. Writes the daemon's arguments to the
-# file `words`, one per line: the process's, or the unit's if the daemon does not run.
+# file `words` and its variables to the file `environment`, one per line: the process's, or the unit's
+# if the daemon does not run.
 # shellcheck disable=SC2034 # callers read these variables
 find_running() {
     pid='' running_program=
-    : >"$scratch/words"
+    : >"$scratch/words" && : >"$scratch/environment"
     systemctl show --property=MainPID --property=ExecStart "$1" >"$scratch/shown" 2>/dev/null || return 0
     pid=$(sed -n 's/^MainPID=\([1-9][0-9]*\)$/\1/p' "$scratch/shown")
     path=$(readlink "$root/proc/$pid/exe" 2>/dev/null)
@@ -16,6 +17,7 @@ find_running() {
     if [ -n "$pid" ] && [ "${path##*/}" = "$2" ]; then
         running_program=$path
         tr '\000' '\n' <"$root/proc/$pid/cmdline" | sed 1d >"$scratch/words"
+        tr '\000' '\n' <"$root/proc/$pid/environ" >"$scratch/environment"
         return 0
     fi
     pid=
@@ -143,6 +145,11 @@ flags() {
 # flag LONG [SHORT]: prints the last value of a flag.
 flag() {
     flags "$@" >"$scratch/flag" && tail -n 1 "$scratch/flag"
+}
+
+# variable NAME: prints a variable in the file `environment`.
+variable() {
+    sed -n "s/^$1=//p" "$scratch/environment" | tail -n 1
 }
 
 # --- found later: the probe has this part too ---
