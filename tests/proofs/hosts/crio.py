@@ -1,4 +1,4 @@
-"""Helpers for the tests of CRI-O: a host with the real daemon or its fake, and what the daemon says."""
+"""Helpers for the tests of CRI-O: a host with the real daemon or its fake, and its answers."""
 
 from __future__ import annotations
 

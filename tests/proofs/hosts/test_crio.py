@@ -6,8 +6,6 @@ which it only checks that they exist, are scripts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from components.settings.hosts.runtime import DefaultRuntime
@@ -36,14 +34,14 @@ NEXT = 'crio, whose files have default_runtime = "runc" for its next start'
 
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.full), "fake"])
-def host(request: pytest.FixtureRequest, cluster: str, namespaces: None) -> Iterator[Running]:
-    """Yield a host with the real CRI-O, or with the fake that answers in the same way."""
+def host(request: pytest.FixtureRequest, cluster: str, namespaces: None) -> Running:
+    """Return a host with the real CRI-O, or with the fake that answers in the same way."""
     program = None
     if request.param == "real":
         if problem := build.missing():
             pytest.skip(f"CRI-O's own daemon: {problem}")
         program = build.build_crio()
-    yield start_daemon(cluster, program)
+    return start_daemon(cluster, program)
 
 
 def pid(host: Running) -> str:
@@ -118,10 +116,10 @@ def test_a_later_file_is_drift_before_and_after_a_restart_and_refused(host: Runn
 
 
 def test_a_later_file_that_says_the_same_is_taken(host: Running) -> None:
+    assert host.apply(SCRIPT).status == 0
     host.write(LATER, '[crio.runtime]\ndefault_runtime = "nvidia"\ncgroup_manager = "cgroupfs"\n')
-    done = host.apply(SCRIPT)
-    assert (done.status, done.errors) == (0, "")
     assert software.drift(host, "runtime") == ()
+    assert host.apply(SCRIPT).output == "changed=0\n"
 
 
 def test_a_table_that_replaces_the_runtime_is_refused(host: Running) -> None:
@@ -159,7 +157,7 @@ def test_a_runtime_that_the_daemon_ignores_is_drift(host: Running) -> None:
 
 
 def test_a_daemon_that_ends_after_its_start_gets_its_old_files_back(host: Running) -> None:
-    """systemd sees such a daemon only if the unit has its type `notify`."""
+    """Only a unit of the type `notify` shows such a daemon to systemd."""
     host.write(
         "/usr/local/bin/guarded",
         f"#!/bin/sh\n[ ! -e {DROPIN} ] || {{ sleep 1; exit 1; }}\nexec /usr/local/bin/crio\n",

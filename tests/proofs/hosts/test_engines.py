@@ -68,8 +68,7 @@ def test_cri_o_by_runtime_class_with_cgroupfs(crio: Running) -> None:
 
 @pytest.mark.full
 def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> None:
-    crio.write("/etc/crio/refuse", "")
-    crio.run(f"sed -i 's|-e \"/etc/crio/refuse\"|-e \"{CRIO_DROPIN}\"|' /usr/local/bin/crio")
+    crio.run(f"sed -i 's|/etc/crio/refuse|{CRIO_DROPIN}|' /usr/local/bin/crio")
     before = crio.tree()
     failed = crio.apply(of(Engine.CRI_O))
     assert failed.status == 1
