@@ -126,9 +126,7 @@ def test_a_table_that_replaces_the_runtime_is_refused(host: Running) -> None:
     host.write(LATER, '[crio.runtime.runtimes.nvidia]\nmonitor_path = "/usr/libexec/crio/conmon"\n')
     refused = host.apply(SCRIPT)
     assert refused.status == 1
-    assert f'found runtimes.nvidia.runtime_path = "" in {LATER}' in refused.errors.replace(
-        "= nothing", '= ""'
-    )
+    assert f'found runtimes.nvidia.runtime_path = "" in {LATER}' in refused.errors
 
 
 def test_a_daemon_with_older_files_is_drift_and_restarted(host: Running) -> None:
