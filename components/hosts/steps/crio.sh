@@ -70,7 +70,7 @@ make_wanted() {
     mkdir "$scratch/etc" || fail "can't make folders in $scratch"
     # Use the merged configuration, because CRI-O's packages define their runtimes in a drop-in, and
     # nvidia-ctk copies the options of the nvidia runtime from them.
-    cp -- "$scratch/dump" "$scratch/etc/crio.conf"
+    cp -- "$scratch/dump" "$scratch/etc/crio.conf" || fail "can't copy $scratch/dump to $scratch/etc"
     set -- --runtime=crio --config-source=file --config="$scratch/etc/crio.conf" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
