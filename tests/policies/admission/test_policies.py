@@ -152,7 +152,7 @@ def test_the_type_check_sees_a_field_that_is_not_there(type_checking: httpx.Clie
     # The check of few variables takes little time.
     few = {"facts": variables["facts"], "spec": "object.specification", "violations": "[]"}
     wrong["spec"]["variables"] = [{"name": key, "expression": few[key]} for key in few]
-    wrong = spelt_out(wrong)
+    (wrong,) = spelt_out(wrong)
     apply(type_checking, wrong)
     try:
         assert "undefined field 'specification'" in str(type_checked(type_checking, wrong))
