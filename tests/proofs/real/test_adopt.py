@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab.helm import Helm
-from lab.real import build, parts
+from lab.real import build, objects, parts
 from lab.real import lab as real
 from lab.real.lab import Lab
 from lab.real.stack import Stack, project
@@ -36,7 +36,7 @@ STATIC: Json = {
         "template": {
             "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
             "spec": {
-                "nodeSelector": {"nvidia.com/gpu.present": "true"},
+                "nodeSelector": objects.GPU_NODES,
                 "tolerations": [{"operator": "Exists"}],
                 "priorityClassName": "system-node-critical",
                 "containers": [
