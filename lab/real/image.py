@@ -25,7 +25,7 @@ from lab.real.parts import PLUGIN
 IMAGE = "real.gpu-cluster.invalid/parts:1"
 LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
 """Folder of the image where programs find C libraries."""
-_PATHS = ("PATH=/usr/bin:/usr/sbin", f"LD_LIBRARY_PATH=/{LIBRARIES}")
+PATHS = ("PATH=/usr/bin:/usr/sbin", f"LD_LIBRARY_PATH=/{LIBRARIES}")
 #: All image names to which charts and settings refer, each with fields of the original image's
 #: configuration. Sources: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
 #: node-feature-discovery v0.17.3, Dockerfile, "USER", without which the kubelet rejects
@@ -35,7 +35,7 @@ NAMES: Mapping[str, Mapping[str, object]] = {
     VECTORADD: {},
     f"{PLUGIN_IMAGE}:v{PLUGIN}": {
         "Env": [
-            *_PATHS,
+            *PATHS,
             "NVIDIA_DISABLE_REQUIRE=true",
             "NVIDIA_VISIBLE_DEVICES=all",
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
@@ -54,9 +54,10 @@ PROGRAMS = (
     "nfd-master",
     "nfd-gc",
 )
-#: Programs of this machine that the MPS daemon needs (k8s-device-plugin v0.19.3,
-#: cmd/mps-control-daemon/mount).
-MOUNTS = ("mount", "umount")
+#: Programs of this machine that the tests' image has: the MPS daemon mounts its folder
+#: (k8s-device-plugin v0.19.3, cmd/mps-control-daemon/mount), and the GPU Operator starts the device
+#: plugin with a script for bash (gpu-operator v24.3.0, assets/state-device-plugin).
+SYSTEM_PROGRAMS = ("mount", "umount", "bash", "sleep")
 #: Paths of CUDA programs in images. By default the test program `probe` is installed there; it
 #: prints that it runs no CUDA kernel.
 ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
@@ -103,25 +104,33 @@ def layer_of(files: Mapping[str, Path]) -> bytes:
 
 def parts(programs: Mapping[str, Path]) -> bytes:
     """Return the layer of the tests' image, with a shell and the programs in `PROGRAMS`."""
-    chosen = {name: programs[name] for name in PROGRAMS if name in programs} | {"sh": _shell()}
-    chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
-    files = {f"usr/bin/{name}": path for name, path in chosen.items()}
+    chosen = {name: programs[name] for name in PROGRAMS if name in programs}
+    files = {f"usr/bin/{name}": path for name, path in chosen.items()} | system(*SYSTEM_PROGRAMS)
     files |= _libraries(path for name, path in programs.items() if name == DRIVER_PROGRAM)
     return layer_of(files | {name: programs.get(SAMPLE, programs["probe"]) for name in PROBES})
 
 
-def write(target: Path, programs: Mapping[str, Path]) -> None:
+def system(*names: str) -> dict[str, Path]:
+    """Return a shell and further programs of this machine, by their paths in an image."""
+    found = {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in names}
+    return {f"usr/bin/{name}": path for name, path in {**found, "sh": _shell()}.items()}
+
+
+def write(
+    target: Path, programs: Mapping[str, Path], others: Mapping[str, LayeredImage] | None = None
+) -> None:
     """Write the OCI archive of the tests' image, under all image names in `NAMES`.
 
     A program named `SAMPLE` is installed at the paths of CUDA programs; without such a program,
     `probe` is installed there. A program named `nvidia-smi` is not added, but the C libraries that
-    it needs are: the driver's libraries need the same, and the image has no others.
+    it needs are: the driver's libraries need the same, and the image has no others. `others` are
+    further images of the archive, by name.
     """
     layer = parts(programs)
     blobs: dict[str, bytes] = {}
     entries = []
-    for name, own in NAMES.items():
-        image = LayeredImage.of(layer, own)
+    images = {name: LayeredImage.of(layer, own) for name, own in NAMES.items()}
+    for name, image in {**images, **(others or {})}.items():
         blobs |= image.blobs
         described = _described(MANIFEST, image.blobs[image.manifest])
         entries.append({**described, "annotations": {"io.containerd.image.name": name}})
@@ -140,7 +149,7 @@ def _config(layer: bytes, own: Mapping[str, object]) -> bytes:
             "os": "linux",
             "config": {
                 "Entrypoint": ["/usr/bin/probe", "pause"],
-                "Env": list(_PATHS),
+                "Env": list(PATHS),
                 **own,
             },
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
@@ -189,6 +198,9 @@ def _layer(files: Mapping[str, Path]) -> bytes:
             entry = _entry(folder, 0, 0o755)
             entry.type = tarfile.DIRTYPE
             archive.addfile(entry)
+        merged = _entry("bin", 0, 0o777)
+        merged.type, merged.linkname = tarfile.SYMTYPE, "usr/bin"
+        archive.addfile(merged)
         for name, path in sorted(files.items()):
             content = path.read_bytes()
             archive.addfile(_entry(name, len(content), 0o755), io.BytesIO(content))

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from components.desired.resolve import resolve
@@ -36,6 +37,8 @@ GPUS = 8
 LIMIT = 90.0
 #: Seconds to wait for the lock file, which another run of these tests holds until it has ended.
 LOCK_LIMIT = 10.0
+#: Function that returns container images by name; it gets the paths of all built programs by name.
+Images = Callable[[Mapping[str, Path]], Mapping[str, image.LayeredImage]]
 #: Taint that a kubelet sets while it waits for its cloud controller (k8s.io/cloud-provider v0.34.4,
 #: api/well_known_taints.go).
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -206,29 +209,32 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running(limit: float = LOCK_LIMIT, without: Collection[str] = ()) -> Iterator[Lab]:
+def running(
+    limit: float = LOCK_LIMIT, without: Collection[str] = (), images: Images | None = None
+) -> Iterator[Lab]:
     """Start the test cluster and yield it; at the end, remove everything, also after errors.
 
     Args:
         limit: Seconds to wait for another run of these tests.
         without: Go modules of components that the tests don't use, and that are not built.
+        images: Further images of the real nodes.
 
     Raises:
         HostError: Another run of these tests is active; node names and networks exist only once per
             machine.
     """
     with locked(cache_dir() / "real" / "run.lock", limit):
-        yield from _running(without)
+        yield from _running(without, images)
 
 
-def _running(without: Collection[str]) -> Iterator[Lab]:
+def _running(without: Collection[str], images: Images | None) -> Iterator[Lab]:
     modules = (part.module for part in (*PARTS, MOCK) if part.module not in without)
     parts = build.build(*modules)
     lower = rootfs.debian_root(lambda line: print(line, flush=True))
     work = cache_dir() / "real" / "nodes"
     work.mkdir(parents=True, exist_ok=True)
     archive = work / "image.tar"
-    image.write(archive, parts)
+    image.write(archive, parts, images(parts) if images else {})
     real, simulated = declared()
     lab = Lab(ControlPlane(NAME), {})
     try:

@@ -150,7 +150,7 @@ PARTS = (
     RealPart(
         "operator",
         OPERATOR,
-        (f"{OPERATOR_MODULE}/cmd/gpu-operator",),
+        (f"{OPERATOR_MODULE}/cmd/gpu-operator", f"{OPERATOR_MODULE}/validator"),
         {f"{OPERATOR_MODULE}/internal/info.version": OPERATOR_RELEASE},
     ),
 )

@@ -27,7 +27,8 @@ from lab.real.node import RealError
 #: cluster like any other.
 STACK = "real"
 NAMESPACE = "nvidia-device-plugin"
-LIMIT = 420
+#: Timeout in seconds for one command, also on a busy machine.
+LIMIT = 900
 #: Prefixes of environment variables that belong to the caller's own stacks. They are removed, so
 #: that they don't affect this stack.
 _OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_INSPECTION", "STACK")

@@ -29,6 +29,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "clusters": (
             "tests/proofs/e2e/test_adopt.py",
             "tests/proofs/real/test_adopt.py",
+            "tests/proofs/real/test_adopt_operator.py",
             "tests/proofs/real/test_causes.py",
             "tests/proofs/validation/test_ways.py",
             "tests/proofs/platform/test_runtime_class.py",

@@ -1,5 +1,7 @@
 """Simulate the GPU Operator: create operands while its pod runs and a ClusterPolicy exists.
 
+The pod must be on a simulated node: elsewhere a real kubelet runs the real operator.
+
 Like the real operator, the simulation keeps its node labels when the policy is deleted
 (NVIDIA/gpu-operator#1391). If no node has GPUs, it creates no DaemonSet, leaves existing DaemonSets
 unchanged, and sets the policy's status to ready (v24.3.0 and v26.7.0,
@@ -35,7 +37,8 @@ class Operator:
         """Start without any known nodes, pods and DaemonSets."""
         self._api = api
         self._policy: Json | None = None
-        self._pods: dict[str, str] = {}
+        self._pods: dict[str, tuple[str, str]] = {}
+        self._simulated: set[str] = set()
         self._daemon_sets: dict[str, Json] = {}
         self._nodes: dict[str, Json] = {}
         self._divided: set[str] = set()
@@ -83,6 +86,9 @@ class Operator:
         """Record a node that was added or changed, and add the ClusterPolicy to the queue."""
         meta = item["metadata"]
         labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        if marks.FAKE_NODE in notes and meta["name"] not in self._simulated:
+            self._simulated.add(meta["name"])
+            self._queue.add(operands.POLICY)
         if operands.MIG_STATE in labels:
             self._divided.add(meta["name"])
         if not (operator_nodes.has_gpus(labels) or operator_nodes.is_present(labels)):
@@ -99,6 +105,7 @@ class Operator:
     def node_gone(self, item: Json) -> None:
         """Forget a node that was deleted from the cluster."""
         self._nodes.pop(item["metadata"]["name"], None)
+        self._simulated.discard(item["metadata"]["name"])
         self._divided.discard(item["metadata"]["name"])
 
     def _policy_changed(self, item: Json) -> None:
@@ -116,7 +123,8 @@ class Operator:
         conditions = (item.get("status") or {}).get("conditions") or []
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
         if ready and "deletionTimestamp" not in item["metadata"]:
-            self._pods[item["metadata"]["uid"]] = item["metadata"]["namespace"]
+            place = (item["spec"].get("nodeName", ""), item["metadata"]["namespace"])
+            self._pods[item["metadata"]["uid"]] = place
             self._queue.add(operands.POLICY)
         else:
             self._pod_gone(item)
@@ -139,11 +147,18 @@ class Operator:
         policy = self._policy
         if policy is None:
             await self._clean()
-        elif self._pods:
-            namespace = next(iter(self._pods.values()))
+        elif namespace := self._namespace():
             await self._label(policy)
             await self._apply(policy, namespace)
             await self._report(policy, namespace)
+
+    def _namespace(self) -> str:
+        """Return the namespace of the simulated operator's pod; empty if no such pod is ready.
+
+        A pod on a real kubelet's node runs the real operator.
+        """
+        namespaces = (space for node, space in self._pods.values() if node in self._simulated)
+        return next(namespaces, "")
 
     async def _label(self, policy: Json) -> None:
         async def write(name: str, body: Json) -> None:

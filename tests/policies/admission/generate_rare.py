@@ -181,6 +181,20 @@ def _claims(draw: st.DrawFn) -> Json:
 
 
 @st.composite
+def _gpu_claims(draw: st.DrawFn) -> Json:
+    """Generate a template of claims for GPUs near the maximum of a claim (GPU065, GPU077)."""
+    count = draw(st.integers(4, 20))
+    one: Json = {"deviceClassName": "gpu.nvidia.com", "count": count}
+    devices = {"requests": [{"name": "r", "exactly": one}]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": _metadata(draw(_NAMESPACES)) | {"name": draw(_CLAIM_NAMES)},
+        "spec": {"spec": {"devices": devices}},
+    }
+
+
+@st.composite
 def _by_class(draw: st.DrawFn) -> Json:
     """Generate a pod that requests devices by the extended resource of a DeviceClass (GPU070).
 
@@ -305,7 +319,8 @@ def _nodes(draw: st.DrawFn) -> Json:
 
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
-    *(_services, _services, _shares, _jobs, _claims, _claims, _agents, _agents, _hami),
+    *(_services, _services, _shares, _jobs, _claims, _claims, _agents, _agents),
+    *(_gpu_claims, _gpu_claims, _gpu_claims, _hami, _hami, _hami),
     *(_near_a_cap, _near_a_cap, _near_a_cap),
     *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
     *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),

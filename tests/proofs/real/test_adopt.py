@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from lab.helm import Helm
-from lab.real import build, parts
+from lab.real import build, objects, parts
 from lab.real import lab as real
-from lab.real.lab import GPUS, REAL, SIMULATED, Lab
+from lab.real.lab import Lab
 from lab.real.stack import Stack, project
+from tests.proofs.real.taking_over import LAB_LIMIT, PRIVILEGED, taken_over_and_handed_back
 
 pytestmark = [
     pytest.mark.full,
@@ -26,12 +27,6 @@ pytestmark = [
 Json = dict[str, Any]
 SPACE = "kube-system"
 UNUSED = ("nfd", "operator")
-LAB_LIMIT = 3600.0
-"""Seconds to wait for other tests on these nodes, which another test process may run."""
-ALL = (*REAL, *SIMULATED)
-# Security context for containers that need GPUs without requesting them. On these nodes the NVIDIA
-# Container Toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers.
-PRIVILEGED = {"privileged": True}
 STATIC: Json = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",
@@ -41,7 +36,7 @@ STATIC: Json = {
         "template": {
             "metadata": {"labels": {"name": "nvidia-device-plugin-ds"}},
             "spec": {
-                "nodeSelector": {"nvidia.com/gpu.present": "true"},
+                "nodeSelector": objects.GPU_NODES,
                 "tolerations": [{"operator": "Exists"}],
                 "priorityClassName": "system-node-critical",
                 "containers": [
@@ -92,43 +87,6 @@ def stack(lab: Lab) -> Iterator[Stack]:
     lab.until("plugins", lambda: lab.request("GET", pods)["items"], lambda items: not items)
 
 
-def lives(lab: Lab) -> dict[str, tuple[str, str, list[tuple[str, int]]]]:
-    """Return for each device plugin pod its UID, its start time and its containers' starts.
-
-    For each container, the start time and the number of restarts are returned.
-    """
-    found = {}
-    for pod in lab.request("GET", f"/api/v1/namespaces/{SPACE}/pods")["items"]:
-        status = pod["status"]
-        containers = [
-            (each["state"]["running"]["startedAt"], each["restartCount"])
-            for each in status.get("containerStatuses", [])
-        ]
-        metadata = pod["metadata"]
-        found[metadata["name"]] = (metadata["uid"], status["startTime"], containers)
-    return found
-
-
-def taken_over_and_handed_back(lab: Lab, stack: Stack) -> None:
-    for name in ALL:
-        lab.wait_offered(name, "nvidia.com/gpu", (GPUS, GPUS))
-    before = lives(lab)
-    taints = {name: lab.node(name)["spec"].get("taints") for name in ALL}
-    assert len(before) >= len(ALL)
-    stack.command("adopt")
-    output = stack.command("up")
-    assert f"of {len(ALL) * GPUS} GPUs" in output, output
-    assert lives(lab) == before
-    assert {name: lab.node(name)["spec"].get("taints") for name in ALL} == taints
-    assert ", 0 resources changed" in stack.command("up")
-    stack.command("leave")
-    assert lives(lab) == before
-    for name in ALL:
-        assert lab.offered(name)["nvidia.com/gpu"] == (GPUS, GPUS)
-        notes = lab.node(name)["metadata"].get("annotations", {})
-        assert not [key for key in notes if key.startswith("gpu-cluster/")]
-
-
 @pytest.mark.clusters("real", "release")
 def test_real_kubelets_run_an_adopted_release_on(lab: Lab, stack: Stack, tmp_path: Path) -> None:
     values = {
@@ -141,10 +99,10 @@ def test_real_kubelets_run_an_adopted_release_on(lab: Lab, stack: Stack, tmp_pat
         helm.install("nvdp", build.charts() / "nvidia-device-plugin", values, SPACE)
     finally:
         helm.close()
-    taken_over_and_handed_back(lab, stack)
+    taken_over_and_handed_back(lab, stack, SPACE)
 
 
 @pytest.mark.clusters("real", "manifest")
 def test_real_kubelets_run_an_adopted_manifest_on(lab: Lab, stack: Stack) -> None:
     lab.request("POST", f"/apis/apps/v1/namespaces/{SPACE}/daemonsets", STATIC)
-    taken_over_and_handed_back(lab, stack)
+    taken_over_and_handed_back(lab, stack, SPACE)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.real.operator import compare, policies
+from lab.helm import Helm
+from lab.real.operator import compare, images, policies
 from lab.real.operator.compare import DIFFERENCES, Verdict, differences, said, unshown
 from lab.simulator.controller import operand_objects, operands
 from tests.resolved import platform_of
@@ -78,6 +79,21 @@ def test_each_setting_is_a_stack_whose_values_the_chart_takes() -> None:
     for setting in policies.SETTINGS:
         cluster = policies.declared(setting)
         assert platform_of(cluster).values()
+
+
+def test_the_chart_is_that_of_the_release_and_names_the_images(tmp_path: Path) -> None:
+    helm = Helm(tmp_path / "helm")
+    try:
+        chart = images.charts(tmp_path / "charts") / images.CHART
+        made = helm.render(chart, {"nfd": {"enabled": False}}, "a-namespace")
+    finally:
+        helm.close()
+    found = {item["kind"]: item["spec"] for item in made if "spec" in item}
+    (container,) = found["Deployment"]["template"]["spec"]["containers"]
+    assert container["image"] == images.OPERATOR
+    names = found["ClusterPolicy"]["validator"]
+    image = f"{names['repository']}/{names['image']}:{names['version']}"
+    assert image == images.VALIDATOR
 
 
 def test_the_page_lists_every_difference_and_every_setting_that_is_newer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import tarfile
@@ -132,6 +133,29 @@ def test_an_image_holds_programs_and_the_c_library(tmp_path: Path) -> None:
             names = files.getnames()
     assert {f"usr/bin/{name}" for name in image.PROGRAMS} <= set(names)
     assert any(Path(name).name.startswith("libc.so") for name in names)
+
+
+def test_an_archive_also_holds_the_images_that_a_test_adds(tmp_path: Path) -> None:
+    other = image.LayeredImage.of(image.layer_of(image.system("sleep")), {"User": "1000:1000"})
+    image.write(tmp_path / "image.tar", {"probe": Path("/bin/sh").resolve()}, {"other:1": other})
+    with tarfile.open(tmp_path / "image.tar") as archive:
+        index: Any = json.load(archive.extractfile("index.json"))  # type: ignore[arg-type]
+        (entry,) = (
+            each
+            for each in index["manifests"]
+            if each["annotations"]["io.containerd.image.name"] == "other:1"
+        )
+        assert entry["digest"] == other.manifest
+        assert {f"blobs/{digest.replace(':', '/')}" for digest in other.blobs} <= set(
+            archive.getnames()
+        )
+
+
+def test_scripts_find_their_shell_where_they_name_it() -> None:
+    layer = image.layer_of(image.system("bash"))
+    with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+        assert files.getmember("bin").linkname == "usr/bin"
+        assert {"usr/bin/bash", "usr/bin/sh"} <= set(files.getnames())
 
 
 def test_a_kubelet_answers_its_node_alone() -> None:

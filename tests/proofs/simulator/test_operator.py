@@ -235,7 +235,42 @@ def test_runtime_classes_follow_how_devices_are_handed_out(cdi: Any, wanted: lis
     assert [item["metadata"]["name"] for item in found] == wanted
 
 
-class Leaving(Api):
+SIMULATED = {"metadata": {"name": "gpu-1", "annotations": {marks.FAKE_NODE: "fake"}}}
+
+
+def operator_pod(node: str) -> Any:
+    return {
+        "metadata": {"uid": "2", "namespace": "default"},
+        "spec": {"nodeName": node},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+class Asked(Api):
+    """Fake API server that records the requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def request(self, method: str, path: str, *_: Any, **__: Any) -> Any:
+        self.asked.append(f"{method} {path}")
+        return {"items": [], "metadata": {"resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize(("node", "works"), [("gpu-1", True), ("real-1", False)])
+def test_a_pod_on_a_real_kubelet_is_left_to_the_real_operator(node: str, works: bool) -> None:
+    api = Asked()
+    operator = Operator(api)
+    meta = {"name": operands.POLICY, "uid": "1", "generation": 1}
+    operator._policy_changed({"metadata": meta, "spec": {}})
+    operator.node_changed(SIMULATED)
+    operator.node_changed({"metadata": {"name": "real-1"}})
+    operator._pod_changed(operator_pod(node))
+    asyncio.run(operator._work(operands.POLICY))
+    assert bool(api.asked) == works
+
+
+class Leaving(Asked):
     """Fake API server on which other clients delete objects while the operator works.
 
     The operator's first request deletes the ClusterPolicy; each DELETE request deletes all
@@ -243,14 +278,13 @@ class Leaving(Api):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.tell: list[Callable[[], None]] = []
-        self.asked: list[str] = []
 
     async def request(self, method: str, path: str, *_: Any, **__: Any) -> Any:
-        self.asked.append(f"{method} {path}")
         for tell in self.tell if method == "DELETE" else self.tell[:1]:
             tell()
-        return {"items": [], "metadata": {"resourceVersion": "1"}}
+        return await super().request(method, path)
 
 
 def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
@@ -269,8 +303,8 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
         item["metadata"]["generation"] = 1
     api.tell.append(lambda: operator._policy_gone(policy))
     api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    operator._pod_changed({"metadata": {"uid": "2", "namespace": "default"}, "status": ready})
+    operator.node_changed(SIMULATED)
+    operator._pod_changed(operator_pod("gpu-1"))
     for item in unwanted:
         operator._daemon_set_changed(item)
     operator._policy_changed(policy)

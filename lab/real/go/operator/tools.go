@@ -5,4 +5,5 @@ package tools
 
 import (
 	_ "github.com/NVIDIA/gpu-operator/cmd/gpu-operator"
+	_ "github.com/NVIDIA/gpu-operator/validator"
 )
