@@ -79,9 +79,9 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
         or containers.waiting(pod)
         or _ended_by_probe(pod, events)
         or containers.crash(pod, around.logs)
+        or _node(pod, around, "False")
         or _before_start(pod, events)
         or _unhealthy(pod, events)
-        or _node(pod, around, "False")
     )
 
 

@@ -389,10 +389,12 @@ def test_a_node_that_is_not_ready_is_named(lab: Lab) -> None:
     """The kubelet of a node whose container engine is down starts no pod and reports no event."""
     node = lab.nodes[REAL[1]]
     node.run("systemctl stop containerd")
-    lab.create({**pod("", nodeName=node.name), "metadata": {"name": "waiting"}})
-    check = names(Kind.NODE, f"its node {node.name} is not ready: .*runtime")
-    lab.until("waiting", partial(why, lab, "waiting"), check, LIMIT)
-    node.run("systemctl start containerd")
+    try:
+        lab.create({**pod("", nodeName=node.name), "metadata": {"name": "waiting"}})
+        check = names(Kind.NODE, f"its node {node.name} is not ready: .*runtime")
+        lab.until("waiting", partial(why, lab, "waiting"), check, LIMIT)
+    finally:
+        node.run("systemctl start containerd")
     lab.wait_phase("waiting", "Running")
 
 

@@ -5,6 +5,7 @@ The messages are those of kubernetes v1.34.4; each case names the file that writ
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -509,6 +510,14 @@ def test_what_a_kubelet_says_of_a_pod_counts_more_than_that_its_node_is_not_read
     assert known(cause_of(pod(node="gpu-1"), around)).kind is Kind.NODE
     broken = waits("ErrImagePull", "not found")
     assert known(cause_of(pod(node="gpu-1", containerStatuses=broken), around)).kind is Kind.IMAGE
+
+
+def test_a_sandbox_that_fails_since_its_node_is_not_ready_names_the_node() -> None:
+    failed = event("FailedCreatePodSandBox", "dial unix containerd.sock: no such file")
+    around = Around(events=(failed,), nodes=(lost("False", "container runtime is down"),))
+    assert known(cause_of(pod(node="gpu-1"), around)).kind is Kind.NODE
+    ready = replace(around, nodes=())
+    assert known(cause_of(pod(node="gpu-1"), ready)).kind is Kind.SANDBOX
 
 
 EXCEEDED = (
