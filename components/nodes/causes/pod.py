@@ -67,7 +67,7 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
     status = pod.get("status") or {}
     events = newest_first(around.events, str(_meta(pod).get("uid") or ""))
     if status.get("phase") == "Succeeded":
-        return None
+        return _preempted(events)
     if cause := _disrupted(pod, events) or _rejected(status) or _too_late(status):
         return cause
     if _meta(pod).get("deletionTimestamp"):
@@ -87,6 +87,15 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
 
 def _meta(pod: Json) -> Json:
     return pod.get("metadata") or {}
+
+
+def _preempted(events: Sequence[Event]) -> Cause | None:
+    """Return a cause if the kubelet preempted a pod whose program then ended without an error."""
+    event = newest(events, "Preempting")
+    if event is None:
+        return None
+    text = f"preempted by the kubelet: {shown(event.message)}"
+    return Cause(kind=Kind.PREEMPTION, text=text, cure=_AGAIN)
 
 
 def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:

@@ -520,6 +520,13 @@ def test_a_sandbox_that_fails_since_its_node_is_not_ready_names_the_node() -> No
     assert known(cause_of(pod(node="gpu-1"), ready)).kind is Kind.SANDBOX
 
 
+def test_a_preempted_pod_whose_program_ended_without_an_error_names_the_preemption() -> None:
+    said = event("Preempting", "Preempted in order to admit critical pod")
+    ended = pod(node="gpu-1", phase="Succeeded")
+    assert cause_of(ended) is None
+    assert known(cause_of(ended, Around(events=(said,)))).kind is Kind.PREEMPTION
+
+
 EXCEEDED = (
     'Error creating: pods "train-x" is forbidden: exceeded quota: gpus, requested: '
     "requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=4, limited: "
