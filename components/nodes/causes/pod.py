@@ -60,6 +60,8 @@ CREATE = "FailedCreate"
 def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B008 -- it is frozen
     """Return the cause why a pod does not run; None if it runs, has succeeded or just starts.
 
+    A pod that the kubelet preempted has a cause, even if its program ended without an error.
+
     Args:
         pod: The pod.
         around: Events of the pod, and other objects of the cluster.

@@ -386,7 +386,10 @@ def test_a_quota_that_refuses_a_pod_is_named(lab: Lab) -> None:
 
 @pytest.mark.clusters("kubelet", "node")
 def test_a_node_that_is_not_ready_is_named(lab: Lab) -> None:
-    """The kubelet of a node whose container engine is down starts no pod and reports no event."""
+    """The kubelet of a node whose container engine is down starts no pod.
+
+    It may report that no sandbox can be created; that the node is not ready explains more.
+    """
     node = lab.nodes[REAL[1]]
     node.run("systemctl stop containerd")
     try:
