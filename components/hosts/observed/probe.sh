@@ -230,8 +230,7 @@ default_runtime() {
                 sed -n 's/^containerd\.defaultRuntimeName "\(.*\)"$/\1/p')
         done
         [ -n "$its_runtime" ] || [ ! -S "$root/run/crio/crio.sock" ] ||
-            its_runtime=$(crio_config "$root/run/crio/crio.sock" 2>/dev/null |
-                sed -n 's/^crio\.runtime\.default_runtime = "\(.*\)"$/\1/p')
+            its_runtime=$(crio_config "$root/run/crio/crio.sock" 2>/dev/null | crio_text runtime.default_runtime)
         [ -n "$its_runtime" ] || ! command -v docker >/dev/null 2>&1 ||
             its_runtime=$(timeout 5 docker info --format '{{.DefaultRuntime}}' 2>/dev/null)
         case $its_runtime in

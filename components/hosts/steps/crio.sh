@@ -48,7 +48,7 @@ require_engine() {
     esac
     merged "$scratch/before" || problem "a configuration that CRI-O can't read: $(why)" \
         "one that loads" "mend it (crio config names the place)"
-    socket=$(sed -n 's/^crio\.api\.listen = "\(.*\)"$/\1/p' "$scratch/before" 2>/dev/null)
+    socket=$({ crio_text api.listen <"$scratch/before"; } 2>/dev/null)
     socket=${socket:-/var/run/crio/crio.sock}
     crio_wanted="${GC_DEFAULT_RUNTIME:-runc} $(cgroup_manager) $GC_RUNTIME_PATH"
 }
@@ -153,7 +153,7 @@ judge_applied() {
     again 20 0.5 judge_running || return 1
     expect crio "$socket" "$crio_wanted"
     expect crio_files "$crio_wanted$from_unit $engine_program"
-    answer="CRI-O at $socket: CRI-O $version has the runtimes $(crio_runtimes), $(sed -n 's/^crio\.runtime\.default_runtime = "\(.*\)"$/\1/p' "$scratch/running") by default"
+    answer="CRI-O at $socket: CRI-O $version has the runtimes $(crio_runtimes), $(crio_text runtime.default_runtime <"$scratch/running") by default"
 }
 
 # Prints the names of the running daemon's runtimes.
@@ -204,6 +204,11 @@ crio_settings() {
             next
         }
         { sub(/^[[:space:]]+/, ""); print table "." $0 }'
+}
+
+# crio_text NAME: reads the output of crio_settings and prints the text of one setting below `crio`.
+crio_text() {
+    sed -n "s/^crio\.$1 = \"\(.*\)\"\$/\1/p"
 }
 
 # crio_differs DEFAULT CGROUP_MANAGER PATH: reads the output of crio_settings and prints each setting of
