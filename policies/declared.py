@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from .rules import Context, Violation, evaluate
 from .rules.hosts.commands import API_VERSION
+from .rules.rule import Subject
 from .rules.unread import Unread, unread
 
 _KUBERNETES = "kubernetes:"
@@ -70,4 +71,4 @@ def unjudged(resource_type: str, props: Mapping[str, object], context: Context) 
         context: Facts about the cluster.
     """
     manifest = manifest_of(resource_type, props)
-    return list(unread(manifest, context)) if manifest else []
+    return list(unread(Subject.all_of(manifest, context.namespace), context)) if manifest else []

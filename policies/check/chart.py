@@ -30,9 +30,13 @@ _RELEASE: Final = "release"
 _VALUES: Final = ("values.yaml", "values.yml", "values.schema.json", CHART)
 
 
-def chart_of(name: str) -> str | None:
-    """Return the folder of the outermost Helm chart to which a file belongs, or None."""
-    folder, base = os.path.split(os.path.realpath(name))
+def chart_of(real: str) -> str | None:
+    """Return the folder of the outermost Helm chart to which a file belongs, or None.
+
+    Args:
+        real: Real path of the file.
+    """
+    folder, base = os.path.split(real)
     found = folder if base in _VALUES and _is_chart(folder) else None
     return _outermost(folder) or found
 

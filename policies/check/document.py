@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from os.path import basename
 
 from ..faults import InputError
-from ..rules import Context, Subject, Violation, evaluate
+from ..rules import Context, Subject, Violation
 from ..rules.placeholders import with_unknowns
-from ..rules.registry import items
-from ..rules.unknown import mapping, sequence, text
+from ..rules.registry import evaluate_objects, objects_of
+from ..rules.unknown import mapping, sequence
 from ..rules.unread import unread
 from .lines import Lines
 from .parse import documents
@@ -110,24 +111,21 @@ class _Document:
         described = self.value.get("version") if basename(file) == CHART else None
         if "kind" not in self.value and ("apiVersion" not in self.value or described):
             return Judged(file, number, foreign=True)
-        objects = [
-            Object(Subject.of(manifest, context.namespace).label, place, manifest)
-            for place, manifest in items(self.value)
-        ]
+        objects = objects_of(self.value, context)
         problems = [
-            Problem.of(error, file, number, self._line(item.place + path))
-            for item in objects
-            for path, error in mistakes(item.manifest)
+            Problem.of(error, file, number, self._line(place + path))
+            for place, (subject, *_) in objects
+            for path, error in mistakes(subject.manifest)
         ]
-        violations = [self._found(violation) for violation in evaluate(self.value, context)]
+        violations = [self._found(violation) for violation in evaluate_objects(objects, context)]
         return Judged(
             file=file,
             document=number,
-            subjects=tuple(item.subject for item in objects),
+            subjects=tuple(subject.label for _, (subject, *_) in objects),
             found=tuple(violations),
             problems=tuple(problems),
             unjudged=tuple(self._unjudged(objects, context)),
-            objects=tuple(objects) if keep else (),
+            objects=tuple(starmap(_kept, objects)) if keep else (),
             index=self.index,
             rendered=self.source.rendered,
         )
@@ -136,13 +134,22 @@ class _Document:
         source, line = self.source, self._line(violation.path)
         return Found.at(violation, source.file, source.part.number, line, source.rendered)
 
-    def _unjudged(self, objects: Iterable[Object], context: Context) -> Iterator[Unjudged]:
-        for item in objects:
-            kind = f"{text(item.manifest.get('kind'))} ({text(item.manifest.get('apiVersion'))})"
-            for left in unread(item.manifest, context):
-                path = item.place + left.path
+    def _unjudged(
+        self, objects: Iterable[tuple[str, list[Subject]]], context: Context
+    ) -> Iterator[Unjudged]:
+        for place, subjects in objects:
+            subject = subjects[0]
+            kind = f"{subject.kind} ({subject.group_version})"
+            for left in unread(subjects, context):
+                path = place + left.path
                 line = self._line(path)
-                yield Unjudged(self.source.file, kind, path, item.subject, line, reason=left.reason)
+                yield Unjudged(
+                    self.source.file, kind, path, subject.label, line, reason=left.reason
+                )
+
+
+def _kept(place: str, subjects: list[Subject]) -> Object:
+    return Object(subjects[0].label, place, subjects[0].manifest)
 
 
 def _holds_manifests(value: object) -> bool:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from ..faults import InputError
@@ -35,6 +36,18 @@ class Name:
     path: str
     given: bool
 
+    @cached_property
+    def real(self) -> str:
+        """Return the real path of the file, which is the same for all names of the file.
+
+        The inode number isn't, because on some file systems it can change (Linux
+        Documentation/filesystems/overlayfs.rst, "Inode properties").
+        """
+        try:
+            return self.path if self.path == STDIN else os.path.realpath(self.path)
+        except (OSError, ValueError):
+            return self.path
+
 
 def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:
     """Yield each file that the command line names, once.
@@ -53,23 +66,11 @@ def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:
             any_file = True
             if isinstance(name, Problem):
                 yield name
-            elif (key := _identity(name.path)) not in seen:
-                seen.add(key)
+            elif name.real not in seen:
+                seen.add(name.real)
                 yield name
         if not any_file:
             yield Problem(argument, None, None, *_nothing(argument))
-
-
-def _identity(name: str) -> str:
-    """Return a key that is the same for all names of one file.
-
-    The key is the real path and not the inode number, because on some file systems the inode number
-    of a file can change (Linux Documentation/filesystems/overlayfs.rst, "Inode properties").
-    """
-    try:
-        return os.path.realpath(name)
-    except (OSError, ValueError):
-        return name
 
 
 def _nothing(argument: str) -> tuple[str, str, str]:

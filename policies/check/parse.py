@@ -250,13 +250,16 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
     Raises:
         InputError: The key is a collection or null, or the mapping already has the key.
     """
-    if isinstance(value, bool):
+    if isinstance(value, str):
+        if value == "<<" and type(event) is yaml.ScalarEvent and event.implicit[0]:
+            return _MERGE
+    elif isinstance(value, bool):
         value = str(value).lower()
-    elif isinstance(value, int | float):
-        value = f"{value:g}" if isinstance(value, float) else str(value)
-    elif value == "<<" and type(event) is yaml.ScalarEvent and event.implicit[0]:
-        return _MERGE
-    if not isinstance(value, str):
+    elif isinstance(value, float):
+        value = f"{value:g}"
+    elif isinstance(value, int):
+        value = str(value)
+    else:
         raise _error(event, "a key that isn't text", "text", "Quote the key.")
     if value in into and value not in merged:
         raise _error(

@@ -57,14 +57,13 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
             for inner in kustomization.with_all_below(one):
                 built |= inner.resources | inner.patches | inner.settings
     for file in listed:
-        real = file.path if file.path == STDIN else os.path.realpath(file.path)
-        if real in built or _chart(file) or os.path.basename(real) in kustomization.NAMES:
+        if file.real in built or _chart(file) or os.path.basename(file.real) in kustomization.NAMES:
             continue
-        yield from _patch(file) if real in patches else read(file)
+        yield from _patch(file) if file.real in patches else read(file)
 
 
 def _chart(name: Name) -> str | None:
-    return None if name.path == STDIN else chart.chart_of(name.path)
+    return None if name.path == STDIN else chart.chart_of(name.real)
 
 
 def _roots(names: Iterable[Name]) -> list[Kustomization]:
@@ -84,11 +83,10 @@ def _kustomized(name: Name) -> str | None:
     """Return the folder of the kustomization that a file defines or is a patch of, or None."""
     if name.path == STDIN or _chart(name):
         return None
-    real = os.path.realpath(name.path)
-    folder, base = os.path.split(real)
+    folder, base = os.path.split(name.real)
     if base in kustomization.NAMES:
         return folder
-    return next((above for above in _above(folder) if real in _patches(above)), None)
+    return next((above for above in _above(folder) if name.real in _patches(above)), None)
 
 
 @cache

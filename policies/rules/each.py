@@ -13,9 +13,10 @@ from typing import Final
 from .context import Context
 from .helm import GPU_OPERATOR, ChartRelease, release
 from .pod_claims import gpu_claims, uses
+from .pod_request import asks_for_gpus
 from .pod_spec import Container, ContainerRole, Pod, Resource, resource_list
 from .replicas import pods_at_most, scaled_to
-from .resource_names import is_extended, is_gpu
+from .resource_names import is_extended
 from .rule import Check, Finding, Subject
 from .unknown import at, mapping, sequence
 
@@ -153,17 +154,8 @@ def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
     """
     claims = frozenset(claim.name for claim in gpu_claims(subject, context))
     for container in subject.pod.resource_containers if subject.pod else ():
-        if _requests_gpus(container, context) or uses(container, claims):
+        if asks_for_gpus(container, context) or uses(container, claims):
             yield container
-
-
-def _requests_gpus(container: Container, context: Context) -> bool:
-    asked = (
-        container.effective(name) for name in container.resource_names if is_gpu(name, context)
-    )
-    return any(
-        entry.quantity is None or entry.quantity.milli > 0 for entry in asked if entry is not None
-    )
 
 
 def _extended(container: Container) -> Iterator[Resource]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from .context import Context
 from .pod_claims import gpu_claims
-from .pod_spec import ContainerRole, Pod, resource_list
+from .pod_spec import Container, ContainerRole, Pod, Resource, resource_list
 from .resource_names import is_gpu
 from .rule import Subject
 from .unknown import UNKNOWN, sequence
@@ -62,14 +62,26 @@ def claims_devices(pod: Pod) -> bool:
 
 def requests_gpus(subject: Subject, context: Context) -> bool:
     """Return whether a pod requests GPUs; an amount that is not known, or is invalid, counts."""
-    containers = subject.pod.containers if subject.pod else ()
-    return bool(gpu_requests(subject, context)) or any(
-        resource.quantity is None
-        for container in containers
-        if container.role is not ContainerRole.EPHEMERAL
-        for name in container.resource_names
-        if is_gpu(name, context) and (resource := container.effective(name))
+    pod = subject.pod
+    if pod is None:
+        return False
+    if any(asks_for_gpus(container, context) for container in pod.resource_containers):
+        return True
+    overhead = resource_list(pod.spec.get("overhead"))
+    more = (overhead[name] for name in _gpu_names(pod, context) if name in overhead)
+    return any(map(_is_request, more)) or any(True for _ in gpu_claims(subject, context))
+
+
+def asks_for_gpus(container: Container, context: Context) -> bool:
+    """Return whether a container's resources, without its claims, request GPUs."""
+    named = (
+        container.effective(name) for name in container.resource_names if is_gpu(name, context)
     )
+    return any(resource is not None and _is_request(resource) for resource in named)
+
+
+def _is_request(resource: Resource) -> bool:
+    return resource.quantity is None or resource.quantity.milli > 0
 
 
 def gpu_requests(subject: Subject, context: Context) -> dict[str, Fraction]:
@@ -103,11 +115,15 @@ def claim_requests(
 
 def resource_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
     """Return the pod's effective request of each GPU resource, without amounts of 0."""
-    names = {
+    names = sorted(_gpu_names(pod, context))
+    requests = {name: effective_request(pod, name) for name in names}
+    return {name: amount for name, amount in requests.items() if amount > 0}
+
+
+def _gpu_names(pod: Pod, context: Context) -> set[str]:
+    return {
         name
         for container in pod.resource_containers
         for name in container.resource_names
         if is_gpu(name, context)
     }
-    requests = {name: effective_request(pod, name) for name in sorted(names)}
-    return {name: amount for name, amount in requests.items() if amount > 0}

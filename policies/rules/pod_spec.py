@@ -109,9 +109,9 @@ class Container:
         return self.requests.get(name) or self.limits.get(name)
 
     @property
-    def resource_names(self) -> frozenset[str]:
+    def resource_names(self) -> set[str]:
         """Return the names of all resources in requests and limits."""
-        return frozenset(self.requests) | frozenset(self.limits)
+        return self.requests.keys() | self.limits.keys()
 
     @property
     def asked_names(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,13 +50,35 @@ def evaluate(
         partial: Whether the manifest has only some fields of the object, as a patch. Rules that
             report missing fields are then skipped.
     """
-    each = list(items(manifest))
-    if len(each) > 1:
-        context = with_devices(context, (item for _, item in each))
+    return evaluate_objects(objects_of(manifest, context), context, partial=partial)
+
+
+def objects_of(manifest: Mapping[str, object], context: Context) -> list[tuple[str, list[Subject]]]:
+    """Return the path and the subjects of each object in a manifest; most manifests are one object.
+
+    Args:
+        manifest: Manifest as for `evaluate`.
+        context: Facts about the cluster.
+    """
+    return [(place, Subject.all_of(item, context.namespace)) for place, item in items(manifest)]
+
+
+def evaluate_objects(
+    objects: Sequence[tuple[str, list[Subject]]], context: Context, *, partial: bool = False
+) -> list[Violation]:
+    """Return the violations of the objects in a manifest, as `evaluate` does.
+
+    Args:
+        objects: Path and subjects of each object, from `objects_of`.
+        context: Facts about the cluster.
+        partial: Whether the manifest has only some fields of the object.
+    """
+    if len(objects) > 1:
+        context = with_devices(context, (subjects[0].manifest for _, subjects in objects))
     return [
         dataclasses.replace(violation, path=place + violation.path)
-        for place, item in each
-        for subject in Subject.all_of(item, context.namespace)
+        for place, subjects in objects
+        for subject in subjects
         for violation in _judge(subject, context, partial)
     ]
 

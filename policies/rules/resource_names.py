@@ -140,7 +140,7 @@ def is_device(name: str, context: Context) -> bool:
     Resources for a part of a device's memory or cores are not devices. A resource that only the
     cluster's settings name counts as a device, unless it is that of a DeviceClass (GPU070).
     """
-    own = name in context.resource_names - KNOWN and not name.startswith(BY_CLASS)
+    own = name in context.resource_names and name not in KNOWN and not name.startswith(BY_CLASS)
     return own or name in DEVICES or name.startswith(MIG)
 
 
@@ -165,6 +165,8 @@ def meant(name: str, context: Context) -> str | None:
     letters or none, a plural, a number after the name, `_` for `-`, the prefix `requests.` or
     `limits.` of a quota in a container, or a MIG profile that does not exist.
     """
+    if name in _NATIVE:
+        return None
     lower = name.lower()
     if lower.startswith(MIG) and name not in context.resource_names:
         return None if _MIG_FORM.fullmatch(name) else f"{MIG}<slices>g.<memory>gb"

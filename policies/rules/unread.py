@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,18 +41,23 @@ class Unread:
     reason: str = ""
 
 
-def unread(manifest: Mapping[str, object], context: Context) -> Iterator[Unread]:
+def unread(subjects: Sequence[Subject], context: Context) -> Iterator[Unread]:
     """Yield the fields of an object that may request GPUs but that no rule reads.
 
     That is a request in a form that no rule reads, such as an annotation, or a request for a
     resource whose name resembles a GPU's but that neither the rules nor the settings know.
+
+    Args:
+        subjects: The object, as `Subject.all_of` returns it.
+        context: Facts about the cluster.
     """
+    manifest = subjects[0].manifest
     yield from map(Unread, custom.unread(manifest))
     for key, value in mapping(at(manifest, "metadata", "annotations")).items():
         if key.endswith(_DEVICE_CLASS) and sounds_like_gpu(text(value)):
             yield Unread(f"metadata.annotations[{key}]")
     named: dict[str, str] = {}
-    for subject in Subject.all_of(manifest, context.namespace):
+    for subject in subjects:
         for container in subject.pod.resource_containers if subject.pod else ():
             named |= _unknown_names(container, context)
     for path, name in named.items():

@@ -34,9 +34,12 @@ def on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
 
 
 def _no_host_paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    paths = list(mounted(pod))
+    if not paths:
+        return
     agent = is_agent(subject, context)
     near = not agent and on_gpu_nodes(subject, pod, context)
-    for index, path, written in mounted(pod):
+    for index, path, written in paths:
         gives = written and path.startswith(DIRECT) if agent else gives_gpus(path)
         if gives or (near and path in PARENTS):
             yield Finding(

@@ -44,6 +44,14 @@ def _without(
     context: Context,
 ) -> Iterator[Finding]:
     """Yield a finding if a container with several GPUs mounts no memory volume at /dev/shm."""
+    mounts = container.spec.get("volumeMounts")
+    mounted = {
+        text(at(mount, "name"))
+        for mount in sequence(mounts)
+        if text(at(mount, "mountPath")).rstrip("/") == _SHM
+    }
+    if holds_unknown(mounts) or mounted & memory:
+        return
     amounts = [
         resource.quantity.units
         for name in container.resource_names
@@ -52,13 +60,7 @@ def _without(
         and resource.quantity
     ]
     amounts += _of_claims(container, claimed)
-    mounts = container.spec.get("volumeMounts")
-    mounted = {
-        text(at(mount, "name"))
-        for mount in sequence(mounts)
-        if text(at(mount, "mountPath")).rstrip("/") == _SHM
-    }
-    if sum(amounts) > 1 and not holds_unknown(mounts) and not mounted & memory:
+    if sum(amounts) > 1:
         yield Finding(
             path=f"{container.path}.volumeMounts",
             found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",

@@ -133,6 +133,19 @@ def test_objects_that_name_no_namespace_are_judged_in_the_one_that_is_given(
     assert "GPU036" in check(str(tmp_path), "--namespace", "team", rules=rules).output
 
 
+def test_a_custom_object_without_a_namespace_is_compared_with_the_others_in_the_given_one(
+    tmp_path: Path,
+) -> None:
+    group = {"replicas": 40, "template": {"spec": yaml.safe_load(BAD.replace("500m", "1"))["spec"]}}
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "a"}}
+    _write(tmp_path, ray=json.dumps(ray | {"spec": {"workerGroupSpecs": [group]}}))
+    (tmp_path / ".gpu-rules.yaml").write_text("pools: [{name: a, gpusPerNode: 1, nodes: 2}]")
+    settings = ("--config", str(tmp_path / ".gpu-rules.yaml"), "--namespace", "team")
+    done = check(str(tmp_path / "ray.yaml"), *settings, rules=())
+    assert "GPU040" in done.output
+    assert "RayCluster team/a" in done.output
+
+
 def test_an_argument_that_names_nothing_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "secret.yaml").symlink_to(tmp_path / "gone")

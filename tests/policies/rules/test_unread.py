@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from policies.rules import Context, evaluate
+from policies.rules import Context, Subject, evaluate
 from policies.rules.unread import unread
 from tests.policies.rules.cases import container, pod, resource, workload
 
 
 def listed(manifest: dict[str, Any], context: Context | None = None) -> list[str]:
-    return [left.path for left in unread(manifest, context or Context())]
+    return [left.path for left in unread(Subject.all_of(manifest), context or Context())]
 
 
 def broken(manifest: dict[str, Any], context: Context | None = None) -> set[str]:
@@ -23,7 +23,7 @@ def broken(manifest: dict[str, Any], context: Context | None = None) -> set[str]
     "A resource that may be a GPU of an unknown vendor is listed as not checked, with the cure."
 )
 def test_a_resource_that_may_be_a_gpu_is_listed_with_its_path_and_cure() -> None:
-    (left,) = unread(pod(container({"example.com/gpu": 1, "cpu": 1})), Context())
+    (left,) = unread(Subject.all_of(pod(container({"example.com/gpu": 1, "cpu": 1}))), Context())
     assert left.path == "spec.containers[0].resources.limits[example.com/gpu]"
     assert "example.com/gpu" in left.reason
     assert "resourceNames" in left.reason
