@@ -43,7 +43,6 @@ def kubelet_settings(name: str, port: int) -> dict[str, Any]:
         "failSwapOn": False,
         "enforceNodeAllocatable": [],
         "makeIPTablesUtilChains": False,
-        "localStorageCapacityIsolation": False,
         "nodeStatusUpdateFrequency": "1s",
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,

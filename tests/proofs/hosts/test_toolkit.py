@@ -11,7 +11,6 @@ from lab.simulator.hosts.packages import Signature
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running, differences
 from tests.proofs.hosts.toolkit import (
-    FORMATS,
     RECORDS,
     SOURCES,
     VERSION,
@@ -19,6 +18,7 @@ from tests.proofs.hosts.toolkit import (
     serving,
     wanted,
 )
+from toolchain import pins
 
 
 def lasting(host: Running) -> dict[str, str]:
@@ -26,7 +26,7 @@ def lasting(host: Running) -> dict[str, str]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("system", FORMATS)
+@pytest.mark.parametrize("system", software.FORMATS)
 def test_toolkit_comes_from_a_signed_repository(
     cluster: str, namespaces: None, system: str
 ) -> None:
@@ -36,10 +36,9 @@ def test_toolkit_comes_from_a_signed_repository(
         script = wanted(system, url, key, version=VERSION, remove_packages=True)
         first = host.apply(script)
         assert (first.status, first.errors) == (0, "")
-        assert host.run("nvidia-ctk --version").output.splitlines()[0].endswith(VERSION)
-        listed = host.run("dpkg -l 'nvidia-*'" if system == "debian" else "rpm -qa 'nvidia-*'")
-        assert "nvidia-container-toolkit-base" in listed.output
-        assert url in host.read(SOURCES[system])
+        assert host.run("nvidia-ctk --version").output.splitlines()[0].endswith(pins.NVIDIA_CTK)
+        assert software.installed(host, system)["nvidia-container-toolkit-base"] == f"{VERSION}-1"
+        assert url in host.read(SOURCES[software.FORMATS[system]])
         assert "containerd.runtimes.nvidia]" in host.run("containerd config dump").output
         assert host.apply(script).output == "changed=0\n"
     assert host.undo(script).status == 0
@@ -48,7 +47,7 @@ def test_toolkit_comes_from_a_signed_repository(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("system", FORMATS)
+@pytest.mark.parametrize("system", software.FORMATS)
 def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
     cluster: str, namespaces: None, system: str
 ) -> None:
@@ -69,7 +68,7 @@ def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
 @pytest.mark.refusal(by="real part")
 @pytest.mark.full
 @pytest.mark.parametrize("signature", ["none", "other", "broken"])
-@pytest.mark.parametrize("system", FORMATS)
+@pytest.mark.parametrize("system", software.FORMATS)
 def test_a_repository_that_is_not_signed_by_the_key_is_refused(
     cluster: str, namespaces: None, system: str, signature: Signature
 ) -> None:
@@ -80,7 +79,7 @@ def test_a_repository_that_is_not_signed_by_the_key_is_refused(
     assert refused.status == 1
     assert "is refused" in refused.errors
     assert host.run("command -v nvidia-ctk").status != 0
-    assert not host.exists(SOURCES[system])
+    assert not host.exists(SOURCES[software.FORMATS[system]])
     assert host.read("/etc/containerd/config.toml") == containerd
 
 
@@ -92,7 +91,7 @@ def test_packages_stay_unless_they_are_to_go(cluster: str, namespaces: None) -> 
         assert host.apply(script).status == 0
         assert host.undo(script).status == 0
     assert host.run("nvidia-ctk --version").status == 0
-    assert not host.exists(SOURCES["debian"])
+    assert not host.exists(SOURCES["apt"])
 
 
 @pytest.mark.full
@@ -101,7 +100,7 @@ def test_an_entry_that_the_host_has_brings_the_runtime_too(cluster: str, namespa
     with serving("debian") as (url, key):
         script = wanted("debian", url, key, remove_packages=True)
         assert host.apply(script).status == 0
-        entry = host.read(SOURCES["debian"])
+        entry = host.read(SOURCES["apt"])
         assert host.undo(script).status == 0
         host.write("/etc/apt/theirs.asc", key)
         theirs = re.sub("Signed-By: .*", "Signed-By: /etc/apt/theirs.asc", entry)
@@ -119,7 +118,7 @@ def test_rocky_9_takes_the_repository_of_rhel_9(cluster: str, namespaces: None) 
     with serving("rocky", at="rhel9.0/x86_64") as (url, key):
         done = host.apply(wanted("rocky", f"{url}/{{distribution}}/{{architecture}}", key))
         assert (done.status, done.errors) == (0, "")
-        assert f"baseurl={url}/rhel9.0/x86_64" in host.read(SOURCES["rocky"])
+        assert f"baseurl={url}/rhel9.0/x86_64" in host.read(SOURCES["dnf"])
 
 
 @pytest.mark.full

@@ -13,8 +13,9 @@ from components.settings.hosts.repository import Repository
 from components.settings.hosts.runtime import RuntimeSettings, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Package, Signature, build, served
+from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import runtime
-from tests.proofs.hosts.machine import Running, start
+from tests.proofs.hosts.machine import Running
 from tests.proofs.hosts.software import FORMATS
 
 VERSION = "1.20.0"
@@ -22,8 +23,8 @@ KEPT = "/usr/local/lib/nvidia-ctk"
 RECORDS = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "upper")
 """Paths of the package managers' own records, which change with each transaction."""
 SOURCES = {
-    "debian": "/etc/apt/sources.list.d/gpu-cluster-nvidia-container-toolkit.sources",
-    "rocky": "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo",
+    "apt": "/etc/apt/sources.list.d/gpu-cluster-nvidia-container-toolkit.sources",
+    "dnf": "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo",
 }
 
 
@@ -71,7 +72,7 @@ def serving(system: str, signature: Signature = "good", at: str = "") -> Iterato
 
 def bare(cluster: str, system: str) -> Running:
     """Start a host with containerd and without the toolkit."""
-    host = start(cluster, "gpu-1", mode="namespaces", system=system)[0]
+    host = software.start(cluster, system)
     take_away(host)
     return host
 
