@@ -47,9 +47,13 @@ def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> 
     try:
         context = _context(given, find_stack)
         report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
-        known = baseline.read(given.baseline) if given.baseline else baseline.Baseline()
-        report.add(known.marked(_results(given, context)))
-        report.gone = known.left
+        results = _results(given, context)
+        if given.baseline:
+            known = baseline.read(given.baseline)
+            report.add(known.marked(results))
+            report.gone = known.left
+        else:
+            report.add(results)
         for format_, path in given.outputs:
             _save(report, format_, path)
         _write(report, given.format)

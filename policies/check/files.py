@@ -21,6 +21,8 @@ STDIN_NAME: Final = "<stdin>"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 # Maximum size of a file, in bytes.
 SIZE_LIMIT: Final = 256 * 1024 * 1024
+# Size of most files, in bytes. Python allocates memory for as many bytes as `read` is asked for.
+_USUAL_SIZE: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,9 @@ def read(file: Name) -> Iterator[Source | Problem]:
             raw = sys.stdin.buffer.read(SIZE_LIMIT + 1)
         else:
             with open(name, "rb") as opened:
-                raw = opened.read(SIZE_LIMIT + 1)
+                raw = opened.read(_USUAL_SIZE)
+                if len(raw) == _USUAL_SIZE:
+                    raw += opened.read(SIZE_LIMIT + 1 - _USUAL_SIZE)
         if len(raw) > SIZE_LIMIT:
             raise InputError(
                 f"more than {SIZE_LIMIT} bytes", "a smaller file", "Split it into several files."
