@@ -25,7 +25,7 @@ from commands.stack import Stack
 from commands.watched import answering, say
 from components.change.document import Document, Outcome
 from components.change.file import replace_text
-from components.desired.resolve import Desired, resolve
+from components.desired.resolve import resolve
 from components.evidence import collect, envelope
 from components.evidence.check import LONGEST, totals
 from components.evidence.statement import (
@@ -38,6 +38,7 @@ from components.evidence.statement import (
 from components.inspection.extent import Extent
 from components.inspection.observed_cluster import gpu_nodes
 from components.kubernetes.api import connect
+from components.platforms.base import Platform
 from policies.faults import Fault, FaultError
 from policies.printable import printable
 
@@ -108,13 +109,12 @@ async def _kubernetes(context: str) -> str:
     return printable(str(found.get("gitVersion")), 100)
 
 
-def _versions(desired: Desired) -> dict[str, str]:
+def _versions(context: str, platform: Platform) -> dict[str, str]:
     """Return the versions of the software that the evidence depends on, by name."""
-    installation = desired.platform.installation
     found = {
-        "kubernetes": asyncio.run(_kubernetes(desired.context)),
+        "kubernetes": asyncio.run(_kubernetes(context)),
         "pulumi": metadata.version("pulumi"),
-        f"chart {desired.platform.chart}": installation.version,
+        f"chart {platform.chart}": platform.installation.version,
     }
     return {name: version for name, version in found.items() if version}
 
@@ -155,7 +155,7 @@ def made(stack: Stack, now: datetime, valid: int) -> Predicate:
         made=f"{now:{TIME}}",
         until=f"{now + timedelta(days=valid):{TIME}}",
         inspected="all" if extent.has_hosts else "cluster",
-        versions=_versions(desired),
+        versions=_versions(desired.context, desired.platform),
         nodes=tuple(collect.entries(nodes, desired.validation)),
         figures=_figures(stack),
     )

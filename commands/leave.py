@@ -27,7 +27,9 @@ from components.adoption import leave
 from components.adoption.leave import Handed
 from components.adoption.stack_text import settings_of, with_sections
 from components.desired.host import DesiredHost
-from components.desired.resolve import Desired, resolve
+from components.desired.pool import DesiredScheduling
+from components.desired.resolve import resolve
+from components.desired.rollout import DesiredMigLayouts
 from components.kubernetes.api import connect
 from components.platforms.base import RUNTIME_CLASS
 from components.platforms.requests import Expected, HelmRelease
@@ -86,14 +88,24 @@ def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
     return [each["urn"] for each in resources if name_of(each["urn"]).endswith(ends)]
 
 
-def handed(desired: Desired, pools: Collection[str] = ()) -> Handed:
-    """Return the annotations and field managers that `make leave` removes from nodes."""
-    managers = {
-        pool.manager for pool in desired.scheduling.pools if not pools or pool.pool in pools
-    }
+def handed(
+    stack: str,
+    scheduling: DesiredScheduling,
+    layouts: DesiredMigLayouts,
+    pools: Collection[str] = (),
+) -> Handed:
+    """Return the annotations and field managers that `make leave` removes from nodes.
+
+    Args:
+        stack: Name of the stack.
+        scheduling: Labels and taints of the stack's nodes.
+        layouts: MIG layouts of the stack's nodes.
+        pools: The pools to hand back. Empty: all.
+    """
+    managers = {pool.manager for pool in scheduling.pools if not pools or pool.pool in pools}
     if not pools:
-        managers.add(desired.layouts.manager)
-    return Handed(stack=desired.stack, managers=frozenset(managers), pools=frozenset(pools))
+        managers.add(layouts.manager)
+    return Handed(stack=stack, managers=frozenset(managers), pools=frozenset(pools))
 
 
 async def require_ready(context: str, given: Handed) -> None:
@@ -231,7 +243,8 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
     resources: Resources = (exported.deployment or {}).get("resources", [])
     hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
     of_cluster = bool(part.pool) or part.is_all
-    given = handed(desired, [part.pool] if part.pool else [])
+    pools = [part.pool] if part.pool else []
+    given = handed(desired.stack, desired.scheduling, desired.layouts, pools)
     if of_cluster:
         asyncio.run(require_ready(desired.context, given))
     leave_hosts(hosts, private_key_of(selected) if hosts else "")

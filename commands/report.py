@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from datetime import date
 from pathlib import Path
@@ -21,7 +22,8 @@ from commands.watched import refusals
 from components.base.explain import first_error
 from components.change.document import Document
 from components.change.file import replace_text
-from components.desired.resolve import Desired, resolve
+from components.desired.resolve import resolve
+from components.desired.validation import PoolValidation
 from components.inspection.observed_cluster import gpu_nodes
 from components.kubernetes.api import ClusterError, Json
 from components.report.gpu_map import pools_of
@@ -57,10 +59,9 @@ def resting(stack: Stack) -> dict[str, str]:
     return {name: pools[name] for name in found if name in pools}
 
 
-def _nodes(desired: Desired) -> tuple[list[Json], list[str]]:
+def _nodes(context: str, pools: Iterable[PoolValidation]) -> tuple[list[Json], list[str]]:
     try:
-        pools = desired.validation.pools
-        return asyncio.run(gpu_nodes(desired.context, [p.resources for p in pools])), []
+        return asyncio.run(gpu_nodes(context, [pool.resources for pool in pools])), []
     except ClusterError as error:
         return [], [f"The cluster was not inspected: {error}"]
 
@@ -83,12 +84,12 @@ def made(stack: Stack, document: Document, today: date) -> Report:
         today: Current date, for ends of support.
     """
     desired = resolve(stack.cluster, stack.name)
-    nodes, unread = _nodes(desired)
+    nodes, unread = _nodes(desired.context, desired.validation.pools)
     figures, unknown = _figures(stack)
     return Report(
         stack=stack.name,
         document=document,
-        pools=pools_of(desired, nodes, resting(stack)),
+        pools=pools_of(desired.scheduling, desired.validation, nodes, resting(stack)),
         software=software_of(nodes, desired.platform.site.driver.version or "", today),
         figures=figures,
         day=today,

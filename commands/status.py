@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pulumi
@@ -24,11 +24,12 @@ from components.change.document import Document, Outcome, Problem
 from components.change.lines import StackFile, located
 from components.change.names import counted, listed
 from components.change.text import statement_lines, told_apart
-from components.desired.resolve import Desired, resolve
+from components.desired.host import DesiredHost
+from components.desired.resolve import resolve
 from components.hosts.observed.inspect import PROBE_KEY_FILE
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection
-from components.inspection.observe import documented, inspected
+from components.inspection.observe import documented, inspect
 from components.secrets import KEY_FILE, key_of_file
 from policies.faults import ConfigError, Fault, FaultError
 from policies.printable import printable, printable_lines
@@ -39,7 +40,7 @@ FAULT, DRIFT = 1, 2
 """Exit codes: something is at fault or could not be inspected; else, something drifted."""
 
 
-def key_of(desired: Desired) -> str | None:
+def key_of(hosts: Sequence[DesiredHost]) -> str | None:
     """Return the hosts' SSH key; empty if the key of `make probe-key` is used, None without a key.
 
     A key that the stack file holds encrypted is not used: only the engine can decrypt it.
@@ -49,15 +50,17 @@ def key_of(desired: Desired) -> str | None:
     """
     if key := key_of_file():
         return key
-    return "" if os.environ.get(PROBE_KEY_FILE) or not desired.hosts else None
+    return "" if os.environ.get(PROBE_KEY_FILE) or not hosts else None
 
 
-def incomplete(desired: Desired, inspection: Inspection, key: str | None) -> Iterator[str]:
+def incomplete(
+    hosts: Sequence[DesiredHost], inspection: Inspection, key: str | None
+) -> Iterator[str]:
     """Yield a line for each omitted part of the inspection, with the reason."""
-    if desired.hosts and key is None and Extent.wanted().has_hosts:
+    if hosts and key is None and Extent.wanted().has_hosts:
         yield str(
             Fault(
-                f"{len(desired.hosts)} hosts",
+                f"{len(hosts)} hosts",
                 "no SSH key for them",
                 "the file of a key",
                 f"name it in {PROBE_KEY_FILE} (`make probe-key`) or {KEY_FILE}, or leave hosts out "
@@ -80,14 +83,14 @@ def document_of(stack: Stack) -> Document:
         reading(stack)
         if cluster := embedded_cluster(stack):
             os.environ.update(cluster.variables())
-        key = key_of(desired)
-        inspection = inspected(desired, key, stack.file.name)
+        key = key_of(desired.hosts)
+        inspection, change = inspect(NAME, desired, key, stack.file.name)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
     except pulumi.RunError as error:
         return failed(stack, file, str(error))
-    document = documented(NAME, desired, inspection, file)
-    return judged(document, [*incomplete(desired, inspection, key)])
+    document = documented(change, stack.name, file)
+    return judged(document, [*incomplete(desired.hosts, inspection, key)])
 
 
 def failed(stack: Stack, file: StackFile, *texts: str) -> Document:

@@ -21,9 +21,9 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,11 @@ from components.base.confidential import in_plain_text, is_confidential
 from components.base.model import Model
 from components.change.names import counted
 from components.desired.resolve import Desired, resolve
-from components.kubernetes.api import connect
+from components.kubernetes.api import Client, connect
 from components.kubernetes.gather import gather
 from components.nodes.usage import Listed, Usage
 from components.nodes.usage import listed as listed_objects
+from components.platforms.own_namespaces import OwnNamespace
 from policies.faults import ConfigError, FaultError, InputError
 from policies.printable import printable
 from toolchain import ToolchainError
@@ -291,15 +292,24 @@ class Seen:
     held: Usage
 
 
-async def observed(desired: Desired) -> Seen:
-    """Read the cluster; users' events are left out."""
-    async with asyncio.timeout(SECONDS), connect(desired.context) as client:
+async def observed(
+    context: str,
+    namespaces: Sequence[OwnNamespace],
+    held: Callable[[Client, Listed], Awaitable[Usage]],
+) -> Seen:
+    """Read the cluster; users' events are left out.
+
+    Args:
+        context: Context of the kubeconfig.
+        namespaces: Namespaces that the stack creates.
+        held: Function that reads who holds the GPUs.
+    """
+    async with asyncio.timeout(SECONDS), connect(context) as client:
         events = await gather(
-            lambda space: client.list(f"namespaces/{space.name}/events"), desired.namespaces
+            lambda space: client.list(f"namespaces/{space.name}/events"), namespaces
         )
         objects = await listed_objects(client)
-        held = await who.held(desired, client, objects)
-        return Seen(objects, tuple(chain.from_iterable(events)), held)
+        return Seen(objects, tuple(chain.from_iterable(events)), await held(client, objects))
 
 
 def _json(value: Any) -> str:
@@ -322,7 +332,9 @@ def parts(stack: Stack) -> tuple[Part, ...]:
 
     @cache
     def seen() -> Seen:
-        return asyncio.run(observed(desired()))
+        wanted = desired()
+        held = partial(who.held, wanted.stack, wanted.scheduling, wanted.validation)
+        return asyncio.run(observed(wanted.context, wanted.namespaces, held))
 
     def pods() -> str:
         spaces = {space.name for space in desired().namespaces}

@@ -20,7 +20,9 @@ from commands.reading import reading
 from commands.stack import Stack
 from commands.watched import apart, verbose
 from components.change.names import LONGEST, and_more, counted, listed
-from components.desired.resolve import Desired, resolve
+from components.desired.pool import DesiredScheduling
+from components.desired.resolve import resolve
+from components.desired.validation import DesiredValidation
 from components.kubernetes.api import Client, connect
 from components.nodes.usage import Holder, Listed, NodeUsage, Usage, total, usage
 from components.nodes.usage import listed as listed_objects
@@ -40,26 +42,43 @@ UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 """Units of an age with their seconds, the longest first."""
 
 
-async def observed(desired: Desired) -> Usage:
+async def observed(
+    context: str, stack: str, scheduling: DesiredScheduling, validation: DesiredValidation
+) -> Usage:
     """Read from a stack's cluster who holds its GPUs, and how busy these are.
+
+    Args:
+        context: Context of the kubeconfig.
+        stack: Name of the stack.
+        scheduling: Nodes of the stack's pools.
+        validation: GPU resources of the stack's pools.
 
     Raises:
         ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
     """
-    async with connect(desired.context) as client:
-        return await held(desired, client, await listed_objects(client))
+    async with connect(context) as client:
+        found = await listed_objects(client)
+        return await held(stack, scheduling, validation, client, found)
 
 
-async def held(desired: Desired, client: Client, found: Listed) -> Usage:
+async def held(
+    stack: str,
+    scheduling: DesiredScheduling,
+    validation: DesiredValidation,
+    client: Client,
+    found: Listed,
+) -> Usage:
     """Return who holds the GPUs of a stack's cluster, and read how busy these are.
 
     Args:
-        desired: Desired state of the stack.
+        stack: Name of the stack.
+        scheduling: Nodes of the stack's pools.
+        validation: GPU resources of the stack's pools.
         client: Client of the cluster.
         found: Objects that were read from the cluster.
     """
-    names = {name for pool in desired.validation.pools for name in pool.resources}
-    shown = usage(desired.stack, desired.scheduling.pools, names, found)
+    names = {name for pool in validation.pools for name in pool.resources}
+    shown = usage(stack, scheduling.pools, names, found)
     busy = await measured(client, namespaces(shown))
     return merge(shown, busy, datetime.now(UTC))
 
@@ -237,7 +256,9 @@ def main() -> None:
         try:
             reading(stack)
             desired = resolve(stack.cluster, stack.name)
-            shown = asyncio.run(observed(desired))
+            shown = asyncio.run(
+                observed(desired.context, stack.name, desired.scheduling, desired.validation)
+            )
         except FaultError as error:
             sys.exit(f"who: {error}")
         if output:

@@ -15,7 +15,7 @@ import pulumi
 import pulumi_command
 
 from components.change.file import failures_written
-from components.desired.parts import WHOLE, Part, narrowed
+from components.desired.parts import WHOLE, Part
 from components.desired.resolve import resolve
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
@@ -26,7 +26,7 @@ from components.hosts.credentials import refused
 from components.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs
 from components.hosts.reboot.component import Reboot, RebootArgs
 from components.inspection.difference import Difference
-from components.inspection.observe import inspect
+from components.inspection.observe import inspect, show_hosts, tell
 from components.kubernetes.kubeconfig_contexts import given, missing_context
 from components.loading.inventory import origins
 from components.loading.loader import check, is_loaded, load
@@ -158,7 +158,7 @@ class GpuCluster(pulumi.ComponentResource):
         self._called = name
         with failures_written(name, args.source):
             settings = self._settings(args)
-            self.desired = narrowed(resolve(settings, pulumi.get_stack()), self.PARTS)
+            self.desired = resolve(settings, pulumi.get_stack()).narrowed(self.PARTS)
             self._check(args)
         for warning in (*warnings(settings.hosts, self.desired.platform), *self._missing(args)):
             pulumi.log.warn(str(warning))
@@ -216,7 +216,9 @@ class GpuCluster(pulumi.ComponentResource):
             _refuse(refused(self.desired.hosts, key, args.join_token))
             if kubeconfig is not None:
                 _refuse(filter(None, [missing_context(self.desired.context, args.source)]))
-            found = inspect(self._called, self.desired, key, places, args.source, unknown)
+            found, change = inspect(self._called, self.desired, key, args.source, unknown)
+            show_hosts(self.desired.hosts, found, places)
+            tell(change, found, self.desired.stack, args.source)
         return found.difference
 
     def _check(self, args: GpuClusterArgs) -> None:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pulumi
 from pulumi.runtime import mocks, rpc
 
+from components.change.document import ClusterChange
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
 
@@ -56,7 +57,8 @@ LOOP = asyncio.new_event_loop()
 @contextmanager
 def inspected(difference: Difference) -> Iterator[None]:
     """While the context lasts, let the inspection of each `GpuCluster` find this difference."""
-    with patch("components.cluster.inspect", lambda *_: Inspection(difference=difference)):
+    found = (Inspection(difference=difference), ClusterChange(name="gpu-cluster"))
+    with patch("components.cluster.inspect", lambda *_: found):
         yield
 
 

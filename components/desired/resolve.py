@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from components.charts.availability import WantedChart
 from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import DesiredKubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
+from components.desired.parts import Part
 from components.desired.pod_template import pod_spec, template
 from components.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.question import Question
@@ -144,6 +146,38 @@ class Desired:
             chart=self.chart,
             layouts=replace(self.layouts, pools=pools),
         )
+
+    def narrowed(self, parts: Collection[Part]) -> Desired:
+        """Return the desired state of some parts of a cluster.
+
+        The inspection then reads only these parts, so it reports no differences of parts that
+        another Pulumi program declares.
+
+        Args:
+            parts: The parts to keep.
+        """
+        desired = self
+        if Part.HOSTS not in parts:
+            pools = tuple(replace(pool, hosts={}) for pool in desired.validation.pools)
+            desired = replace(
+                desired, hosts=(), kubeadm=None, validation=replace(desired.validation, pools=pools)
+            )
+        if Part.PLATFORM not in parts:
+            desired = replace(
+                desired,
+                has_platform=False,
+                scheduling=DesiredScheduling(pools=()),
+                layouts=replace(desired.layouts, pools=(), selector=""),
+                presence=replace(desired.presence, release=None, objects=()),
+                chart=None,
+                installer=None,
+                monitoring=None,
+            )
+        if Part.VALIDATION not in parts:
+            desired = replace(desired, has_validation=False)
+        if Part.GUARDRAILS not in parts:
+            desired = replace(desired, guardrails=None)
+        return desired
 
 
 def resolve(cluster: Cluster, stack: str) -> Desired:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from components.change.document import (
     Cause,
@@ -26,7 +27,8 @@ from components.change.document import (
     VersionChange,
 )
 from components.desired.host import DesiredHost
-from components.desired.resolve import Desired
+from components.desired.rollout import DesiredRollout
+from components.desired.validation import DesiredValidation
 from components.findings import Finding, Kind, Subject
 from components.hosts.compatibility import version
 from components.hosts.difference import files
@@ -35,6 +37,7 @@ from components.inspection.judgement import Inspection
 from components.inspection.losses import IN_CONTAINER, PLATFORM
 from components.kubernetes.gather import CONCURRENCY
 from components.nodes.difference import NodeGpus
+from components.platforms.base import Platform
 from components.platforms.gpu_operator.platform import GpuOperator
 from components.platforms.site import Site
 from components.rollout import plan
@@ -89,39 +92,332 @@ _STEP = re.compile(
 )
 
 
-def cluster_change(name: str, desired: Desired, inspection: Inspection) -> ClusterChange:
-    """Return the change document's part about one cluster: what a run would change.
+@dataclass(frozen=True, kw_only=True)
+class ChangeCollector:
+    """Collector of what a run would change in a cluster, from the settings and the inspection.
 
-    Args:
-        name: Name of the component `GpuCluster`.
-        desired: Desired state.
+    Attributes:
+        hosts: Hosts of the stack.
+        platform: Platform that advertises the GPUs.
+        validation: Pools and tests to validate.
+        rollout: Limits of changes that make nodes unavailable.
+        maintenance: Hosts and nodes in maintenance, as written in the stack file.
         inspection: Result of the inspection.
     """
-    difference = inspection.difference
-    nodes = {node.node: node for node in difference.scheduling.nodes}
-    changed = tuple(_nodes(desired, difference, nodes))
-    gaps = tuple(_gaps(desired, inspection, nodes))
-    return ClusterChange(
-        name=name,
-        unknown=difference.unknown,
-        pools=tuple(_pools(desired, difference)),
-        nodes=changed,
-        at_once=desired.rollout.max_unavailable,
-        pods=tuple(_pods(difference)),
-        gaps=gaps,
-        down=_down(gaps, desired, difference, _gpus_by_node(desired, nodes)),
-        limits=tuple(_limits(desired, inspection, nodes)),
-        versions=tuple(_versions(desired, inspection, nodes)),
-        files=tuple(_files(desired, difference)),
-        changes=_statements(difference.of(Kind.CHANGE)),
-        drift=_statements(difference.of(Kind.DRIFT)),
-        due=_statements(difference.of(Kind.DUE)),
-        faults=tuple(Problem(text=text) for text in (*inspection.problems, *blockers(difference))),
-        warnings=tuple(Problem(text=text, mandatory=False) for text in inspection.warnings),
-        uninspected=tuple(_uninspected(inspection)),
-        notes=tuple(_notes(difference)),
-        maintenance=desired.maintenance,
-    )
+
+    hosts: tuple[DesiredHost, ...]
+    platform: Platform
+    validation: DesiredValidation
+    rollout: DesiredRollout
+    maintenance: tuple[str, ...]
+    inspection: Inspection
+
+    def change(self, name: str) -> ClusterChange:
+        """Return the change document's part about the cluster.
+
+        Args:
+            name: Name of the component `GpuCluster`.
+        """
+        difference = self._difference
+        gaps = tuple(self._gaps())
+        return ClusterChange(
+            name=name,
+            unknown=difference.unknown,
+            pools=tuple(self._pools()),
+            nodes=tuple(self._changed_nodes()),
+            at_once=self.rollout.max_unavailable,
+            pods=tuple(_pods(difference)),
+            gaps=gaps,
+            down=self._down(gaps),
+            limits=tuple(self._limits()),
+            versions=tuple(self._versions()),
+            files=tuple(self._files()),
+            changes=_statements(difference.of(Kind.CHANGE)),
+            drift=_statements(difference.of(Kind.DRIFT)),
+            due=_statements(difference.of(Kind.DUE)),
+            faults=tuple(
+                Problem(text=text) for text in (*self.inspection.problems, *blockers(difference))
+            ),
+            warnings=tuple(
+                Problem(text=text, mandatory=False) for text in self.inspection.warnings
+            ),
+            uninspected=tuple(_uninspected(self.inspection)),
+            notes=tuple(_notes(difference)),
+            maintenance=self.maintenance,
+        )
+
+    @property
+    def _difference(self) -> Difference:
+        return self.inspection.difference
+
+    @cached_property
+    def _nodes(self) -> dict[str, NodeGpus]:
+        """Return the inspected nodes of pools, by name."""
+        return {node.node: node for node in self._difference.scheduling.nodes}
+
+    def _files(self) -> Iterator[Statement]:
+        """Yield the configuration files that the run may write, each with its hosts."""
+        found: dict[str, list[str]] = {}
+        for host in self.hosts:
+            own = [each for each in self._difference.hosts.findings if each.name == host.name]
+            for path in files(host, own):
+                found.setdefault(path, []).append(host.name)
+        for path, names in sorted(found.items()):
+            yield Statement(subject="host", names=tuple(map(printable, names)), what=path)
+
+    def _pools(self) -> Iterator[PoolChange]:
+        offers: dict[str, dict[str, int]] = {}
+        for part in self.validation.pools:
+            count = len(part.nodes) if part.nodes is not None else part.count
+            pool = next((self.validation.pool_of[n] for n in part.nodes or ()
+                         if n in self.validation.pool_of), part.pool)  # fmt: skip
+            into = offers.setdefault(pool, {})
+            for resource, amount in part.resources.items():
+                into[resource] = into.get(resource, 0) + amount * count
+        before: dict[str, dict[str, int]] = {}
+        for node in self._difference.scheduling.nodes:
+            if node.was:
+                into = before.setdefault(node.was, {})
+                for resource, amount in node.advertised.items():
+                    into[resource] = into.get(resource, 0) + amount
+        for pool_gpus in self._difference.gpus:
+            was, now = before.get(pool_gpus.pool, {}), offers.get(pool_gpus.pool, {})
+            names = [name for name in sorted({*was, *now}) if was.get(name) or now.get(name)]
+            inspected = pool_gpus.before is not None
+            yield PoolChange(
+                pool=pool_gpus.pool,
+                gpus=Numbers(before=pool_gpus.before, after=pool_gpus.after),
+                resources=tuple(
+                    ResourceNumbers(
+                        name=name,
+                        before=was.get(name, 0) if inspected else None,
+                        after=now.get(name, 0),
+                    )
+                    for name in names
+                ),
+            )
+
+    def _changed_nodes(self) -> Iterator[NodeChange]:
+        """Yield the nodes that change pools or GPUs, or are drained, rebooted or validated."""
+        validated = {finding.name for finding in self._difference.validation.findings}
+        outages = self._outages()
+        rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
+        for name in dict.fromkeys((*self._nodes, *outages, *sorted(validated))):
+            node = self._nodes.get(name)
+            made = outages.get(name) or NodeChange(node=name)
+            made = made.model_copy(update={"validated": name in validated or name in rolled})
+            if node is not None:
+                gpus = Numbers(before=node.before, after=node.after)
+                made = made.model_copy(update={"was": node.was, "pool": node.pool, "gpus": gpus})
+            same = node is None or (node.was == node.pool and node.before == node.after)
+            if not same or made.validated or made.outage:
+                yield made
+
+    def _outages(self) -> dict[str, NodeChange]:
+        """Return the nodes that the run takes out of use temporarily, by name."""
+        found: dict[str, NodeChange] = {}
+        rolled = plan.waves(self._difference.rollout)
+        booting = {change.host.node for change in self._difference.rollout.nodes if change.boot}
+        for number, names in enumerate(rolled, 1):
+            for name in names:
+                found[name] = NodeChange(
+                    node=name,
+                    outage=Outage.ROLLOUT,
+                    wave=number,
+                    drained=True,
+                    rebooted=name in booting and self.rollout.boots,
+                )
+        for name in self._rebooted():
+            made = found.get(name, NodeChange(node=name, outage=Outage.REBOOT, drained=True))
+            found[name] = made.model_copy(update={"rebooted": True})
+        layouts = self._difference.layouts
+        drained = [name for name in layouts.names if layouts.view(name).evicts]
+        for name in layouts.names:
+            wave = None if name not in drained else 1 if name == drained[0] else 2
+            found.setdefault(
+                name,
+                NodeChange(node=name, outage=Outage.MIG_LAYOUT, wave=wave, drained=name in drained),
+            )
+        return found
+
+    def _rebooted(self) -> list[str]:
+        """Return the nodes whose hosts the run reboots since an earlier run left that to do."""
+        if not self.rollout.boots:
+            return []
+        return [host.node for host in self.hosts if host.name in self._difference.hosts.reboot]
+
+    def _gaps(self) -> Iterator[Gap]:
+        """Yield the gaps: which GPUs are unavailable during a part of the run, and why."""
+        difference, by_node = self._difference, self._gpus_by_node
+
+        def gap(
+            why: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
+        ) -> Iterator[Gap]:
+            if total := sum(by_node.get(name, 0) for name in names):
+                yield Gap(
+                    why=printable(why),
+                    nodes=tuple(names),
+                    gpus=total,
+                    at_most=_at_most(names, waves, by_node),
+                    evicts=evicts,
+                )
+
+        rolled = self._rollout_waves()
+        drivers = {
+            where: f"driver {was or 'not installed'} → {now}" for where, was, now in self._drivers()
+        }
+        reasons: dict[str, list[str]] = {}
+        for change in difference.rollout.nodes:
+            words = _reasons(change, difference, drivers.get(change.host.name, ""))
+            reasons.setdefault("; ".join(words), []).append(change.host.node)
+        for why, names in reasons.items():
+            yield from gap(f"drained for {why}", names, rolled)
+        rebooted = self._rebooted()
+        yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
+        divided = self._layout_waves()
+        layouts: dict[str, list[str]] = {}
+        for name in difference.layouts.names:
+            layouts.setdefault(_told(difference.layouts.changes[name]), []).append(name)
+        for why, names in layouts.items():
+            yield from gap(why, names, divided)
+        found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
+        in_container = self.platform.site.driver.in_container
+        containers = [each.name for each in found if each.what in IN_CONTAINER and in_container]
+        replaced = [each for each in found if each.what == PLATFORM]
+        if replaced:
+            names = [each.name for each in replaced]
+            why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
+            yield from gap(why, names, [(names, len(names))], evicts=bool(containers))
+            return
+        if containers:
+            names = list(dict.fromkeys(containers))
+            most = self._parallel(len(names))
+            pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
+            yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
+        restarted = [each.name for each in found if each.what in RESTARTING]
+        if difference.platform.chart:
+            restarted = [name for name, count in by_node.items() if count]
+        if restarted:
+            why = f"the pods of {self.platform.chart} restart, node by node"
+            names = list(dict.fromkeys(restarted))
+            yield from gap(why, names, [(names, 1)], evicts=False)
+
+    def _parallel(self, nodes: int) -> int:
+        """Return how many of `nodes` nodes get a driver from the GPU Operator at the same time."""
+        platform = self.platform
+        upgrade = platform.settings.upgrade if isinstance(platform, GpuOperator) else None
+        return min(upgrade.parallel or nodes, nodes) if upgrade else 1
+
+    @cached_property
+    def _gpus_by_node(self) -> dict[str, int]:
+        """Return the number of GPUs of each node before the run."""
+        gpus = {pool.pool: pool.gpus for pool in self.validation.pools}
+        declared = {
+            name: gpus.get(pool.pool, 0)
+            for pool in self.validation.pools
+            for name in pool.nodes or ()
+        }
+        return declared | {name: node.before for name, node in self._nodes.items()}
+
+    def _rollout_waves(self) -> list[Wave]:
+        """Return the waves of the hosts' rollout, each with the number of nodes down at a time."""
+        return [
+            (names, self.rollout.max_unavailable) for names in plan.waves(self._difference.rollout)
+        ]
+
+    def _layout_waves(self) -> list[Wave]:
+        """Return the waves of MIG changes: one node without pods, the others, nodes with pods."""
+        layouts = self._difference.layouts
+        idle = [name for name in layouts.names if not layouts.view(name).evicts]
+        busy = [name for name in layouts.names if layouts.view(name).evicts]
+        at_once = self.rollout.max_unavailable
+        return [(idle[:1], 1), (idle[1:], CONCURRENCY), (busy[:1], 1), (busy[1:], at_once)]
+
+    def _down(self, gaps: Sequence[Gap]) -> Down | None:
+        """Return how many GPUs the run takes down in all, and at most at the same time."""
+        if not gaps:
+            return None
+        nodes = tuple(dict.fromkeys(name for gap in gaps for name in gap.nodes))
+        # One rollout can cause several gaps, because its hosts can have different edits. So the
+        # maximum is also computed over the waves of the rollout and of the MIG changes.
+        steps = [
+            _at_most(nodes, waves, self._gpus_by_node)
+            for waves in (self._rollout_waves(), self._layout_waves())
+            if waves
+        ]
+        return Down(
+            nodes=nodes,
+            gpus=sum(self._gpus_by_node.get(name, 0) for name in nodes),
+            at_most=max(*(gap.at_most for gap in gaps), *steps),
+        )
+
+    def _limits(self) -> Iterator[Limit]:
+        """Yield GPUs that no step takes down, but that end undeclared, tainted or uninspected."""
+        difference = self._difference
+        gone = {n.node: n.before for n in self._nodes.values() if n.was and n.before and not n.pool}
+        if gone:
+            yield Limit(what=Restriction.LEAVES_POOL, nodes=tuple(gone), gpus=sum(gone.values()))
+        fewer = {
+            n.node: n.before - n.after
+            for n in self._nodes.values()
+            if n.pool and n.after < n.before
+        }
+        if fewer:
+            yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
+        tainted: dict[str, list[str]] = {}
+        for finding in difference.scheduling.findings:
+            key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
+            if finding.kind is Kind.CHANGE and effect in KEEPING_OFF and finding.now:
+                value = "" if finding.now == '""' else f"={finding.now}"
+                tainted.setdefault(f"{key}{value}:{effect}", []).append(finding.name)
+        by_node = self._gpus_by_node
+        for taint, names in tainted.items():
+            if total := sum(by_node.get(name, 0) for name in names):
+                what = Restriction.TAINT
+                yield Limit(what=what, nodes=tuple(names), gpus=total, detail=printable(taint))
+        if self.inspection.unreachable:
+            what, why = Restriction.NOT_INSPECTED, printable(self.inspection.unreachable)
+            yield Limit(what=what, nodes=(), gpus=sum(by_node.values()), detail=why)
+        unreached = difference.hosts.unreached
+        names = [host.node for host in self.hosts if host.name in unreached]
+        if total := sum(by_node.get(name, 0) for name in names):
+            yield Limit(what=Restriction.NOT_INSPECTED, nodes=tuple(names), gpus=total)
+
+    def _versions(self) -> Iterator[VersionChange]:
+        difference = self._difference
+        for finding in difference.platform.chart:
+            part = f"chart {self.platform.chart}"
+            yield _version(part, (finding.name.removeprefix("release "),), finding.was, finding.now)
+        made = difference.rollout.upgraded
+        if made:
+            server = difference.rollout.server.removeprefix("v")
+            yield _version("Kubernetes control plane", (made.host,), server, made.version)
+        pairs: dict[tuple[str, str, str], list[str]] = {}
+        for node, was, now in self._drivers():
+            pairs.setdefault(("driver", was, now), []).append(node)
+        for change in difference.rollout.changes:
+            for word in change.what:
+                match = _STEP.fullmatch(word)
+                if match and match["part"] != "driver":
+                    key = (match["part"], match["was"], match["now"])
+                    pairs.setdefault(key, []).append(change.host.name)
+        for (part, was, now), names in pairs.items():
+            yield _version(part, tuple(names), was, now)
+
+    def _drivers(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
+        hosts = {host.node: host for host in self.hosts}
+        names = [node for node, each in self._nodes.items() if each.pool and each.after]
+        for name in dict.fromkeys((*names, *(host.node for host in self.hosts if host.gpus))):
+            host = hosts.get(name)
+            wanted = _driver(self.platform.site, host, self.platform.version)
+            facts = self.inspection.hosts.get(host.name) if host else None
+            loaded = (facts.driver if facts and not facts.error else "") or ""
+            was = loaded or self.inspection.drivers.get(name, "")
+            known = bool(facts and not facts.error) or bool(was)
+            left = host is not None and host.name in self._difference.rollout.left
+            if wanted and known and not left and was != wanted and not was.startswith(f"{wanted}."):
+                yield (host.name if host else name), was, wanted
 
 
 def blockers(difference: Difference) -> Iterator[str]:
@@ -129,17 +425,6 @@ def blockers(difference: Difference) -> Iterator[str]:
     yield from plan.blockers(difference.rollout)
     for name in difference.layouts.names:
         yield from plan.blocked(name, difference.layouts.view(name))
-
-
-def _files(desired: Desired, difference: Difference) -> Iterator[Statement]:
-    """Yield the configuration files that the run may write, each with its hosts."""
-    found: dict[str, list[str]] = {}
-    for host in desired.hosts:
-        own = [each for each in difference.hosts.findings if each.name == host.name]
-        for path in files(host, own):
-            found.setdefault(path, []).append(host.name)
-    for path, names in sorted(found.items()):
-        yield Statement(subject="host", names=tuple(map(printable, names)), what=path)
 
 
 def _notes(difference: Difference) -> Iterator[str]:
@@ -165,93 +450,6 @@ def _uninspected(inspection: Inspection) -> Iterator[str]:
         yield inspection.unreachable
     for host, why in sorted(inspection.difference.hosts.unreached.items()):
         yield printable(f"host {host}: {why}")
-
-
-def _pools(desired: Desired, difference: Difference) -> Iterator[PoolChange]:
-    offers: dict[str, dict[str, int]] = {}
-    for part in desired.validation.pools:
-        count = len(part.nodes) if part.nodes is not None else part.count
-        pool = next((desired.validation.pool_of[n] for n in part.nodes or ()
-                     if n in desired.validation.pool_of), part.pool)  # fmt: skip
-        into = offers.setdefault(pool, {})
-        for resource, amount in part.resources.items():
-            into[resource] = into.get(resource, 0) + amount * count
-    before: dict[str, dict[str, int]] = {}
-    for node in difference.scheduling.nodes:
-        if node.was:
-            into = before.setdefault(node.was, {})
-            for resource, amount in node.advertised.items():
-                into[resource] = into.get(resource, 0) + amount
-    for pool_gpus in difference.gpus:
-        was, now = before.get(pool_gpus.pool, {}), offers.get(pool_gpus.pool, {})
-        names = [name for name in sorted({*was, *now}) if was.get(name) or now.get(name)]
-        inspected = pool_gpus.before is not None
-        yield PoolChange(
-            pool=pool_gpus.pool,
-            gpus=Numbers(before=pool_gpus.before, after=pool_gpus.after),
-            resources=tuple(
-                ResourceNumbers(
-                    name=name,
-                    before=was.get(name, 0) if inspected else None,
-                    after=now.get(name, 0),
-                )
-                for name in names
-            ),
-        )
-
-
-def _nodes(
-    desired: Desired, difference: Difference, nodes: Mapping[str, NodeGpus]
-) -> Iterator[NodeChange]:
-    """Yield the nodes that change pools or GPUs, or that the run drains, reboots or validates."""
-    validated = {finding.name for finding in difference.validation.findings}
-    outages = _outages(desired, difference)
-    rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
-    for name in dict.fromkeys((*nodes, *outages, *sorted(validated))):
-        node = nodes.get(name)
-        made = outages.get(name) or NodeChange(node=name)
-        made = made.model_copy(update={"validated": name in validated or name in rolled})
-        if node is not None:
-            gpus = Numbers(before=node.before, after=node.after)
-            made = made.model_copy(update={"was": node.was, "pool": node.pool, "gpus": gpus})
-        same = node is None or (node.was == node.pool and node.before == node.after)
-        if not same or made.validated or made.outage:
-            yield made
-
-
-def _outages(desired: Desired, difference: Difference) -> dict[str, NodeChange]:
-    """Return the nodes that the run takes out of use temporarily, by name."""
-    found: dict[str, NodeChange] = {}
-    rolled = plan.waves(difference.rollout)
-    booting = {change.host.node for change in difference.rollout.nodes if change.boot}
-    for number, names in enumerate(rolled, 1):
-        for name in names:
-            found[name] = NodeChange(
-                node=name,
-                outage=Outage.ROLLOUT,
-                wave=number,
-                drained=True,
-                rebooted=name in booting and desired.rollout.boots,
-            )
-    for name in _rebooted(desired, difference):
-        made = found.get(name, NodeChange(node=name, outage=Outage.REBOOT, drained=True))
-        found[name] = made.model_copy(update={"rebooted": True})
-    layouts = difference.layouts
-    drained = [name for name in layouts.names if layouts.view(name).evicts]
-    for name in layouts.names:
-        wave = None if name not in drained else 1 if name == drained[0] else 2
-        found.setdefault(
-            name,
-            NodeChange(node=name, outage=Outage.MIG_LAYOUT, wave=wave, drained=name in drained),
-        )
-    return found
-
-
-def _rebooted(desired: Desired, difference: Difference) -> list[str]:
-    """Return the nodes whose hosts the run reboots because an earlier run left a reboot pending."""
-    if not desired.rollout.boots:
-        return []
-    return [host.node for host in desired.hosts if host.name in difference.hosts.reboot]
 
 
 def _pods(difference: Difference) -> Iterator[PodChange]:
@@ -283,97 +481,6 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
             )
 
 
-def _gaps(desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]) -> Iterator[Gap]:
-    """Yield the gaps: which GPUs are unavailable during a part of the run, and why."""
-    difference = inspection.difference
-    found_drivers = _drivers(desired, inspection, nodes)
-    by_node = _gpus_by_node(desired, nodes)
-
-    def gap(
-        why: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
-    ) -> Iterator[Gap]:
-        if total := sum(by_node.get(name, 0) for name in names):
-            yield Gap(
-                why=printable(why),
-                nodes=tuple(names),
-                gpus=total,
-                at_most=_at_most(names, waves, by_node),
-                evicts=evicts,
-            )
-
-    rolled = _rollout_waves(desired, difference)
-    drivers = {
-        where: f"driver {was or 'not installed'} → {now}" for where, was, now in found_drivers
-    }
-    reasons: dict[str, list[str]] = {}
-    for change in difference.rollout.nodes:
-        words = _reasons(change, difference, drivers.get(change.host.name, ""))
-        reasons.setdefault("; ".join(words), []).append(change.host.node)
-    for why, names in reasons.items():
-        yield from gap(f"drained for {why}", names, rolled)
-    rebooted = _rebooted(desired, difference)
-    yield from gap("rebooted", rebooted, [(rebooted, desired.rollout.max_unavailable)])
-    divided = _layout_waves(desired, difference)
-    layouts: dict[str, list[str]] = {}
-    for name in difference.layouts.names:
-        layouts.setdefault(_told(difference.layouts.changes[name]), []).append(name)
-    for why, names in layouts.items():
-        yield from gap(why, names, divided)
-    found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
-    in_container = desired.platform.site.driver.in_container
-    containers = [each.name for each in found if each.what in IN_CONTAINER and in_container]
-    replaced = [each for each in found if each.what == PLATFORM]
-    if replaced:
-        names = [each.name for each in replaced]
-        why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
-        yield from gap(why, names, [(names, len(names))], evicts=bool(containers))
-        return
-    if containers:
-        names = list(dict.fromkeys(containers))
-        most = _parallel(desired, len(names))
-        pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
-        yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
-    restarted = [each.name for each in found if each.what in RESTARTING]
-    if difference.platform.chart:
-        restarted = [name for name, count in by_node.items() if count]
-    if restarted:
-        why = f"the pods of {desired.platform.chart} restart, node by node"
-        names = list(dict.fromkeys(restarted))
-        yield from gap(why, names, [(names, 1)], evicts=False)
-
-
-def _parallel(desired: Desired, nodes: int) -> int:
-    """Return how many of `nodes` nodes get a new driver from the GPU Operator at the same time."""
-    platform = desired.platform
-    upgrade = platform.settings.upgrade if isinstance(platform, GpuOperator) else None
-    return min(upgrade.parallel or nodes, nodes) if upgrade else 1
-
-
-def _gpus_by_node(desired: Desired, nodes: Mapping[str, NodeGpus]) -> dict[str, int]:
-    """Return the number of GPUs of each node before the run."""
-    gpus = {pool.pool: pool.gpus for pool in desired.validation.pools}
-    declared = {
-        name: gpus.get(pool.pool, 0)
-        for pool in desired.validation.pools
-        for name in pool.nodes or ()
-    }
-    return declared | {name: node.before for name, node in nodes.items()}
-
-
-def _rollout_waves(desired: Desired, difference: Difference) -> list[Wave]:
-    """Return the waves of the hosts' rollout, each with the number of nodes down at a time."""
-    return [(names, desired.rollout.max_unavailable) for names in plan.waves(difference.rollout)]
-
-
-def _layout_waves(desired: Desired, difference: Difference) -> list[Wave]:
-    """Return the waves of MIG changes: a node without pods, all of these, then nodes with pods."""
-    layouts = difference.layouts
-    idle = [name for name in layouts.names if not layouts.view(name).evicts]
-    busy = [name for name in layouts.names if layouts.view(name).evicts]
-    at_once = desired.rollout.max_unavailable
-    return [(idle[:1], 1), (idle[1:], CONCURRENCY), (busy[:1], 1), (busy[1:], at_once)]
-
-
 def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, int]) -> int:
     """Return the largest number of GPUs of the named nodes that the waves take down together."""
     chosen = set(names)
@@ -381,58 +488,6 @@ def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, 
         sum(sorted((by_node.get(n, 0) for n in wave if n in chosen), reverse=True)[:at_once])
         for wave, at_once in waves
     )
-
-
-def _down(
-    gaps: Sequence[Gap], desired: Desired, difference: Difference, by_node: Mapping[str, int]
-) -> Down | None:
-    """Return how many GPUs the run takes down in all, and at most at the same time."""
-    if not gaps:
-        return None
-    nodes = tuple(dict.fromkeys(name for gap in gaps for name in gap.nodes))
-    # One rollout can cause several gaps, because its hosts can have different edits. So the
-    # maximum is also computed over the waves of the rollout and of the MIG changes.
-    steps = [
-        _at_most(nodes, waves, by_node)
-        for waves in (_rollout_waves(desired, difference), _layout_waves(desired, difference))
-        if waves
-    ]
-    return Down(
-        nodes=nodes,
-        gpus=sum(by_node.get(name, 0) for name in nodes),
-        at_most=max(*(gap.at_most for gap in gaps), *steps),
-    )
-
-
-def _limits(
-    desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
-) -> Iterator[Limit]:
-    """Yield GPUs that no step takes down, but that are left undeclared, tainted or uninspected."""
-    difference = inspection.difference
-    gone = {n.node: n.before for n in nodes.values() if n.was and n.before and not n.pool}
-    if gone:
-        yield Limit(what=Restriction.LEAVES_POOL, nodes=tuple(gone), gpus=sum(gone.values()))
-    fewer = {n.node: n.before - n.after for n in nodes.values() if n.pool and n.after < n.before}
-    if fewer:
-        yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
-    tainted: dict[str, list[str]] = {}
-    for finding in difference.scheduling.findings:
-        key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
-        if finding.kind is Kind.CHANGE and effect in KEEPING_OFF and finding.now:
-            value = "" if finding.now == '""' else f"={finding.now}"
-            tainted.setdefault(f"{key}{value}:{effect}", []).append(finding.name)
-    by_node = _gpus_by_node(desired, nodes)
-    for taint, names in tainted.items():
-        if total := sum(by_node.get(name, 0) for name in names):
-            what = Restriction.TAINT
-            yield Limit(what=what, nodes=tuple(names), gpus=total, detail=printable(taint))
-    if inspection.unreachable:
-        what, why = Restriction.NOT_INSPECTED, printable(inspection.unreachable)
-        yield Limit(what=what, nodes=(), gpus=sum(by_node.values()), detail=why)
-    unreached = difference.hosts.unreached
-    names = [host.node for host in desired.hosts if host.name in unreached]
-    if total := sum(by_node.get(name, 0) for name in names):
-        yield Limit(what=Restriction.NOT_INSPECTED, nodes=tuple(names), gpus=total)
 
 
 def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
@@ -454,49 +509,6 @@ def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[s
     if by_driver and not others:
         return by_driver
     return [*by_driver, *(edits[:REASONS] if edits else others)]
-
-
-def _versions(
-    desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
-) -> Iterator[VersionChange]:
-    difference = inspection.difference
-    for finding in difference.platform.chart:
-        part = f"chart {desired.platform.chart}"
-        yield _version(part, (finding.name.removeprefix("release "),), finding.was, finding.now)
-    made = difference.rollout.upgraded
-    if made:
-        server = difference.rollout.server.removeprefix("v")
-        yield _version("Kubernetes control plane", (made.host,), server, made.version)
-    pairs: dict[tuple[str, str, str], list[str]] = {}
-    for node, was, now in _drivers(desired, inspection, nodes):
-        pairs.setdefault(("driver", was, now), []).append(node)
-    for change in difference.rollout.changes:
-        for word in change.what:
-            match = _STEP.fullmatch(word)
-            if match and match["part"] != "driver":
-                key = (match["part"], match["was"], match["now"])
-                pairs.setdefault(key, []).append(change.host.name)
-    for (part, was, now), names in pairs.items():
-        yield _version(part, tuple(names), was, now)
-
-
-def _drivers(
-    desired: Desired, inspection: Inspection, nodes: Mapping[str, NodeGpus]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
-    site, difference = desired.platform.site, inspection.difference
-    hosts = {host.node: host for host in desired.hosts}
-    names = [node for node, each in nodes.items() if each.pool and each.after]
-    for name in dict.fromkeys((*names, *(host.node for host in desired.hosts if host.gpus))):
-        host = hosts.get(name)
-        wanted = _driver(site, host, desired.platform.version)
-        facts = inspection.hosts.get(host.name) if host else None
-        loaded = (facts.driver if facts and not facts.error else "") or ""
-        was = loaded or inspection.drivers.get(name, "")
-        known = bool(facts and not facts.error) or bool(was)
-        left = host is not None and host.name in difference.rollout.left
-        if wanted and known and not left and was != wanted and not was.startswith(f"{wanted}."):
-            yield (host.name if host else name), was, wanted
 
 
 def _driver(site: Site, host: DesiredHost | None, chart: str) -> str:

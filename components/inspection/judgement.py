@@ -9,6 +9,7 @@ from datetime import date
 from components.base.stack_option import stack_option
 from components.charts.availability import WantedChart
 from components.desired.host import DesiredHost
+from components.desired.pool import PoolScheduling
 from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
 from components.driver_daemonset.container import judge_all
@@ -89,7 +90,11 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         for finding in validate_host(host, facts[host.name])
     ]
     findings += judge_all(desired.platform.site.driver, desired.hosts, facts)
-    findings += misfits(desired, cluster.kernels)
+    findings += misfits(
+        desired.platform,
+        desired.validation,
+        _kernels_elsewhere(cluster.kernels, desired.hosts, desired.scheduling.pools),
+    )
     findings += hardware.warnings(facts)
     findings += _unreached(desired.registries, desired.hosts, facts)
     findings += _gone(desired.newcomers, facts, cluster.nodes)
@@ -131,6 +136,17 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
             groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
         ),
     )
+
+
+def _kernels_elsewhere(
+    kernels: Mapping[str, str],
+    hosts: Iterable[DesiredHost],
+    pools: Iterable[PoolScheduling],
+) -> dict[str, str]:
+    """Return the kernels of the nodes of GPU pools that are not declared as hosts of the stack."""
+    own = {host.node for host in hosts}
+    nodes = {name for pool in pools if pool.gpus for name in pool.nodes or ()}
+    return {name: kernel for name, kernel in kernels.items() if name in nodes - own}
 
 
 def with_losses(inspection: Inspection, seen: LossesSeen, platform: str) -> Inspection:

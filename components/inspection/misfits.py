@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from components.desired.resolve import Desired
+from components.desired.validation import DesiredValidation
 from components.hosts.compatibility import (
     cuda_of,
     driver_for,
@@ -17,6 +17,7 @@ from components.hosts.compatibility import (
     shown,
     version,
 )
+from components.platforms.base import Platform
 from policies.facts.parts import operator_part
 from policies.faults import Fault
 from policies.printable import printable, shortened
@@ -27,34 +28,33 @@ NAMED = 8
 """Maximum number of nodes that a fault names; further nodes are only counted."""
 
 
-def misfits(desired: Desired, kernels: Mapping[str, str]) -> Iterator[Fault]:
+def misfits(
+    platform: Platform, validation: DesiredValidation, kernels: Mapping[str, str]
+) -> Iterator[Fault]:
     """Yield a fault for each pair of versions that is known not to work together.
 
     Args:
-        desired: Desired state.
-        kernels: Kernel of each node, as its kubelet reports it.
+        platform: Platform that advertises the GPUs.
+        validation: Pools and tests to validate.
+        kernels: Kernel of each node that gets a driver and is no declared host.
     """
-    settings = desired.platform.site.driver
+    settings = platform.site.driver
     if not settings.in_container:
         return
     driver = settings.version or ""
     if settings.managed_by_operator and not driver:
-        driver = operator_part(desired.platform.version, "driver")
+        driver = operator_part(platform.version, "driver")
     if not driver:
         return
-    own = {host.node for host in desired.hosts}
-    nodes = {name for pool in desired.scheduling.pools if pool.gpus for name in pool.nodes or ()}
-    yield from _cuda(desired, driver)
-    yield from _kernels(driver, {n: k for n, k in kernels.items() if n in nodes - own})
+    yield from _cuda(validation, driver)
+    yield from _kernels(driver, kernels)
 
 
-def _cuda(desired: Desired, driver: str) -> Iterator[Fault]:
+def _cuda(validation: DesiredValidation, driver: str) -> Iterator[Fault]:
     """Yield a fault if the driver can't run the CUDA programs that the stack file names."""
     images = {
-        "validation.image": {
-            pool.settings["validation.image"] for pool in desired.validation.pools
-        },
-        "validation.tests": {test.image for test in desired.validation.measuring.tests},
+        "validation.image": {pool.settings["validation.image"] for pool in validation.pools},
+        "validation.tests": {test.image for test in validation.measuring.tests},
     }
     full = driver if len(version(driver)) > 1 else f"{driver}{NEWEST}"
     for where, listed in images.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pulumi
 
-from components.change.document import Document, Outcome
+from components.change.document import ClusterChange, Document, Outcome
 from components.change.file import Inspected, write
 from components.change.lines import StackFile, located
 from components.change.text import lines
@@ -29,7 +29,7 @@ from components.hosts.observed.inspect import inspecting_key, observe_hosts
 from components.hosts.observed.table import table
 from components.inspection import losses, moves
 from components.inspection.bounds import bounded, completed
-from components.inspection.document import blockers, cluster_change
+from components.inspection.document import ChangeCollector, blockers
 from components.inspection.extent import EXTENT, Extent
 from components.inspection.judgement import Inspection, Seen, judged, with_losses
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
@@ -42,44 +42,14 @@ RESTING = "in maintenance, not inspected"
 
 
 def inspect(
-    name: str,
-    desired: Desired,
-    private_key: str | None,
-    origins: Mapping[str, Mapping[str, str]],
-    source: str = "",
-    unknown: str = "",
-) -> Inspection:
-    """Inspect hosts and cluster, log what the run would change, and return the result.
+    name: str, desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
+) -> tuple[Inspection, ClusterChange]:
+    """Inspect hosts and cluster; return the result, and what a run would change.
 
-    If the environment variable that `components.change.file.VARIABLE` names has a path, write
-    the change document to that path: a JSON file with all changes that the run would make.
+    This works without the Pulumi engine.
 
     Args:
         name: Name of the component `GpuCluster`.
-        desired: Desired state.
-        private_key: SSH private key of the hosts. None: it is not known yet, so the hosts are not
-            inspected.
-        origins: Values that a pool or a host overrides, by host (`inventory.origins`).
-        source: Name of the settings in messages. Empty: the stack file.
-        unknown: Why the cluster can't be inspected yet. Empty: the cluster can be inspected.
-
-    Raises:
-        RunError: The inspection contradicts the settings, or no kubeconfig has the context.
-    """
-    inspection = inspected(desired, private_key, source, unknown)
-    _show(desired.hosts, inspection, origins)
-    _tell(name, desired, inspection, source)
-    if inspection.problems:
-        raise Inspected("\n".join(inspection.problems))
-    return inspection
-
-
-def inspected(
-    desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
-) -> Inspection:
-    """Inspect hosts and cluster, and return the result; works without the Pulumi engine.
-
-    Args:
         desired: Desired state.
         private_key: SSH private key of the hosts. None: it is not known, so the hosts are not
             inspected.
@@ -101,8 +71,31 @@ def inspected(
     inspection = replace(inspection, difference=differing)
     if extent is not Extent.OFF and there:
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
-        inspection = _with_losses(desired, inspection, extent)
-    return inspection
+    if extent.has_cluster and there:
+        difference, site = inspection.difference, desired.platform.site
+        reboots = difference.hosts.reboot if desired.rollout.boots else {}
+        pods = losses.question(
+            desired.context,
+            difference,
+            desired.scheduling.pools,
+            frozenset(host.node for host in desired.hosts if host.name in reboots),
+            in_container=site.driver.in_container,
+            by_claims=site.platform == moves.DRA,
+        )
+        inspection = _with_losses(pods, inspection, site.platform)
+    collector = ChangeCollector(
+        hosts=desired.hosts,
+        platform=desired.platform,
+        validation=desired.validation,
+        rollout=desired.rollout,
+        maintenance=desired.maintenance,
+        inspection=inspection,
+    )
+    change = collector.change(name)
+    if skipped := extent.skipped:
+        every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
+        change = change.model_copy(update={"uninspected": every})
+    return inspection, change
 
 
 def observe(
@@ -145,38 +138,47 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
-def _tell(name: str, desired: Desired, inspection: Inspection, source: str) -> None:
-    """Log what the run would change, and write the change document."""
-    file = Path(source or f"Pulumi.{desired.stack}.yaml")
-    document = documented(name, desired, inspection, StackFile.read(file))
-    for change in document.clusters:
-        if change.is_changed or not inspection.problems:
-            pulumi.log.info("\n".join(lines(change)))
+def tell(change: ClusterChange, inspection: Inspection, stack: str, source: str) -> None:
+    """Log what the run would change, and write the change document.
+
+    The document is a JSON file with all changes that the run would make. It is written to the path
+    in the environment variable that `components.change.file.VARIABLE` names, if there is one.
+
+    Args:
+        change: What the run would change.
+        inspection: Result of the inspection.
+        stack: Name of the stack.
+        source: Name of the settings in messages. Empty: the stack file.
+
+    Raises:
+        RunError: The inspection contradicts the settings.
+    """
+    document = documented(change, stack, StackFile.read(Path(source or f"Pulumi.{stack}.yaml")))
+    for each in document.clusters:
+        if each.is_changed or not inspection.problems:
+            pulumi.log.info("\n".join(lines(each)))
     for blocker in blockers(inspection.difference):
         pulumi.log.warn(blocker)
-    write(document, name)
+    write(document, change.name)
+    if inspection.problems:
+        raise Inspected("\n".join(inspection.problems))
 
 
-def documented(name: str, desired: Desired, inspection: Inspection, file: StackFile) -> Document:
+def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
     """Return the change document of an inspected cluster.
 
     Args:
-        name: Name of the component `GpuCluster`.
-        desired: Desired state.
-        inspection: Result of the inspection.
+        change: What a run would change.
+        stack: Name of the stack.
         file: Lines of the stack file.
     """
-    change, extent = cluster_change(name, desired, inspection), Extent.wanted()
-    if skipped := extent.skipped:
-        every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
-        change = change.model_copy(update={"uninspected": every})
     outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
     if change.faults:
         outcome = Outcome.FAILED
-    return located(Document(stack=desired.stack, outcome=outcome, clusters=(change,)), file)
+    return located(Document(stack=stack, outcome=outcome, clusters=(change,)), file)
 
 
-def _show(
+def show_hosts(
     hosts: Sequence[DesiredHost],
     inspection: Inspection,
     origins: Mapping[str, Mapping[str, str]],
@@ -229,23 +231,11 @@ def with_plans(
     )
 
 
-def _with_losses(desired: Desired, inspection: Inspection, extent: Extent) -> Inspection:
+def _with_losses(asked: losses.LossesQuestion, inspection: Inspection, platform: str) -> Inspection:
     """Return the inspection plus the pods that are evicted or lose their GPUs without a rollout."""
-    if not extent.has_cluster:
-        return inspection
-    difference = inspection.difference
-    reboots = difference.hosts.reboot if desired.rollout.boots else {}
-    asked = losses.question(
-        desired.context,
-        difference,
-        desired.scheduling.pools,
-        frozenset(host.node for host in desired.hosts if host.name in reboots),
-        in_container=desired.platform.site.driver.in_container,
-        by_claims=desired.platform.site.platform == moves.DRA,
-    )
     seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
     return replace(
-        with_losses(inspection, seen, desired.platform.site.platform),
+        with_losses(inspection, seen, platform),
         unreachable="; ".join(filter(None, (inspection.unreachable, why, seen.unreachable))),
     )
 

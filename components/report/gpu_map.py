@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from components.desired.resolve import Desired
-from components.desired.validation import PoolValidation
+from components.desired.pool import DesiredScheduling
+from components.desired.validation import DesiredValidation, PoolValidation
 from components.kubernetes.api import ClusterError, Json
 from components.nodes import record
 from components.nodes.inspect import cordoned_by_others, gpus, pool_members
@@ -85,22 +85,26 @@ def totals(nodes: Iterable[NodeGpus]) -> dict[State, int]:
 
 
 def pools_of(
-    desired: Desired, nodes: Sequence[Json], resting: Mapping[str, str]
+    scheduling: DesiredScheduling,
+    validation: DesiredValidation,
+    nodes: Sequence[Json],
+    resting: Mapping[str, str],
 ) -> tuple[PoolGpus, ...]:
     """Return the GPUs of each pool with GPUs, in the order of the stack file.
 
     Args:
-        desired: Desired state.
+        scheduling: Nodes of the stack's pools.
+        validation: GPUs of the stack's pools.
         nodes: Node objects of the cluster, with DRA devices counted
             (`components.nodes.inspect.count_devices`).
         resting: Nodes in maintenance, each with its pool.
     """
     by_name = {str(node["metadata"]["name"]): node for node in nodes}
-    whole = {pool.pool: pool for pool in desired.scheduling.pools}
+    whole = {pool.pool: pool for pool in scheduling.pools}
     cordoned = frozenset(cordoned_by_others(list(nodes)))
     found: dict[str, list[NodeGpus]] = {}
     problems: dict[str, str] = {}
-    for part in desired.validation.pools:
+    for part in validation.pools:
         names = [*part.nodes] if part.nodes is not None else []
         if part.nodes is None:
             try:
@@ -108,7 +112,7 @@ def pools_of(
             except ClusterError as error:
                 problems[part.pool] = printable(str(error))
         for name in names:
-            pool = desired.validation.pool_of.get(name, part.pool)
+            pool = validation.pool_of.get(name, part.pool)
             excluded = whole[pool].gpus - part.gpus if pool in whole else 0
             made = _of_node(part, name, by_name.get(name), excluded, name in cordoned)
             found.setdefault(pool, []).append(made)

@@ -17,7 +17,7 @@ from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
 from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.inspection.observe import inspect
+from components.inspection.observe import inspect, show_hosts, tell
 from components.loading.loader import load
 from components.ssh.keys import shortest
 from components.workarounds import await_calls_in_turn
@@ -26,7 +26,10 @@ document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
 key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 desired = resolve(cluster, pulumi.get_stack())
-hosts_differ = inspect("hosts", desired, key, {}).difference.hosts
+inspection, change = inspect("hosts", desired, key)
+show_hosts(desired.hosts, inspection, {})
+tell(change, inspection, desired.stack, "")
+hosts_differ = inspection.difference.hosts
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])

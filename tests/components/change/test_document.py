@@ -40,8 +40,7 @@ from components.change.document import (
 from components.change.lines import StackFile, located
 from components.hosts.script import FOLDER
 from components.hosts.steps import every
-from components.inspection.document import cluster_change
-from tests.components.change.world import DRIVER, HOST_KEY, World, base, desired_of, pod
+from tests.components.change.world import DRIVER, HOST_KEY, World, base, changed, desired_of, pod
 
 SLICED = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
 SCHEMA = ROOT / "docs" / "change.schema.json"
@@ -108,7 +107,7 @@ def test_a_cluster_that_was_not_inspected_has_no_number_before() -> None:
             ),
         ),
     )
-    change = cluster_change("gpu-cluster", desired, unseen)
+    change = changed(desired, unseen)
     assert change.gpus == Numbers(before=None, after=32)
     assert change.uninspected == ("no route",)
 

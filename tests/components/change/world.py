@@ -18,8 +18,8 @@ from components.host_facts import HostFacts
 from components.hosts.difference import desired_phases
 from components.hosts.phases import preparation_disrupts, runtime_disrupts
 from components.inspection import losses
-from components.inspection.document import cluster_change
-from components.inspection.judgement import Seen, judged, with_losses
+from components.inspection.document import ChangeCollector
+from components.inspection.judgement import Inspection, Seen, judged, with_losses
 from components.inspection.observed_cluster import ClusterSeen, with_members
 from components.inspection.plans import planned_mig_layouts, planned_rollout
 from components.loading.loader import load
@@ -89,6 +89,18 @@ def claim(name: str, node: str, gpus: int) -> Json:
             "reservedFor": [{"resource": "pods", "name": name}],
         },
     }
+
+
+def changed(desired: Desired, inspection: Inspection) -> ClusterChange:
+    """Return what a run would change, according to an inspection."""
+    return ChangeCollector(
+        hosts=desired.hosts,
+        platform=desired.platform,
+        validation=desired.validation,
+        rollout=desired.rollout,
+        maintenance=desired.maintenance,
+        inspection=inspection,
+    ).change("gpu-cluster")
 
 
 @dataclass
@@ -175,7 +187,7 @@ class World:
     def change(self, document: Json, **more: Any) -> ClusterChange:
         """Return what a run with another configuration would change in this observed state."""
         desired = desired_of(document)
-        return cluster_change("gpu-cluster", desired, self.inspected(desired, **more))
+        return changed(desired, self.inspected(desired, **more))
 
     def inspected(self, desired: Desired, unreachable: str = "") -> Any:
         nodes = list(self.nodes.values())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.desired.parts import WHOLE, Part, narrowed
+from components.desired.parts import WHOLE, Part
 from components.desired.resolve import Desired, resolve
 from components.loading.loader import load
 from lab.simulator.hosts import host_public_key
@@ -29,12 +29,12 @@ DOCUMENT: dict[str, Any] = {
 
 
 def desired(*parts: Part) -> Desired:
-    return narrowed(resolve(load(DOCUMENT), "test"), parts)
+    return resolve(load(DOCUMENT), "test").narrowed(parts)
 
 
 def test_the_whole_is_not_narrowed() -> None:
     whole = resolve(load(DOCUMENT), "test")
-    assert narrowed(whole, WHOLE) == whole
+    assert whole.narrowed(WHOLE) == whole
 
 
 @pytest.mark.parametrize("part", Part)

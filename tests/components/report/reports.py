@@ -38,7 +38,9 @@ DAY = date(2026, 11, 26)
 def pools(
     world: World, document: Json, resting: dict[str, str] | None = None
 ) -> tuple[PoolGpus, ...]:
-    return pools_of(desired_of(document), list(world.nodes.values()), resting or {})
+    desired = desired_of(document)
+    nodes = list(world.nodes.values())
+    return pools_of(desired.scheduling, desired.validation, nodes, resting or {})
 
 
 @cache

@@ -133,6 +133,7 @@ def test_a_way_to_offer_gpus_is_validated_gpu_by_gpu(
     with about_validations(project.stack) as asked:
         again = figures(project.up())
     outcome(name, "a second run changes nothing", again == (total, total, 0))
+    print(*asked, sep="\n")
     outcome(name, "and reads no Job and no pod", asked == [])
 
     pod = held(project, way)
