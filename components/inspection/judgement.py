@@ -26,9 +26,10 @@ from components.inspection.observed_cluster import ClusterSeen
 from components.kubernetes.resources import DRIVER_LABEL
 from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
+from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference, due
 from policies.faults import Fault, Severity
-from policies.printable import printable_lines
+from policies.printable import printable_lines, shortened
 
 NAMED = 10
 """Maximum number of nodes that get a line each; the other nodes are only counted."""
@@ -100,6 +101,8 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += _gone(desired.newcomers, facts, cluster.nodes)
     findings += _chart(desired.chart, cluster.chart)
     findings += map(_cordoned, cluster.unschedulable)
+    if desired.has_platform:
+        findings += _divided(cluster.kept_layouts, desired.platform.site.platform)
     findings += _deferred(cluster.deferred, desired.stack)
     if cluster.surroundings is not None and desired.has_platform:
         findings += validate_cluster(
@@ -227,6 +230,22 @@ def _cordoned(node: str) -> Fault:
         f"`kubectl uncordon {node}` when the work on it is done",
         Severity.WARNING,
     )
+
+
+def _divided(layouts: Mapping[str, str], platform: str) -> Iterator[Fault]:
+    """Yield warnings about MIG layouts that stay, because the platform changes none."""
+    nodes: dict[str, list[str]] = {}
+    for node, layout in layouts.items():
+        nodes.setdefault(layout, []).append(node)
+    for layout, names in nodes.items():
+        yield Fault(
+            f"node{'s' if names[1:] else ''} {shortened([*ranges(names)], NAMED)}",
+            f"MIG layout {layout}, which an earlier platform of this stack has set",
+            f"none, or MIG devices that {platform} offers: it changes no layout",
+            "to disable MIG, declare the earlier platform without `mig`, run `make up`, and then "
+            "change the platform",
+            Severity.WARNING,
+        )
 
 
 def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:

@@ -55,6 +55,7 @@ class ClusterSeen:
         prepared: By node, the host that was prepared before the node's last validation.
         deferred: By node, the pods that hold GPUs which no run has validated.
         layouts: Findings about nodes that get another MIG layout, by node.
+        kept_layouts: MIG layouts that stay, because the platform changes none, by node.
         surroundings: Facts that `components.platforms.validate_cluster` checks. None: not
             inspected.
         chart: Why the platform's chart can't be used. Empty: the chart is the declared one.
@@ -73,6 +74,7 @@ class ClusterSeen:
     prepared: Mapping[str, str] = field(default_factory=dict)
     deferred: Mapping[str, str] = field(default_factory=dict)
     layouts: Mapping[str, Finding] = field(default_factory=dict)
+    kept_layouts: Mapping[str, str] = field(default_factory=dict)
     surroundings: Surroundings | None = None
     chart: str = ""
 
@@ -224,6 +226,7 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
         scheduling=compare(nodes, members, asked.scheduling, by_rule),
         prepared={node: kept.host for node, kept in records.items() if kept.host},
         layouts={} if problems else mig_targets.differences(nodes, asked.layouts),
+        kept_layouts=mig_targets.kept(nodes, asked.layouts),
         members={
             pool: [node["metadata"].get("labels", {}) for node in listed]
             for pool, listed in members.items()

@@ -61,6 +61,8 @@ def _finding(kind: Kind, node: str, more: str = "", was: str = "", now: str = ""
 def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarget]:
     """Return the target layouts of nodes, by node name.
 
+    The result is empty if the platform has no MIG manager, which changes the layouts (`kept`).
+
     Args:
         nodes: Node objects of the API server.
         layouts: Declared layouts.
@@ -68,6 +70,8 @@ def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarge
     Raises:
         ClusterError: The nodes of a pool don't fit its declaration, as in `pool_members`.
     """
+    if not layouts.selector:
+        return {}
     found = {
         node["metadata"]["name"]: MigTarget(pool.layout)
         for pool in layouts.pools
@@ -80,6 +84,20 @@ def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarge
         *layouts.maintenance,
     }
     return {**found, **{name: MigTarget(ALL_DISABLED, declared=False) for name in left}}
+
+
+def kept(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, str]:
+    """Return the MIG layouts that stay on nodes, by node name.
+
+    A layout stays if this program has set it, and the stack's platform now has no MIG manager.
+    """
+    if layouts.selector:
+        return {}
+    return {
+        str(node["metadata"]["name"]): name
+        for node in nodes
+        if managed_by(node, layouts.manager) and (name := layout(node)) not in ("", ALL_DISABLED)
+    }
 
 
 def state(node: Json) -> str:

@@ -69,6 +69,7 @@ make_wanted() {
 
 check_wanted() {
     [ -f "$scratch/drafts$config" ] || return 0
+    check_place
     if timeout 60 "$engine_program" --help 2>&1 | grep -q -e --validate; then
         set -- # With the unit's flags, because dockerd refuses what stands in both.
         while IFS= read -r word; do
@@ -77,9 +78,13 @@ check_wanted() {
         timeout 60 "$engine_program" "$@" --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
             problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
                 "correct runtime.docker, or $config"
-    elif differs; then
-        check_present
+    elif [ -z "$problems" ] && differs; then
+        check_present # This is the last check, because it reloads Docker.
     fi
+}
+
+# Checks the new place of Docker's data.
+check_place() {
     [ "$data_from" != "$data_to" ] && [ ! -f "$state/moving" ] && [ -d "$root$data_from" ] || return 0
     [ -z "$(ls -A "$root$data_to" 2>/dev/null)" ] ||
         problem "files in $data_to" "an empty or absent folder for Docker's data" "empty it, or declare another data root"

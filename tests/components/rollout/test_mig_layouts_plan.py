@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from components.desired.parts import Part
 from components.desired.resolve import resolve
 from components.desired.rollout import DesiredMigLayouts
 from components.findings import Finding
+from components.inspection.judgement import Seen, judged
+from components.inspection.observed_cluster import ClusterSeen
 from components.loading.loader import load
 from components.nodes.inspect import CORDONED
 from components.platforms.gpu_operator import mig_config
 from components.rollout.mig_layouts_component import MigLayoutsArgs
 from components.rollout.mig_layouts_plan import MigLayoutsPlan, blockers, words
-from components.rollout.mig_targets import MARK, differences
+from components.rollout.mig_targets import MARK, differences, kept
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
 from tests.findings import found as finding
@@ -160,3 +163,26 @@ def test_the_preview_names_nodes_their_evictions_and_what_blocks() -> None:
         "node gpu-1: evicts 3 of team-a/Deployment web",
     ]
     assert ["node gpu-1: found pods that lose it" in line for line in blockers(plan)] == [True]
+
+
+def test_a_platform_without_mig_manager_leaves_the_layouts_of_an_earlier_one() -> None:
+    """No run could disable MIG there, so a difference would stay forever."""
+    nodes = [
+        node("gpu-1", held=True, layout="all-1g.5gb"),
+        node("gpu-2", held=True, layout="all-disabled"),
+        node("gpu-3", layout="all-1g.5gb"),
+    ]
+    plugin = resolve(declared(platform="device-plugin"), "t").layouts
+    assert differences(nodes, plugin) == {}
+    assert kept(nodes, plugin) == {"gpu-1": "all-1g.5gb"}
+    operator = resolve(declared(), "t").layouts
+    assert differences(nodes, operator).keys() == {"gpu-1", "gpu-2"}
+    assert kept(nodes, operator) == {}
+
+
+def test_layouts_that_stay_are_warned_of_once_for_all_nodes() -> None:
+    seen = ClusterSeen(kept_layouts=dict.fromkeys(("gpu-1", "gpu-2"), "all-1g.5gb"))
+    desired = resolve(declared(platform="device-plugin"), "t")
+    (warning,) = judged(desired, Seen(cluster=seen)).warnings
+    assert warning.startswith("nodes gpu-[1-2]: found MIG layout all-1g.5gb, which an earlier")
+    assert judged(desired.narrowed({Part.HOSTS}), Seen(cluster=seen)).warnings == ()

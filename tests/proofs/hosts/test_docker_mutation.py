@@ -106,6 +106,20 @@ def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
         host.run("umount /small; rm -rf /small /full /var/lib/docker/large")
 
 
+def refuses_present(host: Running, mutant: Callable[[str], str]) -> bool:
+    """Check that a daemon.json that the running Docker refuses is reported with Docker's reason."""
+    host.write(CONFIG, '{"no-such-directive": true}')
+    try:
+        refused = host.apply(mutant(script(docker={"forward": "leave"})))
+        return (
+            refused.status == 1
+            and "daemon.json that the running Docker" in refused.errors
+            and "don't match any configuration option: no-such-directive" in refused.errors
+        )
+    finally:
+        host.write(CONFIG, json.dumps(EARLIER))
+
+
 def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
     """Check that old files and data are restored if Docker doesn't start with the new files."""
     host.write("/var/lib/docker/precious", "layers\n")
@@ -146,6 +160,8 @@ def keeps_flags(host: Running, mutant: Callable[[str], str]) -> bool:
     wanted = mutant(script(docker={"forward": "leave"}))
     try:
         host.write(UNIT_FILE, UNIT.replace("dockerd-apart ", f"dockerd-apart {ours} "))
+        # Docker doesn't start with runtimes in both the flags and the file.
+        host.write(CONFIG, json.dumps({k: v for k, v in EARLIER.items() if k != "runtimes"}))
         host.run("systemctl restart docker")
         kept = host.apply(wanted)
         host.undo(wanted)
@@ -171,7 +187,8 @@ CHECKS: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
     ),
     **dict.fromkeys(("read_flags", "has_word", "by_unit"), keeps_flags),
     **dict.fromkeys(("before_files", "move_data", "settled", "remove_data", "engine_view"), moves),
-    **dict.fromkeys(("require_engine", "check_wanted", "same_device"), refuses),
+    **dict.fromkeys(("require_engine", "check_wanted", "check_place", "same_device"), refuses),
+    **dict.fromkeys(("check_present", "reloaded_since", "refused_since"), refuses_present),
     "files_back": comes_back,
     "judge_applied": judges,
     "judge_once": judges,
@@ -189,7 +206,9 @@ def clean(host: Running) -> None:
     )
 
 
-@pytest.mark.parametrize("check", [merges, moves, refuses, comes_back, judges, keeps_flags])
+@pytest.mark.parametrize(
+    "check", [merges, moves, refuses, refuses_present, comes_back, judges, keeps_flags]
+)
 def test_an_emptied_function_of_docker_is_seen(
     docker: Running, check: Callable[[Running, Callable[[str], str]], bool]
 ) -> None:

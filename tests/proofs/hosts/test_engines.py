@@ -72,7 +72,7 @@ def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> Non
     before = crio.tree()
     failed = crio.apply(of(Engine.CRI_O))
     assert failed.status == 1
-    assert "so the old one is back: no CRI-O answers at /var/run/crio" in failed.errors
+    assert 'so the old one is back: level=fatal msg="CRI-O does not start' in failed.errors
     assert not crio.exists(CRIO_DROPIN)
     assert {
         path
