@@ -11,7 +11,7 @@ apply_packages() {
     if [ "$GC_HEADERS" = true ]; then
         headers=$(header_packages "$release")
         # A pinned kernel keeps its build files; else upgrades of the system bring a next kernel's.
-        [ -n "${GC_KERNEL_RELEASE-}" ] || moving=" kernel-devel kernel-headers ${headers%%=*} "
+        [ -n "${GC_KERNEL_RELEASE-}" ] || moving=" kernel-devel ${headers%%=*} "
         list_installed "$scratch/installed"
         first=${headers%% *}
         # Build files that no package installed are used as they are.
@@ -63,8 +63,9 @@ header_packages() {
     [ -n "$found" ] || found=$(owners_headers "$1")
     version=${found#* }
     case ${found:=kernel-devel} in
-        # Other kernels' *-headers packages conflict with the distribution's, or don't exist.
-        kernel-devel*) echo "kernel-devel=${version:=${1%.*}} kernel-headers=$version" ;;
+        # Other kernels' *-headers packages conflict with the distribution's, or don't exist. These
+        # are for programs and not for modules, so any version fits and upgrades may replace it.
+        kernel-devel*) echo "kernel-devel=${version:=${1%.*}} kernel-headers" ;;
         *) echo "${found%% *}=$version" ;;
     esac
 }

@@ -161,7 +161,7 @@ def test_a_reboot_that_became_due_shows_in_the_preview_and_up_does_it(
     hosts["gpu-2"].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
     preview = project.pulumi("preview", "--diff")
     assert preview.returncode == 0, preview.stdout
-    assert "gpu-2: nouveau is loaded" in preview.stdout
+    assert "due: host gpu-2: reboot: nouveau is loaded" in preview.stdout
     assert {name: boot_id(host) for name, host in hosts.items()} == before
     _, figures = up(project)
     assert figures[:2] == (32, 32)

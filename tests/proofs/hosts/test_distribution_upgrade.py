@@ -107,7 +107,8 @@ def outlives(cluster: str, name: str) -> None:
         assert host.run(state).output == "active\n" * 3
         assert software.drift(host) == software.drift(host, "runtime") == ()
         for script in scripts:
-            assert host.apply(script).output == "changed=0\n"
+            again = host.apply(script)
+            assert again.output == "changed=0\n", again.errors
 
 
 def started(cluster: str, system: System) -> Running:
