@@ -66,6 +66,7 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
 
     processes.end(hosts_dir(cluster) / "gpu-2")
     stack.write({**both, "maintenance": ["gpu-[2-3]"]})
+    stack.environment = {**stack.environment, "VERBOSE": "1"}
     with listening(hosts[1].declared.port) as known, listening(new.port) as unknown:
         said = up(stack)
         assert said.count("in maintenance, not inspected") == 2
