@@ -278,7 +278,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "wrong host key": (wrong_host_key, "shows another key than the declared one"),
     "key refused": (key_refused, "rejected the login"),
     "probe hanging": (probe_hanging, "no answer within 10 s"),
-    "host down": (host_down, r"Connection refused \("),
+    "host down": (host_down, r"Connection (lost|refused) \("),
 }
 
 
