@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 from ..faults import InputError
@@ -45,10 +45,20 @@ class Name:
         The inode number isn't, because on some file systems it can change (Linux
         Documentation/filesystems/overlayfs.rst, "Inode properties").
         """
+        if self.path == STDIN:
+            return STDIN
         try:
-            return self.path if self.path == STDIN else os.path.realpath(self.path)
+            if os.path.islink(self.path):
+                return os.path.realpath(self.path)
+            folder, base = os.path.split(self.path)
+            return os.path.join(_real_folder(folder), base)
         except (OSError, ValueError):
             return self.path
+
+
+@cache
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:

@@ -23,6 +23,7 @@ _CONTENT: Final = re.compile(
 # The end of a JSON object, followed by the start of another one.
 _NEXT: Final = re.compile(r"\}\s*\{")
 _JSON: Final = json.JSONDecoder()
+_BYTE_ORDER_MARK: Final = re.compile("^\ufeff", re.MULTILINE)
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -50,7 +51,8 @@ def decode(raw: bytes) -> str:
     try:
         # In concatenated files, a byte order mark may begin any line. go.yaml.in/yaml/v2, which
         # kubectl uses, accepts that (scannerc.go).
-        return re.sub("^\ufeff", "", raw.decode(), flags=re.MULTILINE)
+        text = raw.decode()
+        return _BYTE_ORDER_MARK.sub("", text) if "\ufeff" in text else text
     except UnicodeDecodeError as error:
         wide = raw.startswith(_UTF16)
         raise InputError(
