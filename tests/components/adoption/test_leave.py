@@ -11,6 +11,7 @@ import pytest
 from commands import leave as command
 from commands.leave import chosen, in_cluster, of_pool
 from components.adoption.leave import Handed, is_handed, node_patch, unready
+from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.nodes.startup_taint import TAINT
 from policies.faults import Fault, FaultError
@@ -137,8 +138,7 @@ def test_a_refusal_comes_before_the_first_host_loses_its_backups(
         raise FaultError(Fault("node gpu-1", "an unfinished change", "none", "run `make up`"))
 
     left: list[Any] = []
-    host = SimpleNamespace(name="gpu-1")
-    desired = SimpleNamespace(hosts=[host], context="c")
+    desired = resolve(stack().cluster, "test")
     exported = SimpleNamespace(deployment=None)
     fakes = {
         "require_context": lambda _: None,
@@ -146,7 +146,6 @@ def test_a_refusal_comes_before_the_first_host_loses_its_backups(
         "embedded_cluster": lambda _: None,
         "resolve": lambda *_: desired,
         "select": lambda _: SimpleNamespace(export_stack=lambda: exported),
-        "handed": lambda *_: None,
         "private_key_of": lambda _: "",
         "leave_hosts": lambda *given: left.append(given),
         "require_ready": unready_nodes,
