@@ -152,7 +152,7 @@ def test_a_refusal_comes_before_the_first_host_loses_its_backups(
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(command, name, fake)
-    stack = SimpleNamespace(cluster=None, name="prod")
+    prod: Any = SimpleNamespace(cluster=None, name="prod")
     with pytest.raises(FaultError, match="unfinished change"):
-        command.run(stack, command.Part(pool="", hosts=()), {})  # type: ignore[arg-type]
+        command.run(prod, command.Part(pool="", hosts=()), {})
     assert left == []
