@@ -156,6 +156,7 @@ def test_up_drains_reboots_and_gives_back_the_host_that_needs_it(
 def test_a_reboot_that_became_due_shows_in_the_preview_and_up_does_it(
     project: Project, hosts: dict[str, Running]
 ) -> None:
+    up(project)
     before = {name: boot_id(host) for name, host in hosts.items()}
     hosts["gpu-2"].run("modprobe nouveau")
     hosts["gpu-2"].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
