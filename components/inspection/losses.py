@@ -5,10 +5,11 @@ Pods on nodes that a rollout or a new MIG layout drains are inspected by `compon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.change.document import Cause, Loss
+from components.desired.host import DesiredHost
 from components.desired.pool import PoolScheduling
 from components.findings import Kind
 from components.inspection.difference import Difference, PodLoss
@@ -24,6 +25,7 @@ from components.nodes.pods import (
     pod_on_node,
     with_gpus,
 )
+from components.platforms.site import Site
 
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
@@ -31,6 +33,8 @@ IN_CONTAINER = ("driver.version", "driver.source")
 The GPU Operator's driver manager evicts GPU pods before it unloads the driver (source:
 NVIDIA/k8s-driver-manager, README).
 """
+DRA = "dra"
+"""Name of the platform that allocates GPUs through ResourceClaims."""
 PLATFORM = "platform"
 """Name of the setting in a validation's record whose change removes the GPUs' device plugin."""
 
@@ -103,10 +107,10 @@ def question(
     context: str,
     difference: Difference,
     pools: Sequence[PoolScheduling],
-    reboots: frozenset[str],
+    hosts: Iterable[DesiredHost],
+    site: Site,
     *,
-    in_container: bool = False,
-    by_claims: bool = False,
+    boots: bool,
 ) -> LossesQuestion:
     """Return the request that names the nodes whose pods must be inspected.
 
@@ -114,13 +118,15 @@ def question(
         context: Context of the kubeconfig.
         difference: What the run changes.
         pools: Desired labels and taints.
-        reboots: Nodes that the run reboots.
-        in_container: Whether a container installs the driver on the nodes.
-        by_claims: Whether the stack's platform allocates GPUs through ResourceClaims.
+        hosts: Hosts of the stack.
+        site: Settings of the stack that platforms use.
+        boots: Whether the run reboots hosts.
     """
+    reboots = {host.node for host in hosts if boots and host.name in difference.hosts.reboot}
+    by_claims = site.platform == DRA
     wanted = {pool.pool: pool for pool in pools}
     taking = {PLATFORM: Cause.PLATFORM}
-    taking |= dict.fromkeys(IN_CONTAINER, Cause.DRIVER) if in_container else {}
+    taking |= dict.fromkeys(IN_CONTAINER, Cause.DRIVER) if site.driver.in_container else {}
     replaced: dict[str, Cause] = {}
     for finding in difference.validation.findings:
         if finding.kind is Kind.CHANGE and finding.what in taking:

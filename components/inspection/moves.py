@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from components.findings import Finding, Kind
 from components.inspection.difference import Difference, PodLoss
-from components.inspection.losses import PLATFORM, UnseenHolder
+from components.inspection.losses import DRA, PLATFORM, UnseenHolder
 from components.kubernetes.resources import GPU
 from components.platforms.findings import numbers
 from components.settings.nodes.node_range import ranges
@@ -20,7 +20,6 @@ from components.validation.difference import ValidationDifference
 from policies.faults import Fault, Severity
 from policies.printable import printable, shortened
 
-DRA = "dra"
 BY_NAME = (1, 36)
 """First Kubernetes version with DRAExtendedResource on (kubernetes v1.36.3, kube_features.go)."""
 NAMED = 5

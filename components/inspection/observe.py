@@ -27,7 +27,7 @@ from components.hosts.kubeadm.component import UNKNOWN
 from components.hosts.kubeadm.kubeconfig import is_there
 from components.hosts.observed.inspect import inspecting_key, observe_hosts
 from components.hosts.observed.table import table
-from components.inspection import losses, moves
+from components.inspection import losses
 from components.inspection.bounds import bounded, completed
 from components.inspection.document import ChangeCollector, blockers
 from components.inspection.extent import EXTENT, Extent
@@ -72,15 +72,14 @@ def inspect(
     if extent is not Extent.OFF and there:
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
     if extent.has_cluster and there:
-        difference, site = inspection.difference, desired.platform.site
-        reboots = difference.hosts.reboot if desired.rollout.boots else {}
+        site = desired.platform.site
         pods = losses.question(
             desired.context,
-            difference,
+            inspection.difference,
             desired.scheduling.pools,
-            frozenset(host.node for host in desired.hosts if host.name in reboots),
-            in_container=site.driver.in_container,
-            by_claims=site.platform == moves.DRA,
+            desired.hosts,
+            site,
+            boots=desired.rollout.boots,
         )
         inspection = _with_losses(pods, inspection, site.platform)
     collector = ChangeCollector(

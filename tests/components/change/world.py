@@ -218,14 +218,13 @@ class World:
         )
         layouts, _ = planned_mig_layouts(desired.rollout, seen.layouts, self.views(desired))
         difference = replace(inspection.difference, rollout=waves, layouts=layouts)
-        reboots = difference.hosts.reboot if desired.rollout.boots else {}
         asked = losses.question(
             desired.context,
             difference,
             desired.scheduling.pools,
-            frozenset(host.node for host in desired.hosts if host.name in reboots),
-            in_container=desired.platform.site.driver.in_container,
-            by_claims=desired.platform.site.platform == "dra",
+            desired.hosts,
+            desired.platform.site,
+            boots=desired.rollout.boots,
         )
         pods = self.pods_by_node()
         seen_pods = losses.LossesSeen(
