@@ -36,7 +36,7 @@ def misfits(
     Args:
         platform: Platform that advertises the GPUs.
         validation: Pools and tests to validate.
-        kernels: Kernel of each node that gets a driver and is no declared host.
+        kernels: Kernel of each node of the GPU pools that is not declared as a host, by node.
     """
     settings = platform.site.driver
     if not settings.in_container:

@@ -61,7 +61,8 @@ def _finding(kind: Kind, node: str, more: str = "", was: str = "", now: str = ""
 def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarget]:
     """Return the target layouts of nodes, by node name.
 
-    The result is empty if the platform has no MIG manager, which changes the layouts (`kept`).
+    MIG manager changes the layouts. If the platform has none, the result is empty, and `kept`
+    returns the layouts that stay.
 
     Args:
         nodes: Node objects of the API server.

@@ -42,7 +42,7 @@ class Name:
     def real(self) -> str:
         """Return the real path of the file, which is the same for all names of the file.
 
-        The inode number isn't, because on some file systems it can change (Linux
+        The inode number is not used, because on some file systems it can change (Linux
         Documentation/filesystems/overlayfs.rst, "Inode properties").
         """
         if self.path == STDIN:

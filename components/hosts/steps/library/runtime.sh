@@ -228,6 +228,7 @@ service_settled() {
 }
 
 restart_unit() {
+    # What the daemon answered before is not why it doesn't start.
     rm -f -- "$scratch/judgement"
     timeout 300 systemctl restart "$unit" >"$scratch/restart" 2>&1 9>&- &&
         systemctl is-active --quiet "$unit"
