@@ -205,9 +205,10 @@ class Running:
         for path in (
             "/apis/apps/v1/namespaces/default/daemonsets",
             "/apis/batch/v1/namespaces/default/jobs",
-            "/api/v1/namespaces/default/pods",
         ):
             self.request("DELETE", path, propagationPolicy="Background")
+        # Without grace: Kubernetes takes a minute to remove the pods of a node that is gone.
+        self.request("DELETE", "/api/v1/namespaces/default/pods", gracePeriodSeconds="0")
         with contextlib.suppress(api.ApiError):
             self.request("DELETE", "/api/v1/namespaces/default/configmaps/plugin")
         for node in self.items("/api/v1/nodes"):
