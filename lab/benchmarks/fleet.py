@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 FILES = (
     "etc/fstab",
     "etc/modules-load.d/gpu-cluster.conf",
-    "etc/sysctl.d/99-gpu-cluster.conf",
+    "etc/sysctl.d/zz-gpu-cluster.conf",
     "etc/modprobe.d/gpu-cluster-blacklist.conf",
     "etc/containerd/config.toml",
     "etc/containerd/conf.d/99-nvidia.toml",

@@ -30,16 +30,14 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
     """Return the constructor arguments with which a program registers an exported resource.
 
     The state lists all inputs of a Helm release that the provider knows; only non-empty inputs were
-    set by the program, and a local chart has no version. For a provider resource the version is
-    omitted, and so is `upsertExistingObjects`, which the SDK's class doesn't know
-    (`components.provider`).
+    set by the program, and a local chart has no version. A provider's settings keep their names,
+    because the program registers it as `components.provider` does; its version is an option.
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
         given = {key: value for key, value in given.items() if value and key != "version"}
     if resource["type"].startswith("pulumi:providers:"):
-        own = {"version", "upsertExistingObjects"}
-        given = {key: value for key, value in given.items() if key not in own}
+        return {key: _plain(value) for key, value in given.items() if key != "version"}
     return {snake_case(key): _plain(value) for key, value in given.items()}
 
 

@@ -6,6 +6,7 @@ resources from the state of this project's stack, parents first. Secret values s
 
 import json
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,21 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
+
+def kubernetes_provider(
+    name: str, opts: pulumi.ResourceOptions, **settings: Any
+) -> pulumi.ProviderResource:
+    """Declare the Kubernetes provider with settings that the SDK's own class may not know."""
+    version = pulumi.ResourceOptions(version=metadata.version("pulumi-kubernetes"))
+    merged = pulumi.ResourceOptions.merge(version, opts)
+    return pulumi.ProviderResource("kubernetes", name, settings, merged)
+
+
 #: The values are functions instead of classes, because the SDK loads an API group when one of its
 #: classes is first accessed.
 CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
     "pulumi:providers:command": lambda: command.Provider,
-    "pulumi:providers:kubernetes": lambda: k8s.Provider,
+    "pulumi:providers:kubernetes": lambda: kubernetes_provider,
     "kubernetes:core/v1:Namespace": lambda: k8s.core.v1.Namespace,
     "kubernetes:core/v1:ConfigMap": lambda: k8s.core.v1.ConfigMap,
     "kubernetes:core/v1:NodePatch": lambda: k8s.core.v1.NodePatch,

@@ -17,7 +17,7 @@ def put(path: str) -> files.put:
 server.shell(name="swap off", commands=["[ $(wc -l </proc/swaps) -eq 1 ] || swapoff -a"])
 put("/etc/fstab")
 modules = put("/etc/modules-load.d/gpu-cluster.conf")
-sysctl = put("/etc/sysctl.d/99-gpu-cluster.conf")
+sysctl = put("/etc/sysctl.d/zz-gpu-cluster.conf")
 blacklist = put("/etc/modprobe.d/gpu-cluster-blacklist.conf")
 config = put("/etc/containerd/config.toml")
 dropin = put("/etc/containerd/conf.d/99-nvidia.toml")
@@ -26,7 +26,7 @@ server.shell(
 )
 server.shell(
     name="sysctl now",
-    commands=["sysctl -q -p /etc/sysctl.d/99-gpu-cluster.conf"],
+    commands=["sysctl -q -p /etc/sysctl.d/zz-gpu-cluster.conf"],
     _if=sysctl.did_change,
 )
 server.shell(name="initramfs", commands=["update-initramfs -u"], _if=blacklist.did_change)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.benchmarks import b1_cold, growth, measure, overhead, peer
+from components.hosts.steps import every
+from lab.benchmarks import b1_cold, fleet, growth, measure, overhead, peer, peer_tools
 from lab.benchmarks.measure import BenchmarkError, Sample
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 
@@ -70,6 +71,13 @@ STATE = [
 ]
 
 
+def test_the_files_that_all_tools_must_write_are_those_of_our_steps() -> None:
+    written = {path.removeprefix("/") for step in every().values() for path in step.writes}
+    assert set(fleet.FILES) <= written
+    for peer_program in peer_tools.HERE.iterdir():
+        assert [path for path in fleet.FILES if path not in peer_program.read_text()] == []
+
+
 @pytest.mark.parametrize("wanted", [0.5, 1.0, 1.5])
 def test_the_exponent_of_a_power_law_is_found(wanted: float) -> None:
     points = {nodes: 3 * nodes**wanted for nodes in growth.NODES}
@@ -119,8 +127,12 @@ def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
         "host",
     ]
     provider, component, space, host = made["resources"]
-    given = {"context": "c", "cluster_identifier": "i", "kubeconfig": "/k"}
-    assert provider["arguments"] == given
+    assert provider["arguments"] == {
+        "context": "c",
+        "clusterIdentifier": "i",
+        "kubeconfig": "/k",
+        "upsertExistingObjects": "true",
+    }
     assert component["component"]
     assert component["outputs"] == {"nodes": []}
     assert (space["parent"], space["provider"]) == ("gpu-cluster", "kubernetes")
