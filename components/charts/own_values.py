@@ -11,10 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jsonschema import Draft7Validator, SchemaError
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-
 from components.charts.contents import ChartContents
 from components.charts.extra_values import merged, plain
 from policies.printable import printable
@@ -48,6 +44,11 @@ def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
 
     A schema that is invalid, or that refers to other documents, is not used.
     """
+    # jsonschema is imported only for charts with a schema.
+    from jsonschema import Draft7Validator, SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
     if chart.schema is None:
         return ""
     document = merged(plain(chart.values), values)

@@ -100,8 +100,9 @@ def compare(
         for record in every(node, stack)
     ]
     unseen = {pool.pool for pool in pools} - members.keys()
+    there = {(pool, _name(node)) for pool, each in members.items() for node in each}
     for name, record in records:
-        if record.pool not in unseen and name not in map(_name, members.get(record.pool, ())):
+        if record.pool not in unseen and (record.pool, name) not in there:
             found.setdefault(record.pool, []).append(_left(name, record))
     return SchedulingDifference(
         pools={pool: tuple(each) for pool, each in found.items() if each},

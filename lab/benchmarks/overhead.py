@@ -22,8 +22,11 @@ PEERS: Final[Mapping[str, tuple[str, ...]]] = {
     "plain preview": (*PREVIEW, "--expect-no-changes"),
 }
 """Previews of the plain program: with its only way to detect drift, and without any."""
-GOALS: Final[Mapping[str, float]] = {"preview --refresh": 1.6, "plain preview": 1.6}
-"""Goals: maximum time of this project's preview, divided by the plain program's time."""
+GOALS: Final[Mapping[str, float]] = {"preview --refresh": 1.6}
+"""Goal: maximum time of this project's preview, divided by the plain program's time.
+
+The plain preview sees no drift, so it has no goal; its figure shows the cost of the inspection.
+"""
 
 
 def compare(project: Project) -> dict[str, list[Sample]]:
@@ -62,7 +65,8 @@ def run() -> bool:
             print(f"{nodes} nodes, {name}: {wall:.2f} s, processor time {cpu:.2f} s", flush=True)
     path = write("B4", {"goals": dict(GOALS), "ratios": result, "samples": samples})
     print(f"written: {path.relative_to(ROOT)}")
-    for name, goal in GOALS.items():
+    for name in reversed(tuple(PEERS)):
         figures = ", ".join(f"{result[nodes][name]:.2f}" for nodes in NODES)
-        print(f"B4: {figures} × bare {name} at {', '.join(map(str, NODES))} nodes (goal ≤ {goal})")
+        goal = f" (goal ≤ {GOALS[name]})" if name in GOALS else ""
+        print(f"B4: {figures} × bare {name} at {', '.join(map(str, NODES))} nodes{goal}")
     return all(result[nodes][name] <= goal for nodes in NODES for name, goal in GOALS.items())
