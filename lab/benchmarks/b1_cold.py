@@ -8,7 +8,7 @@ from pathlib import Path
 
 import toolchain
 from lab.benchmarks import peer_tools
-from lab.benchmarks.fleet import Fleet, fleet
+from lab.benchmarks.fleet import Fleet, fleet, require_watches
 from lab.benchmarks.host_stack import EMPTY, IDLE, PROGRAM, HostStack
 from lab.benchmarks.measure import BenchmarkError, Sample, exponent, write
 from lab.benchmarks.project import ROOT
@@ -136,6 +136,7 @@ def run() -> bool:
     The printed times are wall times; processor times of this machine's programs follow in
     parentheses and exclude processes on the hosts.
     """
+    require_watches(MOST)
     rows: dict[tuple[int, int], Row] = {}
     sizes = [(size, trip) for size in WITH_ALL for trip in ROUND_TRIPS]
     for size, round_trip in [*sizes, (MOST, 0)]:

@@ -41,6 +41,8 @@ By default it checks 130 times a second because its first check was short (conta
 gc/scheduler/scheduler.go, `run`). This would take a fifth of the two threads that 200 hosts share
 here; on separate machines it would delay nothing.
 """
+WATCHES = Path("/proc/sys/fs/inotify/max_user_instances")
+"""Number of inotify instances that a user may have; each host's containerd has one."""
 VALUES = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
 
 
@@ -146,6 +148,20 @@ class Fleet:
         for path in FILES:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / path, folder / path)
+
+
+def require_watches(size: int) -> None:
+    """Check that as many containerds as hosts can watch their folders on this machine.
+
+    Raises:
+        BenchmarkError: The kernel allows fewer inotify instances.
+    """
+    allowed = int(WATCHES.read_text())
+    if allowed < 2 * size:
+        raise BenchmarkError(
+            f"{allowed} inotify instances for {size} hosts: run "
+            f"`sysctl -w fs.inotify.max_user_instances={2 * size}` as root first"
+        )
 
 
 @contextlib.contextmanager

@@ -93,6 +93,16 @@ def test_a_command_that_fails_measures_nothing(tmp_path: Path) -> None:
         measure.timed([sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path)
 
 
+def test_hosts_that_could_watch_no_folder_are_refused_before_any_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "WATCHES", tmp_path / "max_user_instances")
+    fleet.WATCHES.write_text("128\n")
+    fleet.require_watches(50)
+    with pytest.raises(BenchmarkError, match=r"128 inotify .* 200 hosts: .*max_user_instances=400"):
+        fleet.require_watches(200)
+
+
 def test_a_cold_start_is_held_against_the_floor_pyinfra_and_its_growth() -> None:
     def row(**walls: float) -> b1_cold.Row:
         each = {"ours": 4.0, "OpenSSH": 2.0, "engine": 2.0, "pyinfra": 5.0, **walls}
