@@ -130,7 +130,12 @@ def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
             text=True,
             timeout=LIMIT,
             check=False,
-            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)},
+            env={
+                **os.environ,
+                "GIT_CEILING_DIRECTORIES": str(folder.parent),
+                # A plugin that ends after its engine must not write while the folder is removed.
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
         )
         if done.returncode:
             yield f"{block.text}\n{done.stdout}"
