@@ -45,10 +45,7 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
             for place in PLACES
         }
         for entry in node["metadata"].get("managedFields", [])
-        if entry["manager"].startswith(MANAGER)
-        # The MIG layout label is removed, too: it has no effect without the operator's MIG manager.
-        and not entry["manager"].endswith(LAYOUTS)
-        and entry["operation"] == "Apply"
+        if entry["manager"].startswith(MANAGER) and entry["operation"] == "Apply"
     }
 
 
@@ -68,7 +65,8 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
     """Remove label and annotation keys from a node, then apply this program's own keys again.
 
     A key that both the operator and this program have set would otherwise stay after the
-    operator's removal, still owned by the operator.
+    operator's removal, still owned by the operator. The MIG layout's label and annotation are not
+    applied again: a layout has no effect without the operator's MIG manager.
     """
     name, metadata = node["metadata"]["name"], node["metadata"]
     patch: list[Json] = [
@@ -87,7 +85,11 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
         return
     for manager, places in held(node).items():
         if any(key in places[place] for place, key in gone):
-            own = {place: {key: metadata[place][key] for key in places[place]} for place in PLACES}
+            own = {
+                place: {key: metadata[place][key] for key in places[place]}
+                for place in PLACES
+                if not manager.endswith(LAYOUTS)
+            }
             body = {
                 "apiVersion": "v1",
                 "kind": "Node",

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.kubernetes.api import APPLY
+from components.kubernetes.resources import LAYOUTS, MIG_LABEL
 from components.loading.loader import load
 from components.nodes import node_scheduling as scheduling
 from components.platforms.gpu_operator import operator_labels
 from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
 from components.platforms.requests import NodeKeysRequest
 from components.requests import PREVIOUS, write
+from components.rollout.mig_targets import APPLIED
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform import ways
 from tests.proofs.platform.ways import look
@@ -45,6 +48,10 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     left = {"metadata": {"labels": LEFT}}
     for name in ("gpu-1", "gpu-2"):
         project.request("PATCH", f"nodes/{name}", body=left, **merge)
+    layout = {"labels": {MIG_LABEL: "all-1g.5gb"}, "annotations": {APPLIED: "all-1g.5gb"}}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1", **layout}}
+    params = {"fieldManager": f"gpu-cluster-x{LAYOUTS}", "force": "true"}
+    project.request("PATCH", "nodes/gpu-1", body=body, content_type=APPLY, params=params)
     # A stack with the device plugin was deployed meanwhile, and manages one of these labels.
     declared = load(ways.declared(project.stack, "device-plugin"))
     pools = [*resolve(declared, "test").scheduling.pools]
@@ -56,6 +63,9 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
         labels = findings[name][0]
         assert {key for key in LEFT if key in labels} == {"nvidia.com/gpu.present"}
     assert findings["gpu-2"][0]["nvidia.com/gpu.product"] == "kept"
+    divided = project.request("GET", "nodes/gpu-1")["metadata"]
+    assert APPLIED not in divided.get("annotations", {})
+    assert not [each for each in divided["managedFields"] if each["manager"].endswith(LAYOUTS)]
 
     project.ask(lambda _: scheduling.release(pools[0]))
     nobody = {"metadata": {"labels": {"nvidia.com/gpu.product": None}}}
