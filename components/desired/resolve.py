@@ -312,7 +312,8 @@ class _Resolver:
     def sections(self, host: Host) -> HostSections:
         """Return the settings for a host's preparation: the host's own, or else the stack's."""
         own = {name: getattr(host, name, None) for name in HostSections.model_fields}
-        return HostSections(**{name: own[name] or getattr(self.cluster, name) for name in own})
+        each = {name: own[name] or getattr(self.cluster, name) for name in own}
+        return HostSections.model_construct(**each)  # Each section is validated already.
 
     @cached_property
     def takes_a_job(self) -> bool:

@@ -106,7 +106,7 @@ def script_of(values: dict[str, str]) -> str:
 def arrived(shell: str, script: str) -> dict[str, list[str]]:
     """Return the values that a shell read from the script, by name of the variable or list."""
     show = [f"printf '%s\\0' {name} \"${name}\" '\n'" for name in SHOWN]
-    show += [f"variables() {{ printf '%s\\0' {name} \"$@\" '\n'; }}\n{name} shown" for name in ROWS]
+    show += [f"shown() {{ printf '%s\\0' {name} \"$@\" '\n'; }}\n{name} shown" for name in ROWS]
     found: dict[str, list[str]] = {}
     words = variables(shell, script, show)
     # Values may contain line ends, so a record ends after a fixed number of words.
