@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from components.base.nesting import LOADER
-
 
 @cache
 def facts() -> dict[str, Any]:
     """Return the content of the file images.yaml: images by chart, digests by image reference."""
+    import yaml  # Importing PyYAML takes time, and only some runs need it.
+
+    from components.base.nesting import LOADER
+
     text = Path(__file__).with_name("images.yaml").read_text("utf-8")
     document: dict[str, Any] = yaml.load(text, LOADER)  # noqa: S506 - a subclass of SafeLoader
     return document

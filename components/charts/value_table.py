@@ -9,10 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from components.base.nesting import LOADER
-
 FOLDER = Path(__file__).parent / "value_paths"
 
 # Version series (major and minor) whose values are known, oldest first.
@@ -160,6 +156,10 @@ def _table(chart: str, series: str) -> Table:
 
 @cache
 def _document(chart: str) -> dict[str, Any]:
+    import yaml  # Importing PyYAML takes time, and only stacks with `extraValues` need it.
+
+    from components.base.nesting import LOADER
+
     text = (FOLDER / f"{chart}.yaml").read_text("utf-8")
     document: dict[str, Any] = yaml.load(text, LOADER)  # noqa: S506 - a subclass of SafeLoader
     return document
