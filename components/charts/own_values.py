@@ -44,13 +44,13 @@ def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
 
     A schema that is invalid, or that refers to other documents, is not used.
     """
+    if chart.schema is None:
+        return ""
     # jsonschema is imported only for charts with a schema.
     from jsonschema import Draft7Validator, SchemaError
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    if chart.schema is None:
-        return ""
     document = merged(plain(chart.values), values)
     # The empty registry prevents that a `$ref` in the schema is fetched from the network.
     validator = Draft7Validator(chart.schema, registry=Registry())

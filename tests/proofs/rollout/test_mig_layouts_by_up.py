@@ -69,8 +69,8 @@ def test_a_changed_layout_goes_in_waves_and_the_next_up_changes_nothing(project:
     preview = project.command("preview")
     assert preview.returncode == 0, preview.stdout
     assert "2 nodes partitioned again, at most 1 with pods out of use at once" in preview.stdout
-    assert "1 pod evicted: default/train (gpu-1" in preview.stdout
-    assert "without pods, so in no wave: gpu-2" in preview.stdout
+    assert "1 pod is evicted because its node is drained: default/train (gpu-1" in preview.stdout
+    assert "without pods, so changed first: gpu-2" in preview.stdout
     assert offered(project) == ["56", "56"]
     assert figures(project.up())[:2] == (16, 16)
     assert offered(project) == ["16", "16"]
