@@ -2,8 +2,8 @@
 
 Its Command runs after the platform's release and before the validation. One Command covers the
 whole stack, because whether a node may be out of use depends on the other nodes. The component owns
-the label with a node's layout, under its own field manager. When the stack is destroyed, that label
-is removed together with the GPU Operator's labels
+the label and the annotation with a node's layout, under its own field manager. When the stack is
+destroyed, both are removed together with the GPU Operator's labels
 (`components.platforms.gpu_operator.operator_labels`).
 """
 

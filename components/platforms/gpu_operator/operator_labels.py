@@ -4,7 +4,8 @@ The operator and its feature discovery label nodes and never remove these labels
 (NVIDIA/gpu-operator#1391). Stale labels make the next installation start operands on the wrong
 nodes. The action `note` records, before the operator is installed, which nodes already have keys
 with the operator's prefixes. The action `remove` deletes all other keys with these prefixes after
-the operator is removed, except keys that field managers of this program own.
+the operator is removed, except keys that field managers of this program own. The MIG layout is
+removed although this program owns it: its label, and its annotation.
 
 Input: a `NodeKeysRequest`. `remove` reads the `NotedKeys` that `note` printed.
 """
