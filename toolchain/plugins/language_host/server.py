@@ -16,11 +16,10 @@ from typing import Any, NoReturn
 
 import grpc
 import local_caller
-import messages
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-from . import children, dependencies, interpreter
+from . import children, dependencies, interpreter, program
 
 _PARENT_POLL = 0.5
 """Seconds between two checks that the engine is still running."""
@@ -211,9 +210,6 @@ def main(arguments: list[str]) -> None:
     own_user.port = port
     server.start()
     print(port, flush=True)
-    messages.with_sdk()  # Import the whole SDK now, while the engine still prepares the run.
-    from . import program
-
     while True:
         try:
             request, done = host.programs.get(timeout=_SIGNAL_POLL)
